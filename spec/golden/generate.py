@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the golden files: NAME.ring, and NAME.json with the operations that make it and what a reader finds in it.
+
+    generate.py           write them all
+    generate.py --check   compare with what is here; exit status 1 and one line per difference"""
+import json
+import pathlib
+import sys
+import uuid
+
+from simulation import Channel
+
+HERE = pathlib.Path(__file__).resolve().parent
+BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # of no machine
+CREATED_AT = 1_700_000_000_123_456_789
+NOW = 1_700_000_001_987_654_321
+PID = 4242
+
+
+def pattern(seed, length):
+    return {"pattern": seed, "length": length}
+
+
+def to_bytes(data):
+    if isinstance(data, str):
+        return bytes.fromhex(data)
+    return bytes((data["pattern"] + 7 * i) & 0xFF for i in range(data["length"]))
+
+
+class Golden:
+    """Does operations in the simulation and writes down each with its result."""
+
+    def __init__(self, golden, **options):
+        self.golden, self.options, self.operations, self.objects = golden, options, [], {}
+        self.inject = {"channel_id": str(uuid.uuid5(uuid.NAMESPACE_URL, "flyring-golden:" + golden)),
+                       "created_at": CREATED_AT, "boot_id": BOOT_ID, "pid": PID, "now": NOW}
+        self.channel = Channel(options, self.inject)
+
+    def did(self, op, fields, **result):
+        self.operations.append({"op": op} | fields | result)
+        return next(iter(result.values()), None)
+
+    def publisher(self, handle, name=""):
+        p = self.objects[handle] = self.channel.take_publisher(name)
+        self.did("publisher", {"as": handle, "name": name}, ring=p.ring, epoch=p.epoch, position=p.t)
+
+    def subscriber(self, handle, name="", kept=False, rings=None):
+        s = self.objects[handle] = self.channel.take_subscriber(name, kept, rings)
+        self.did("subscriber", {"as": handle, "name": name, "kept": kept, "rings": rings}, slot=s.slot, epoch=s.epoch,
+                 positions={str(k): c for k, c in s.cursors.items()})
+
+    def offer(self, handle, kind, data):
+        return self.did("offer", {"publisher": handle, "type": kind, "data": data},
+                        position=self.channel.offer(self.objects[handle], kind, to_bytes(data)))
+
+    def claim(self, handle, length, kind):
+        return self.did("claim", {"publisher": handle, "length": length, "type": kind},
+                        claimed=self.channel.claim(self.objects[handle], length, kind))
+
+    def commit(self, handle, data):
+        return self.did("commit", {"publisher": handle, "data": data},
+                        position=self.channel.commit(self.objects[handle], to_bytes(data)))
+
+    def abort(self, handle):
+        return self.did("abort", {"publisher": handle}, position=self.channel.abort(self.objects[handle]))
+
+    def offer_batch(self, handle, kind, messages):
+        return self.did("offer_batch", {"publisher": handle, "type": kind, "data": messages},
+                        taken=self.channel.offer_batch(self.objects[handle], kind, [to_bytes(m) for m in messages]))
+
+    def poll(self, handle, limit=256):
+        return self.did("poll", {"subscriber": handle, "limit": limit},
+                        expect=len(self.channel.poll(self.objects[handle], limit)))
+
+    def close(self, handle):
+        o = self.objects.pop(handle)
+        if hasattr(o, "ring"):
+            self.channel.close_publisher(o)
+            self.did("close", {"publisher": handle})
+        else:
+            self.channel.close_subscriber(o)
+            self.did("close", {"subscriber": handle})
+
+    def forget(self, handle):
+        self.channel.forget(self.objects.pop(handle))
+        self.did("forget", {"subscriber": handle})
+
+    def counter_allocate(self, label, type_id=0, key=""):
+        return self.did("counter_allocate", {"label": label, "type_id": type_id, "key": key},
+                        counter=self.channel.counter_allocate(label, type_id, bytes.fromhex(key)))
+
+    def counter_set(self, counter, value):
+        self.channel.counter_set(counter, value)
+        self.did("counter_set", {"counter": counter, "value": value})
+
+    def counter_add(self, counter, delta):
+        self.did("counter_add", {"counter": counter, "delta": delta}, previous=self.channel.counter_add(counter, delta))
+
+    def counter_free(self, counter):
+        self.channel.counter_free(counter)
+        self.did("counter_free", {"counter": counter})
+
+    def files(self):
+        """{file name: content}"""
+        content = {"inject": self.inject, "create": self.options, "operations": self.operations,
+                   "expected": self.channel.expected()}
+        return {self.golden + ".ring": bytes(self.channel.b), self.golden + ".json": dump(content).encode()}
+
+
+def dump(value, indent=0):
+    """JSON with a line per list element at the outer levels, so that differences can be read."""
+    inner = " " * (indent + 1)
+    if isinstance(value, dict) and indent < 3:
+        lines = [inner + json.dumps(k) + ": " + dump(v, indent + 1) for k, v in value.items()]
+        return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}" + ("\n" if indent == 0 else "")
+    if isinstance(value, list) and value and indent < 3 and isinstance(value[0], dict):
+        lines = [inner + (dump(v, indent + 1) if "messages" in v and isinstance(v["messages"], list)
+                          else json.dumps(v, ensure_ascii=False)) for v in value]
+        return "[\n" + ",\n".join(lines) + "\n" + " " * indent + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def empty_inbox():
+    return Golden("empty-inbox", kind="inbox", capacity=4096, publishers=2, subscribers=2, counters=1)
+
+
+def empty_broadcast():
+    """So many publishers that their rings do not all start in the first eighth."""
+    return Golden("empty-broadcast", kind="broadcast", capacity=4096, publishers=9, subscribers=3, alignment=8,
+                  counters=0)
+
+
+def empty_many_subscribers():
+    """So many subscribers that the control section and the trailers need more than a page each."""
+    return Golden("empty-many-subscribers", kind="inbox", capacity=4096, publishers=2, subscribers=40, counters=0)
+
+
+def empty_no_subscribers():
+    return Golden("empty-no-subscribers", kind="broadcast", capacity=8192, publishers=1, subscribers=0, counters=0)
+
+
+def one_message():
+    g = Golden("one-message", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
+    g.publisher("p0")
+    g.offer("p0", 7, pattern(1, 32))
+    return g
+
+
+def wrapped():
+    """Four laps of uneven sizes; back-pressured by the inbox's slot 0, which polls in between; the end is unread."""
+    g = Golden("wrapped", kind="inbox", capacity=4096, publishers=1, subscribers=2, counters=0)
+    g.publisher("p0", "feed")
+    g.subscriber("s0", "book")
+    i = pressed = 0
+    while i < 130:
+        if g.offer("p0", 1 + i % 5, pattern(i, 37 * i % 211)) < 0:
+            pressed += 1
+            g.poll("s0", 17)
+        else:
+            i += 1
+    assert pressed > 4 and g.objects["p0"].t > 4 * 4096
+    g.poll("s0", 3)
+    g.close("s0")
+    return g
+
+
+def padding_at_end():
+    """A message, padding up to the ring's end, a message at its start: all of them unread."""
+    g = Golden("padding-at-end", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
+    g.publisher("p0")
+    g.subscriber("s0")
+    for i in range(3):
+        g.offer("p0", 1, pattern(i, 1000))
+    g.poll("s0")
+    g.offer("p0", 2, pattern(3, 700))
+    g.offer("p0", 3, pattern(4, 300))
+    return g
+
+
+def exact_end():
+    """A record that ends exactly where the ring ends, and nothing behind it."""
+    g = Golden("exact-end", kind="inbox", capacity=4096, publishers=1, subscribers=1, alignment=8, counters=0)
+    g.publisher("p0")
+    g.subscriber("s0")
+    g.offer("p0", 1, pattern(0, 4096 // 4 - 8))
+    g.offer("p0", 1, pattern(1, 4096 // 4 - 8))
+    g.offer("p0", 1, pattern(2, 4096 // 4 - 8))
+    g.poll("s0")
+    g.offer("p0", 2, pattern(3, 4096 - g.objects["p0"].t - 8))
+    assert g.objects["p0"].t == 4096
+    return g
+
+
+def three_publishers():
+    """Named and not, in one process; one closes and its ring goes on under another owner, twice."""
+    g = Golden("three-publishers", kind="inbox", capacity=4096, publishers=3, subscribers=2, counters=0)
+    g.publisher("p0", "orders")
+    g.publisher("p1")
+    g.publisher("p2", "fills")
+    g.subscriber("s0")
+    for i in range(5):
+        g.offer("p0", 10, pattern(i, 50 + i))
+        g.offer("p1", 11, pattern(100 + i, 9 * i))
+        g.offer("p2", 12, pattern(200 + i, 100))
+    g.poll("s0")
+    g.close("p0")
+    g.close("p1")
+    g.publisher("p3", "orders")   # the ring of p0 again
+    g.publisher("p4", "quotes")   # new: the ring of p1, whose name is empty
+    g.offer("p3", 20, pattern(50, 120))
+    g.offer("p4", 21, pattern(60, 500))
+    g.close("p3")
+    g.publisher("p5", "quotas")   # new: no slot without a name is left, so the first that is free
+    g.offer("p5", 22, pattern(70, 200))
+    g.poll("s0")
+    # p2's ring ends with room for neither the owner record of its next owner nor that one's first message
+    for length in (1016, 1016, 1016, 120):
+        g.offer("p2", 12, pattern(1, length))
+    assert g.objects["p2"].t == 4096 - 64
+    g.poll("s0")
+    g.close("p2")
+    g.publisher("p6", "a-name-of-exactly-sixty-four-bytes-so-that-its-record-needs-two.")
+    g.offer("p6", 23, pattern(80, 57))
+    g.offer("p5", 24, pattern(90, 10))
+    return g
+
+
+def compact():
+    """Alignment 8: two publishers, three subscribers, wraps, claims, aborts, a batch, a closed slot, a counter."""
+    g = Golden("compact", kind="broadcast", capacity=4096, publishers=2, subscribers=3, alignment=8, counters=2)
+    g.publisher("p0", "a")
+    g.publisher("p1")
+    g.subscriber("s0", "keeper", kept=True)
+    g.subscriber("s1", "", rings=[1])
+    g.subscriber("s2", "short-lived")
+    g.counter_set(g.counter_allocate("messages", 1), 0)
+    for i in range(120):
+        handle = "p%d" % (i % 2)
+        length = 31 * i % 150
+        if i % 5 == 3:
+            assert g.claim(handle, length, 3)
+            g.commit(handle, pattern(i, length)) if i % 2 else g.abort(handle)
+        else:
+            assert g.offer(handle, 1 + i, pattern(i, length)) > 0
+        if i % 10 == 9:
+            g.poll("s0")
+            g.poll("s1")
+            g.poll("s2")
+        if i == 60:
+            g.close("s2")
+            g.subscriber("s2", "late", rings=[0])
+    g.offer_batch("p0", 9, [pattern(i, i) for i in range(10)])
+    g.poll("s1", 2)
+    g.close("s2")
+    g.counter_add(0, 110)
+    g.offer("p1", 1000, "")
+    return g
+
+
+def kept_slot():
+    """A named kept subscriber, closed with messages unread in one ring of two; a second one, resumed and still open;
+    a third, forgotten; and the inbox's slot 0, taken by a named owner who has not polled yet."""
+    g = Golden("kept-slot", kind="inbox", capacity=4096, publishers=2, subscribers=4, counters=0)
+    g.publisher("p0", "left")
+    g.publisher("p1", "right")
+    g.offer("p0", 1, "00")
+    g.subscriber("s0", "inbox")
+    g.subscriber("s1", "journal", kept=True)
+    g.subscriber("s2", "audit", kept=True, rings=[1])
+    g.subscriber("s3", "gone", kept=True)
+    for i in range(6):
+        g.offer("p0", 2, pattern(i, 20 * i))
+        g.offer("p1", 3, pattern(i, 5))
+    g.poll("s1")
+    g.poll("s2", 4)
+    g.close("s2")
+    g.close("s1")
+    g.offer("p0", 4, "aabbcc")
+    g.subscriber("s4", "audit", kept=True)
+    g.poll("s4", 1)
+    g.forget("s3")
+    g.offer("p1", 5, "ddeeff")
+    g.close("p0")
+    return g
+
+
+def untouched_inbox():
+    """Filled before anybody read: slot 0 has no owner yet."""
+    g = Golden("untouched-inbox", kind="inbox", capacity=4096, publishers=2, subscribers=1, alignment=8, counters=0)
+    g.publisher("p0")
+    g.publisher("p1", "b")
+    i = 0
+    while g.offer("p0", 1, pattern(i, 100 + i)) > 0:  # until back-pressured
+        i += 1
+    g.offer("p1", 2, pattern(0, 64))
+    return g
+
+
+def aborted_and_batch():
+    """Claims aborted, batches: whole, split by the ring's end, split by capacity / 4, taken in part."""
+    g = Golden("aborted-and-batch", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
+    g.publisher("p0")
+    g.subscriber("s0")
+    g.claim("p0", 100, 1)
+    g.abort("p0")
+    g.offer("p0", 2, "01")
+    g.offer_batch("p0", 3, [pattern(i, 40) for i in range(14)])
+    g.offer_batch("p0", 4, [pattern(i, 150) for i in range(8)])   # more than capacity / 4
+    g.poll("s0")
+    g.offer_batch("p0", 5, [pattern(i, 10) for i in range(12)])
+    g.offer("p0", 6, pattern(9, 30))
+    g.poll("s0", 9)
+    g.offer("p0", 6, pattern(9, 800))
+    g.offer_batch("p0", 7, [pattern(i, 100) for i in range(9)])   # over the ring's end
+    g.poll("s0", 5)
+    g.claim("p0", 900, 8)
+    g.commit("p0", pattern(77, 900))
+    g.claim("p0", 5, 8)
+    g.abort("p0")
+    while g.offer_batch("p0", 9, [pattern(i, 200) for i in range(4)]) == 4:
+        pass
+    return g
+
+
+def counters():
+    g = Golden("counters", kind="broadcast", capacity=4096, publishers=1, subscribers=1, counters=6)
+    g.counter_allocate("sent", 1)
+    g.counter_allocate("temporary", 2, "01020304")
+    g.counter_allocate("größte Lücke in µs — 最大", 3, bytes(range(112)).hex())
+    g.counter_allocate("l" * 380, -4)
+    g.counter_set(0, 12345)
+    g.counter_add(0, -12346)
+    g.counter_set(1, 99)
+    g.counter_set(2, -2**63)
+    g.counter_set(3, 2**63 - 1)
+    g.counter_free(1)
+    g.counter_allocate("reused with a longer label", 5, "ff")
+    g.counter_add(1, 7)
+    g.counter_allocate("freed", 6, "aa" * 50)
+    g.counter_set(4, 5)
+    g.counter_free(4)
+    return g
+
+
+def maximum_message():
+    g = Golden("maximum-message", kind="inbox", capacity=8192, publishers=1, subscribers=1, counters=0)
+    g.publisher("p0")
+    for length in (8192 // 4 - 8, 0, 1, 8192 // 4 - 8):
+        g.offer("p0", 2**31 - 1, pattern(length, length))
+    return g
+
+
+def schema():
+    text = '<messageSchema package="golden" id="77" version="3" description="größer als nichts"/>\n'
+    g = Golden("schema", kind="broadcast", capacity=4096, publishers=1, subscribers=1, counters=1, schema=text * 60,
+               schema_id=77, schema_version=3)
+    g.publisher("p0")
+    g.subscriber("s0", "reader", kept=True)
+    g.offer("p0", 77, "0001020304050607")
+    return g
+
+
+GOLDENS = (empty_inbox, empty_broadcast, empty_many_subscribers, empty_no_subscribers, one_message, wrapped,
+           padding_at_end, exact_end, three_publishers, compact, kept_slot, untouched_inbox, aborted_and_batch,
+           counters, maximum_message, schema)
+
+
+def main():
+    files = {}
+    for golden in GOLDENS:
+        files |= golden().files()
+    if sys.argv[1:] == ["--check"]:
+        found = {p.name for p in HERE.iterdir() if p.suffix in (".ring", ".json")}
+        wrong = sorted(n for n in found | set(files)
+                       if n not in files or n not in found or (HERE / n).read_bytes() != files[n])
+        for name in wrong:
+            print(f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py and look at the difference")
+        print(f"{len(files) - len(wrong)} golden files as generated, {len(wrong)} not")
+        return 1 if wrong else 0
+    if sys.argv[1:]:
+        sys.exit(__doc__)
+    for name, content in files.items():
+        (HERE / name).write_bytes(content)
+    print(f"{len(files)} files, {sum(map(len, files.values()))} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flyring's steps (spec/channel.md, layout 1.0) done literally on a bytearray, by one thread: a second opinion on the
+spec for making golden files. Section numbers in comments are those of channel.md. Locks are a set of names, memory
+orderings do not exist here, and time stands still at the injected values."""
+import struct
+import uuid
+
+MAX_I64 = 2**63 - 1
+KINDS = {"inbox": 1, "broadcast": 2}
+DEFAULTS = {"capacity": 1 << 20, "publishers": 4, "subscribers": 4, "alignment": 64, "counters": 64,
+            "schema": "", "schema_id": 0, "schema_version": 0}
+HEADER = (  # 4.2: offset, struct format, name
+    (0, "8s", "magic"), (8, "H", "major"), (10, "H", "minor"), (12, "i", "header_length"),
+    (16, "Q", "required_features"), (24, "Q", "optional_features"), (32, "q", "file_length"),
+    (40, "16s", "channel_id"), (56, "q", "created_at"), (64, "i", "kind"), (68, "i", "alignment"),
+    (72, "i", "capacity"), (76, "i", "publishers"), (80, "i", "subscribers"), (84, "i", "counters"),
+    (88, "q", "control_offset"), (96, "q", "control_length"), (104, "q", "counter_metadata_offset"),
+    (112, "q", "counter_metadata_length"), (120, "q", "counter_values_offset"), (128, "q", "counter_values_length"),
+    (136, "q", "rings_offset"), (144, "q", "ring_stride"), (152, "q", "schema_offset"), (160, "q", "schema_length"),
+    (168, "i", "schema_id"), (172, "i", "schema_version"), (4092, "I", "crc"))
+
+
+def up(n, to):
+    return (n + to - 1) // to * to
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+class Publisher:
+    """What 6 calls private to a publisher."""
+
+    def __init__(self, ring, name, epoch, t, count):
+        self.ring, self.name, self.epoch, self.t, self.count = ring, name, epoch, t, count
+        self.limit = 0
+        self.owner_pending = True
+        self.claim = None  # (record length, type, bytes reserved) while one is open
+
+
+class Subscriber:
+    def __init__(self, slot, epoch):
+        self.slot, self.epoch, self.cursors = slot, epoch, {}
+
+
+class Channel:
+    def __init__(self, options, inject):
+        """3.2 step 4: everything of a new file that is not zero."""
+        o = DEFAULTS | options
+        schema = o["schema"].encode()
+        self.inject, self.locked = inject, set()
+        self.C, self.P, self.S, self.A, self.N = (
+            o["capacity"], o["publishers"], o["subscribers"], o["alignment"], o["counters"])
+        control_length = up(256 + 256 * (self.P + self.S), 4096)
+        self.metadata = 4096 + control_length
+        self.values = up(self.metadata + 512 * self.N, 4096)
+        self.rings = up(self.values + 128 * self.N, 4096)
+        self.stride = self.C + up(768 + 128 * max(0, self.S - 1), 4096)
+        schema_offset = up(self.rings + self.P * self.stride, 4096)
+        self.b = bytearray(up(schema_offset + len(schema), 4096))
+        fields = {
+            "magic": b"FLYRING\0", "major": 1, "minor": 0, "header_length": 4096, "required_features": 0,
+            "optional_features": 0, "file_length": len(self.b), "channel_id": uuid.UUID(inject["channel_id"]).bytes,
+            "created_at": inject["created_at"], "kind": KINDS[o["kind"]], "alignment": self.A, "capacity": self.C,
+            "publishers": self.P, "subscribers": self.S, "counters": self.N,
+            "control_offset": 4096, "control_length": control_length,
+            "counter_metadata_offset": self.metadata, "counter_metadata_length": 512 * self.N,
+            "counter_values_offset": self.values, "counter_values_length": 128 * self.N,
+            "rings_offset": self.rings, "ring_stride": self.stride,
+            "schema_offset": schema_offset, "schema_length": len(schema),
+            "schema_id": o["schema_id"], "schema_version": o["schema_version"]}
+        for offset, kind, name in HEADER[:-1]:
+            struct.pack_into("<" + kind, self.b, offset, fields[name])
+        struct.pack_into("<I", self.b, 4092, crc32c(self.b[:4092]))
+        self.b[4096:4112] = uuid.UUID(inject["boot_id"]).bytes
+        for k in range(self.P):  # 4.7
+            start = 64 * k % 4096
+            self.set_trailer(k, "claimed", start)
+            self.set_trailer(k, "published", start)
+            for e in range(8):
+                self.put64(self.trailer(k) + 16 * e, start if e == start // (self.C // 8) else -1)
+            for j in range(self.S):
+                self.set_gate(j, k, start if o["kind"] == "inbox" and j == 0 else -1)
+        if o["kind"] == "inbox":
+            self.put32(self.subscriber_slot(0) + 16, 1)
+        self.b[schema_offset:schema_offset + len(schema)] = schema
+
+    # --- words and places -------------------------------------------------------------------------------------------
+
+    def get32(self, at):
+        return struct.unpack_from("<i", self.b, at)[0]
+
+    def put32(self, at, value):
+        struct.pack_into("<i", self.b, at, value)
+
+    def get64(self, at):
+        return struct.unpack_from("<q", self.b, at)[0]
+
+    def put64(self, at, value):
+        struct.pack_into("<q", self.b, at, value)
+
+    def publisher_slot(self, k):
+        return 4096 + 256 + 256 * k
+
+    def subscriber_slot(self, j):
+        return 4096 + 256 + 256 * self.P + 256 * j
+
+    def trailer(self, k):
+        return self.rings + k * self.stride + self.C
+
+    TRAILER = {"claimed": 128, "published": 136, "messages_begun": 144, "messages_done": 152}
+
+    def get_trailer(self, k, word):
+        return self.get64(self.trailer(k) + self.TRAILER[word])
+
+    def set_trailer(self, k, word, value):
+        self.put64(self.trailer(k) + self.TRAILER[word], value)
+
+    def gate_at(self, j, k):
+        return self.trailer(k) + (384 if j == 0 else 768 + 128 * (j - 1))
+
+    def gate(self, j, k):
+        return self.get64(self.gate_at(j, k))
+
+    def set_gate(self, j, k, value):
+        self.put64(self.gate_at(j, k), value)
+
+    def record(self, k, position):
+        """Offset in the file of the byte of this position."""
+        return self.rings + k * self.stride + (position & (self.C - 1))
+
+    def align(self, n):
+        return up(n, self.A)
+
+    def slot_name(self, slot):
+        return bytes(self.b[slot + 24:slot + 24 + max(0, self.get32(slot + 20))])
+
+    # --- 5.2, 5.3: owning slots -------------------------------------------------------------------------------------
+
+    def lock_first(self, kind, candidates):
+        for i in candidates:
+            if (kind, i) not in self.locked:
+                self.locked.add((kind, i))
+                return i
+        raise AssertionError("no free slot: no golden file needs that")
+
+    def new_owner(self, slot, name):
+        """The fields that both kinds of slot have."""
+        self.put32(slot + 88, self.inject["pid"])
+        self.put64(slot + 96, self.inject["now"])
+        self.b[slot + 24:slot + 88] = name.ljust(64, b"\0")
+        self.put64(slot, self.get64(slot) + 1)
+        self.put32(slot + 20, len(name))
+        return self.get64(slot)
+
+    def take_publisher(self, name):
+        name = name.encode()
+        names = [self.slot_name(self.publisher_slot(k)) for k in range(self.P)]
+        if name and name in names:
+            k = self.lock_first("publisher", [names.index(name)])
+        else:
+            k = self.lock_first("publisher", [k for k in range(self.P) if not names[k]] +
+                                [k for k in range(self.P) if names[k]])
+        # 6.8: nobody dies here, so p = q and nothing is to be repaired
+        published, count = self.get_trailer(k, "published"), self.get_trailer(k, "messages_begun")
+        assert published == self.get_trailer(k, "claimed") and count == self.get_trailer(k, "messages_done")
+        slot = self.publisher_slot(k)
+        self.put64(slot + 8, published)
+        self.put32(slot + 16, 0)
+        return Publisher(k, name, self.new_owner(slot, name), published, count)
+
+    def close_publisher(self, p):
+        if p.claim:
+            self.abort(p)
+        self.put32(self.publisher_slot(p.ring) + 16, 1)
+        self.locked.remove(("publisher", p.ring))
+
+    def take_subscriber(self, name, kept, rings):
+        name = name.encode()
+        slots = [(self.get32(self.subscriber_slot(j) + 16), self.slot_name(self.subscriber_slot(j)))
+                 for j in range(self.S)]
+        if name and (1, name) in slots:
+            j = self.lock_first("subscriber", [slots.index((1, name))])
+        else:
+            j = self.lock_first("subscriber", [j for j in range(self.S) if not (slots[j][0] and slots[j][1])])
+        slot = self.subscriber_slot(j)
+        s = Subscriber(j, self.new_owner(slot, name))
+        gating = [k for k in range(self.P) if self.gate(j, k) >= 0]
+        if self.get32(slot + 16) and gating:  # 6.5 resume
+            assert rings is None or rings == gating, "differs (rings): no golden file needs that"
+            s.cursors = {k: self.gate(j, k) for k in gating}
+            return s
+        chosen = list(range(self.P)) if rings is None else rings  # 6.4 join
+        for k in range(self.P):
+            self.set_gate(j, k, self.get_trailer(k, "published") if k in chosen else -1)
+        s.cursors = {k: self.get_trailer(k, "published") for k in chosen}
+        if kept:
+            self.put32(slot + 16, 1)
+        return s
+
+    def close_subscriber(self, s):
+        if not self.get32(self.subscriber_slot(s.slot) + 16):
+            for k in range(self.P):  # 6.6 leave
+                self.set_gate(s.slot, k, -1)
+        self.locked.remove(("subscriber", s.slot))
+
+    def forget(self, s):
+        slot = self.subscriber_slot(s.slot)
+        self.put32(slot + 16, 0)
+        self.put32(slot + 20, 0)
+        self.b[slot + 24:slot + 88] = bytes(64)
+        self.close_subscriber(s)
+
+    # --- 6.1 to 6.3: publishing -------------------------------------------------------------------------------------
+
+    def recompute(self, p):
+        gates = [g for g in (self.gate(j, p.ring) for j in range(self.S)) if g >= 0]
+        p.limit = self.C + min([p.t] + gates)
+        # 6.2 step 3 (retire) never finds anybody: whoever gates here is alive or kept.
+
+    def has_room(self, p, n):
+        """6.1 step 2."""
+        if p.t + n + 8 > p.limit:
+            self.recompute(p)
+        return p.t + n + 8 <= p.limit
+
+    def begin(self, p, n):
+        """6.1 steps 3 and 4."""
+        self.set_trailer(p.ring, "claimed", p.t + n)
+        self.put32(self.record(p.ring, p.t + n), 0)
+
+    def write(self, p, position, record_length, kind, payload):
+        """Step 5, and a record's length."""
+        at = self.record(p.ring, position)
+        if payload is not None:
+            self.b[at + 8:at + 8 + len(payload)] = payload
+        self.put32(at + 4, kind)
+        self.put32(at, record_length)
+
+    def finish(self, p, n, messages):
+        """6.1 steps 7 and 8."""
+        p.count += messages
+        self.set_trailer(p.ring, "messages_begun", p.count)
+        self.set_trailer(p.ring, "published", p.t + n)
+        self.set_trailer(p.ring, "messages_done", p.count)
+        s = self.C.bit_length() - 1 - 3
+        if p.t >> s != (p.t + n) >> s:
+            at = self.trailer(p.ring) + 16 * (((p.t + n) >> s) & 7)
+            self.put64(at + 8, p.count)
+            self.put64(at, p.t + n)
+        p.t += n
+
+    def pad_to_end(self, p):
+        n = self.C - (p.t & (self.C - 1))
+        if not self.has_room(p, n):
+            return False
+        self.begin(p, n)
+        self.write(p, p.t, n, -1, None)
+        self.finish(p, n, 0)
+        return True
+
+    def fits_before_end(self, p, n):
+        return (p.t & (self.C - 1)) + n <= self.C
+
+    def owner_record(self, p, asked):
+        """6.1: the first record of a new owner; limit is 0 until then, so whatever comes first recomputes. Where the
+        owner record fits before the ring's end and the record asked for does not, the order of owner record and
+        padding could be argued about: no golden file depends on it."""
+        if not p.owner_pending:
+            return True
+        payload = struct.pack("<qi", p.epoch, len(p.name)) + p.name
+        n = self.align(8 + len(payload))
+        self.recompute(p)
+        assert not self.fits_before_end(p, n) or self.fits_before_end(p, asked), "depends on a choice"
+        if not self.fits_before_end(p, n) and not self.pad_to_end(p) or not self.has_room(p, n):
+            return False
+        p.owner_pending = False
+        self.begin(p, n)
+        self.write(p, p.t, 8 + len(payload), -2, payload)
+        self.finish(p, n, 0)
+        return True
+
+    def claim(self, p, length, kind):
+        assert p.claim is None and kind > 0
+        n = self.align(8 + length)
+        assert n <= self.C // 4
+        if not self.owner_record(p, n) or not self.fits_before_end(p, n) and not self.pad_to_end(p):
+            return False
+        if not self.has_room(p, n):
+            return False
+        self.begin(p, n)
+        p.claim = (length, kind, n)
+        return True
+
+    def commit(self, p, data):
+        length, kind, n = p.claim
+        assert len(data) == length
+        self.write(p, p.t, 8 + length, kind, data)
+        self.finish(p, n, 1)
+        p.claim = None
+        return p.t
+
+    def abort(self, p):
+        length, _, n = p.claim
+        self.write(p, p.t, 8 + length, -1, None)
+        self.finish(p, n, 0)
+        p.claim = None
+        return p.t
+
+    def offer(self, p, kind, data):
+        return self.commit(p, data) if self.claim(p, len(data), kind) else -1
+
+    def offer_batch(self, p, kind, messages):
+        taken = 0
+        while taken < len(messages):
+            sizes = [self.align(8 + len(m)) for m in messages[taken:]]
+            if not self.owner_record(p, sizes[0]):
+                break
+            if not self.fits_before_end(p, sizes[0]) and not self.pad_to_end(p):
+                break
+            if not self.has_room(p, sizes[0]):
+                break
+            m, n = 0, 0
+            while m < len(sizes) and self.fits_before_end(p, n + sizes[m]) and n + sizes[m] <= self.C // 4:
+                if p.t + n + sizes[m] + 8 > p.limit:
+                    old = p.limit  # "after at most one recompute": when, is left open; so it must not matter here
+                    self.recompute(p)
+                    assert p.limit == old, "depends on a choice"
+                    break
+                n += sizes[m]
+                m += 1
+            self.begin(p, n)
+            position = p.t + sizes[0]
+            for i in range(1, m):
+                data = messages[taken + i]
+                self.write(p, position, 8 + len(data), kind, data)
+                position += sizes[i]
+            self.write(p, p.t, 8 + len(messages[taken]), kind, messages[taken])
+            self.finish(p, n, m)
+            taken += m
+        return taken
+
+    # --- 6.9: poll --------------------------------------------------------------------------------------------------
+
+    def read(self, k, c):
+        """The record at c: (type, payload, position behind it), or None where there is nothing yet."""
+        at = self.record(k, c)
+        length, kind = self.get32(at), self.get32(at + 4)
+        if length <= 0:
+            return None
+        assert length >= 8 and (c & (self.C - 1)) + self.align(length) <= self.C and (kind > 0 or kind in (-1, -2))
+        return kind, bytes(self.b[at + 8:at + length]), c + self.align(length)
+
+    def unread(self, k, c):
+        """What a subscriber whose cursor is c has before it in ring k: [(type, payload, position)]."""
+        messages = []
+        while (r := self.read(k, c)) is not None:
+            if r[0] > 0:
+                messages.append((r[0], r[1], c))
+            c = r[2]
+        return messages
+
+    def poll(self, s, limit):
+        ready = [k for k in s.cursors if self.unread(k, s.cursors[k])]
+        messages = []
+        for k in s.cursors:
+            while len(messages) < limit and (r := self.read(k, s.cursors[k])) is not None:
+                if r[0] > 0:
+                    messages.append((r[0], r[1], s.cursors[k]))
+                s.cursors[k] = r[2]
+                if s.cursors[k] - self.gate(s.slot, k) >= self.C // 8:
+                    self.set_gate(s.slot, k, s.cursors[k])
+            self.set_gate(s.slot, k, s.cursors[k])
+        assert len(ready) <= 1 or len(messages) < limit, "which ring comes first would matter"
+        return messages
+
+    # --- 8: counters ------------------------------------------------------------------------------------------------
+
+    def counter_allocate(self, label, type_id, key):
+        now = self.inject["now"] // 1_000_000
+        for i in range(self.N):
+            m, v = self.metadata + 512 * i, self.values + 128 * i
+            state = self.get32(m)
+            if state == 0 or state == -1 and self.get64(m + 8) <= now:
+                break
+        else:
+            raise AssertionError("no space: no golden file needs that")
+        label = label.encode()
+        assert len(label) >= self.get32(m + 128), "what becomes of the rest of a longer old label is a choice"
+        for word in (8, 16, 24, 0):
+            self.put64(v + word, 0)
+        self.put32(m + 4, type_id)
+        self.put64(m + 8, MAX_I64)
+        self.b[m + 16:m + 128] = key.ljust(112, b"\0")
+        self.b[m + 132:m + 132 + len(label)] = label
+        self.put32(m + 128, len(label))
+        self.put32(m, 1)
+        return i
+
+    def counter_set(self, i, value):
+        self.put64(self.values + 128 * i, value)
+
+    def counter_add(self, i, delta):
+        """get_and_add: the value before; wraps."""
+        old = self.get64(self.values + 128 * i)
+        self.put64(self.values + 128 * i, (old + delta + 2**63) % 2**64 - 2**63)
+        return old
+
+    def counter_free(self, i):
+        m = self.metadata + 512 * i
+        self.put32(m, -1)
+        self.b[m + 16:m + 128] = bytes(112)
+        self.put64(m + 8, self.inject["now"] // 1_000_000)
+
+    # --- what a reader should find ----------------------------------------------------------------------------------
+
+    def expected(self):
+        header = {}
+        for offset, kind, name in HEADER[1:]:
+            value = struct.unpack_from("<" + kind, self.b, offset)[0]
+            header[name] = str(uuid.UUID(bytes=value)) if name == "channel_id" else value
+        publishers, subscribers, unread, counters = [], [], [], []
+        for k in range(self.P):
+            slot, trailer = self.publisher_slot(k), self.trailer(k)
+            publishers.append({
+                "ring": k, "epoch": self.get64(slot), "start": self.get64(slot + 8), "closed": self.get32(slot + 16),
+                "name": self.slot_name(slot).decode(), "pid": self.get32(slot + 88),
+                "attached_at": self.get64(slot + 96), "claimed": self.get_trailer(k, "claimed"),
+                "published": self.get_trailer(k, "published"), "messages": self.get_trailer(k, "messages_done"),
+                "boundaries": [[self.get64(trailer + 16 * e), self.get64(trailer + 16 * e + 8)] for e in range(8)]})
+        for j in range(self.S):
+            slot = self.subscriber_slot(j)
+            name, kept, gates = self.slot_name(slot).decode(), self.get32(slot + 16), [
+                self.gate(j, k) for k in range(self.P)]
+            subscribers.append({
+                "slot": j, "epoch": self.get64(slot), "kept": kept, "name": name, "pid": self.get32(slot + 88),
+                "attached_at": self.get64(slot + 96), "gates": gates})
+            for k in range(self.P if kept else 0):
+                if gates[k] >= 0:
+                    unread.append({"slot": j, "name": name, "ring": k, "messages": [
+                        {"type": t, "position": at, "data": data.hex()} for t, data, at in self.unread(k, gates[k])]})
+        for i in range(self.N):
+            m = self.metadata + 512 * i
+            if self.get32(m) == 0:
+                break
+            if self.get32(m) == 1:
+                counters.append({
+                    "id": i, "label": self.b[m + 132:m + 132 + self.get32(m + 128)].decode(),
+                    "type_id": self.get32(m + 4), "key": self.b[m + 16:m + 128].hex(),
+                    "value": self.get64(self.values + 128 * i)})
+        at, length = header["schema_offset"], header["schema_length"]
+        return {"header": header, "boot_id": str(uuid.UUID(bytes=bytes(self.b[4096:4112]))),
+                "schema": self.b[at:at + length].decode(), "publishers": publishers, "subscribers": subscribers,
+                "unread": unread, "counters": counters}
