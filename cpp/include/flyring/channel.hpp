@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "flyring/counters.hpp"
+#include "flyring/file.hpp"
+#include "flyring/options.hpp"
+#include "flyring/publisher.hpp"
+#include "flyring/state.hpp"
+#include "flyring/subscriber.hpp"
+
+namespace flyring {
+
+/// One attached channel (spec/channel.md 3). A name matches [A-Za-z0-9._-]{1,64}; an argument with a `/` is a path. The
+/// file stays mapped until close, or until the channel and all that was made from it are gone. May be used by several
+/// threads.
+class Channel {
+  public:
+    /// Makes the file whole and attaches. Throws ChannelExists, InvalidArgument, NoSpace, UnsuitableFileSystem,
+    /// AccessDenied, IoError.
+    static Channel create(const std::string& name, const Options& options) {
+        return Channel(detail::create_file(name, options, false));
+    }
+
+    /// Attaches after full validation. Throws NoSuchChannel, NotAChannel, VersionTooNew, Truncated, CorruptHeader,
+    /// UnsuitableFileSystem, AccessDenied, InvalidArgument, IoError.
+    static Channel open(const std::string& name, const OpenOptions& options = {}) {
+        return Channel(detail::open_file(name, options));
+    }
+
+    /// Opens the channel, or creates it if there is none. Throws ChannelDiffers if it is not what `options` ask for,
+    /// else as open and create do.
+    static Channel open_or_create(const std::string& name, const Options& options) {
+        detail::check_options(options);
+        for (;;) {
+            try {
+                Channel channel = open(name, {options.any_file_system, options.environment});
+                channel.compare(options);
+                return channel;
+            } catch (const NoSuchChannel&) {
+                // Then create it; somebody else may be faster.
+            }
+            try {
+                return create(name, options);
+            } catch (const ChannelExists&) {
+                // Now it can be opened.
+            }
+        }
+    }
+
+    /// Makes a new channel and gives it the name; who has the old one keeps it. Throws as create does, but
+    /// ChannelExists.
+    static Channel replace(const std::string& name, const Options& options) {
+        return Channel(detail::create_file(name, options, true));
+    }
+
+    /// Removes the name; attached processes go on. Throws NoSuchChannel, NotAChannel (nothing is removed then),
+    /// AccessDenied, IoError.
+    static void unlink(const std::string& name) { detail::unlink_file(name); }
+
+    /// The file that `name` stands for. Throws InvalidArgument.
+    static std::string path_of(const std::string& name) { return detail::channel_path(name); }
+
+    /// Takes a publisher slot: with a name the one that had it before, if any. Throws NoFreeSlot, CorruptRing,
+    /// InvalidArgument, Closed, IoError. (5.2)
+    Publisher publisher(const std::string& name = "") {
+        return Publisher(std::make_unique<detail::PublisherCore>(state_, name));
+    }
+
+    /// Takes a subscriber slot, reading `rings` (none named: all). `kept`: messages wait for this name while it is
+    /// away. Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name has others. (5.3)
+    Subscriber subscriber(const std::string& name = "", bool kept = false,
+                          const std::vector<std::uint32_t>& rings = {}) {
+        return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings));
+    }
+
+    Counters counters() const {
+        state_->check_open();
+        return Counters(state_);
+    }
+
+    const std::string& path() const noexcept { return file().path; }
+    const Uuid& id() const noexcept { return file().header.channel_id; }
+    Kind kind() const noexcept { return file().header.kind; }
+    /// Bytes of one ring.
+    std::uint32_t capacity() const noexcept { return file().header.capacity; }
+    std::uint32_t publishers() const noexcept { return file().header.publishers; }
+    std::uint32_t subscribers() const noexcept { return file().header.subscribers; }
+    /// Bytes.
+    std::uint32_t alignment() const noexcept { return file().header.alignment; }
+    std::uint32_t counter_count() const noexcept { return file().header.counters; }
+    /// ns since 1970.
+    std::int64_t created_at() const noexcept { return file().header.created_at; }
+    /// UTF-8; empty if there is none.
+    const std::string& schema() const noexcept { return file().schema; }
+    std::uint32_t schema_id() const noexcept { return file().header.schema_id; }
+    std::uint32_t schema_version() const noexcept { return file().header.schema_version; }
+    /// Bytes.
+    std::uint64_t file_length() const noexcept { return file().mapping.size(); }
+
+    /// Closes the channel and every publisher and subscriber made from it. Does nothing if closed already. Throws
+    /// ViewAlive if one of them is at work.
+    void close() { state_->close_all(); }
+
+  private:
+    explicit Channel(detail::ChannelFile file) : state_(std::make_shared<detail::ChannelState>(std::move(file))) {}
+
+    const detail::ChannelFile& file() const noexcept { return state_->file; }
+
+    /// The order is that of spec/channel.md 3.2.
+    void compare(const Options& asked) const {
+        const auto kind_name = [](Kind kind) { return std::string(kind == Kind::inbox ? "inbox" : "broadcast"); };
+        const auto same = [this](const char* field, const std::string& expected, const std::string& actual) {
+            if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
+        };
+        same("kind", kind_name(asked.kind), kind_name(kind()));
+        same("capacity", std::to_string(asked.capacity), std::to_string(capacity()));
+        same("publishers", std::to_string(asked.publishers), std::to_string(publishers()));
+        same("subscribers", std::to_string(asked.subscribers), std::to_string(subscribers()));
+        same("alignment", std::to_string(asked.alignment), std::to_string(alignment()));
+        same("counters", std::to_string(asked.counters), std::to_string(counter_count()));
+        same("schema_id", std::to_string(asked.schema_id), std::to_string(schema_id()));
+        same("schema_version", std::to_string(asked.schema_version), std::to_string(schema_version()));
+        if (asked.schema != schema()) {
+            throw ChannelDiffers(path(), "schema", "a text of " + std::to_string(asked.schema.size()) + " bytes",
+                                 "a different one of " + std::to_string(schema().size()));
+        }
+    }
+
+    std::shared_ptr<detail::ChannelState> state_;
+};
+
+}  // namespace flyring

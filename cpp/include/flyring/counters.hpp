@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flyring/errors.hpp"
+#include "flyring/layout.hpp"
+#include "flyring/slots.hpp"
+#include "flyring/span.hpp"
+#include "flyring/state.hpp"
+
+namespace flyring {
+
+/// One counter of a channel: a signed 64-bit value that wraps, shared by any number of processes and threads.
+/// Everything but the id throws Closed when the channel is closed. (spec/channel.md 4.8 and 8)
+class Counter {
+  public:
+    std::int32_t id() const noexcept { return id_; }
+    std::string label() const {
+        const std::byte* record = metadata();
+        const std::int32_t length = detail::load_acquire(
+            detail::word_at<std::int32_t>(record, layout::COUNTER_METADATA_LABEL_LENGTH));  // pairs with allocate
+        if (length <= 0 || static_cast<std::uint64_t>(length) > layout::COUNTER_METADATA_LABEL_MAX_LENGTH) return {};
+        return {reinterpret_cast<const char*>(record + layout::COUNTER_METADATA_LABEL),
+                static_cast<std::size_t>(length)};
+    }
+    std::int32_t type_id() const { return detail::get<std::int32_t>(metadata() + layout::COUNTER_METADATA_TYPE_ID); }
+    /// All 112 bytes of the key; those that were not given are 0.
+    std::vector<std::byte> key() const {
+        const std::byte* key = metadata() + layout::COUNTER_METADATA_KEY;
+        return {key, key + layout::COUNTER_METADATA_KEY_LENGTH};
+    }
+
+    /// Plain.
+    std::int64_t get() const { return detail::load_relaxed(value()); }
+    /// Sequentially consistent.
+    std::int64_t get_volatile() const { return __atomic_load_n(value(), __ATOMIC_SEQ_CST); }
+    /// Plain.
+    void set(std::int64_t value) { detail::store_relaxed(this->value(), value); }
+    /// Sequentially consistent.
+    void set_volatile(std::int64_t value) { __atomic_store_n(this->value(), value, __ATOMIC_SEQ_CST); }
+    void set_release(std::int64_t value) { detail::store_release(this->value(), value); }
+    /// Adds `delta` and returns the value before. Sequentially consistent.
+    std::int64_t get_and_add(std::int64_t delta) { return __atomic_fetch_add(value(), delta, __ATOMIC_SEQ_CST); }
+    /// Sets `desired` if the value is `expected`. Returns whether it was. Sequentially consistent.
+    bool compare_and_set(std::int64_t expected, std::int64_t desired) {
+        return __atomic_compare_exchange_n(value(), &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+
+    /// Gives the counter back, for all processes; it may be allocated again at once. Does nothing the second time.
+    void free();
+
+  private:
+    friend class Counters;
+    Counter(std::shared_ptr<detail::ChannelState> state, std::int32_t id) noexcept
+        : state_(std::move(state)), id_(id) {}
+
+    std::byte* metadata() const {
+        state_->check_open();
+        return state_->file.mapping.data() + state_->file.header.counter_metadata_offset() +
+               layout::COUNTER_METADATA_STRIDE * static_cast<std::uint64_t>(id_);
+    }
+    std::int64_t* value() const {
+        state_->check_open();
+        return detail::word_at<std::int64_t>(
+            state_->file.mapping.data() + state_->file.header.counter_values_offset(),
+            layout::COUNTER_VALUE_STRIDE * static_cast<std::uint64_t>(id_) + layout::COUNTER_VALUE_VALUE);
+    }
+    std::int32_t* state_word() const {
+        return detail::word_at<std::int32_t>(metadata(), layout::COUNTER_METADATA_STATE);
+    }
+
+    std::shared_ptr<detail::ChannelState> state_;
+    std::int32_t id_;
+};
+
+/// The counters of a channel, from Channel::counters.
+class Counters {
+  public:
+    /// How many there can be.
+    std::uint32_t size() const noexcept { return state_->file.header.counters; }
+
+    /// Takes a free counter, value 0. Throws InvalidArgument (label over 380 bytes, key over 112), NoSpace (all are
+    /// taken; needed and free are counters), Closed, IoError.
+    Counter allocate(const std::string& label, std::int32_t type_id = 0, Bytes key = {});
+
+    /// The first allocated counter with that label.
+    std::optional<Counter> find(const std::string& label) const {
+        std::optional<Counter> found;
+        walk([&](const Counter& counter) {
+            if (counter.label() != label) return true;
+            found = counter;
+            return false;
+        });
+        return found;
+    }
+
+    /// The counter of that id. Throws InvalidArgument if it is not allocated.
+    Counter counter(std::int32_t id) const {
+        if (id >= 0 && static_cast<std::uint32_t>(id) < size()) {
+            Counter counter(state_, id);
+            if (detail::load_acquire(counter.state_word()) == layout::COUNTER_METADATA_STATE_ALLOCATED) return counter;
+        }
+        throw InvalidArgument("id", "there is no counter " + std::to_string(id));
+    }
+
+    /// Calls visit(Counter) for each allocated counter, lowest id first.
+    template <typename Visitor>
+    void for_each(Visitor&& visit) const {
+        walk([&](const Counter& counter) {
+            visit(counter);
+            return true;
+        });
+    }
+
+  private:
+    friend class Channel;
+    explicit Counters(std::shared_ptr<detail::ChannelState> state) noexcept : state_(std::move(state)) {}
+
+    /// visit returns whether to go on.
+    template <typename Visitor>
+    void walk(Visitor&& visit) const {
+        for (std::uint32_t id = 0; id < size(); ++id) {
+            const Counter counter(state_, static_cast<std::int32_t>(id));
+            const std::int32_t state = detail::load_acquire(counter.state_word());  // pairs with allocate
+            if (state == layout::COUNTER_METADATA_STATE_UNUSED) return;
+            if (state == layout::COUNTER_METADATA_STATE_ALLOCATED && !visit(counter)) return;
+        }
+    }
+
+    std::shared_ptr<detail::ChannelState> state_;
+};
+
+inline Counter Counters::allocate(const std::string& label, std::int32_t type_id, Bytes key) {
+    using namespace layout;
+    state_->check_open();
+    if (label.size() > COUNTER_METADATA_LABEL_MAX_LENGTH) throw InvalidArgument("label", "it is over 380 bytes long");
+    if (key.size() > COUNTER_METADATA_KEY_LENGTH) throw InvalidArgument("key", "it is over 112 bytes long");
+    const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
+    const detail::ControlLock control(description, state_->file);
+    const std::int64_t now = detail::wall_clock(state_->file.environment) / 1'000'000;  // ms
+    for (std::uint32_t id = 0; id < size(); ++id) {
+        Counter counter(state_, static_cast<std::int32_t>(id));
+        std::byte* record = counter.metadata();
+        const std::int32_t state = detail::load_acquire(counter.state_word());
+        const auto reusable_from = detail::get<std::int64_t>(record + COUNTER_METADATA_FREE_FOR_REUSE);
+        if (state != COUNTER_METADATA_STATE_UNUSED &&
+            !(state == COUNTER_METADATA_STATE_RECLAIMED && reusable_from <= now)) {
+            continue;
+        }
+        auto* values = reinterpret_cast<std::byte*>(counter.value());
+        detail::put(values + COUNTER_VALUE_REGISTRATION_ID, std::int64_t{0});
+        detail::put(values + COUNTER_VALUE_OWNER_ID, std::int64_t{0});
+        detail::put(values + COUNTER_VALUE_REFERENCE_ID, std::int64_t{0});
+        detail::store_release(counter.value(), std::int64_t{0});
+        detail::put(record + COUNTER_METADATA_TYPE_ID, type_id);
+        detail::put(record + COUNTER_METADATA_FREE_FOR_REUSE, std::numeric_limits<std::int64_t>::max());
+        std::byte padded_key[COUNTER_METADATA_KEY_LENGTH]{};
+        std::copy(key.begin(), key.end(), padded_key);
+        std::memcpy(record + COUNTER_METADATA_KEY, padded_key, sizeof padded_key);
+        std::memcpy(record + COUNTER_METADATA_LABEL, label.data(), label.size());
+        detail::store_release(detail::word_at<std::int32_t>(record, COUNTER_METADATA_LABEL_LENGTH),
+                              static_cast<std::int32_t>(label.size()));                 // pairs with label()
+        detail::store_release(counter.state_word(), COUNTER_METADATA_STATE_ALLOCATED);  // last; pairs with walk
+        return counter;
+    }
+    throw NoSpace("channel " + state_->file.path + " has no free counter (of " + std::to_string(size()) +
+                      "); free one, or create the channel with more",
+                  1, 0);
+}
+
+inline void Counter::free() {
+    using namespace layout;
+    std::byte* record = metadata();
+    const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
+    const detail::ControlLock control(description, state_->file);
+    if (detail::load_acquire(state_word()) != COUNTER_METADATA_STATE_ALLOCATED) return;
+    detail::store_release(state_word(), COUNTER_METADATA_STATE_RECLAIMED);  // pairs with walk
+    std::memset(record + COUNTER_METADATA_KEY, 0, COUNTER_METADATA_KEY_LENGTH);
+    detail::put(record + COUNTER_METADATA_FREE_FOR_REUSE, detail::wall_clock(state_->file.environment) / 1'000'000);
+}
+
+}  // namespace flyring

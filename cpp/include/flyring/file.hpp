@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/random.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "flyring/header.hpp"
+#include "flyring/options.hpp"
+#include "flyring/path.hpp"
+#include "flyring/ring.hpp"
+#include "flyring/system.hpp"
+
+// A channel's file: made whole, attached after validation (spec/channel.md 3).
+
+namespace flyring::detail {
+
+inline void random_bytes(void* to, std::size_t size) {
+    if (::getrandom(to, size, 0) != static_cast<ssize_t>(size)) throw IoError("getrandom", errno, "the kernel");
+}
+
+/// A new random UUID (version 4).
+inline Uuid new_uuid() {
+    Uuid uuid;
+    random_bytes(uuid.data(), uuid.size());
+    uuid[6] = (uuid[6] & std::byte{0x0f}) | std::byte{0x40};
+    uuid[8] = (uuid[8] & std::byte{0x3f}) | std::byte{0x80};
+    return uuid;
+}
+
+/// Reads a UUID as text; bytes that are not there are 0.
+inline Uuid parse_uuid(const std::string& text) {
+    Uuid uuid{};
+    std::size_t digits = 0;
+    for (const char letter : text) {
+        if (std::isxdigit(static_cast<unsigned char>(letter)) == 0 || digits == 2 * uuid.size()) continue;
+        const int value = letter <= '9' ? letter - '0' : (letter | 0x20) - 'a' + 10;
+        uuid[digits / 2] |= static_cast<std::byte>(digits % 2 == 0 ? value << 4 : value);
+        ++digits;
+    }
+    return uuid;
+}
+
+inline Uuid boot_id(const Environment& environment) {
+    return environment.boot_id ? *environment.boot_id : parse_uuid(read_small_file("/proc/sys/kernel/random/boot_id"));
+}
+
+/// The wall clock, ns since 1970.
+inline std::int64_t wall_clock(const Environment& environment) {
+    return environment.now ? *environment.now : clock_ns(CLOCK_REALTIME);
+}
+
+inline std::int32_t process_id(const Environment& environment) {
+    return environment.pid ? *environment.pid : static_cast<std::int32_t>(::getpid());
+}
+
+/// A new description of the file behind `fd`, for a lock of its own (5.1).
+inline Fd open_description(const Fd& fd, const std::string& path) {
+    Fd description(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDWR | O_CLOEXEC));
+    if (!description) throw_errno("open of /proc/self/fd", path);
+    return description;
+}
+
+inline void check_file_system(const Fd& fd, const std::string& path, bool any) {
+    constexpr std::uint64_t allowed[] = {0x01021994, 0x858458f6, 0xef53, 0x58465342, 0x9123683e, 0x794c7630};
+    struct statfs status {};
+    if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
+    const auto type = static_cast<std::uint64_t>(status.f_type) & 0xffffffffU;
+    if (any || std::find(std::begin(allowed), std::end(allowed), type) != std::end(allowed)) return;
+    char hex[16];
+    std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(type));
+    throw UnsuitableFileSystem(
+        path, std::string("type ") + hex + " is not one that Flyring knows to work (any_file_system overrides this)");
+}
+
+/// Sees whether a lock taken through one description is seen through a second (5.1, self-test).
+inline void check_locks(const Fd& fd, std::uint64_t control_offset, const std::string& path) {
+    const std::uint64_t byte = control_offset + layout::CONTROL_LOCK_TEST;
+    const Fd taker = open_description(fd, path);
+    if (!lock_byte(taker, byte, path)) return;
+    const Fd looker = open_description(fd, path);
+    if (!byte_is_locked(looker, byte, path))
+        throw UnsuitableFileSystem(path, "it does not keep open-file-description locks");
+    unlock_byte(taker, byte);
+}
+
+/// A channel's file, attached: descriptor, mapping, and a checked copy of the header. The descriptor never holds a
+/// lock.
+struct ChannelFile {
+    std::string path;
+    Fd fd;
+    Header header;
+    Mapping mapping;
+    std::string schema;
+    Environment environment;
+
+    std::byte* control() const noexcept { return mapping.data() + header.control_offset(); }
+    std::uint64_t publisher_slot_offset(std::uint32_t slot) const noexcept {
+        return header.control_offset() + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
+    }
+    std::uint64_t subscriber_slot_offset(std::uint32_t slot) const noexcept {
+        return publisher_slot_offset(header.publishers) + layout::CONTROL_SLOT_LENGTH * slot;
+    }
+    Ring ring(std::uint32_t index) const noexcept {
+        return {mapping.data() + header.rings_offset() + index * header.ring_stride(), header.capacity,
+                header.alignment, index};
+    }
+};
+
+/// Checks the options and turns them into a header (3.2, 1).
+inline Header check_options(const Options& options) {
+    using namespace layout;
+    const auto require = [](bool good, const char* argument, const char* rule) {
+        if (!good) throw InvalidArgument(argument, rule);
+    };
+    const bool power_of_two = (options.capacity & (options.capacity - 1)) == 0;
+    require(options.kind == Kind::inbox || options.kind == Kind::broadcast, "kind", "say inbox or broadcast");
+    require(power_of_two && options.capacity >= CONSTANTS_MIN_CAPACITY && options.capacity <= CONSTANTS_MAX_CAPACITY,
+            "capacity", "it must be a power of two from 4096 to 1073741824 bytes");
+    require(options.publishers >= 1 && options.publishers <= CONSTANTS_MAX_PUBLISHERS, "publishers",
+            "it must be 1 to 1024");
+    require(options.subscribers <= CONSTANTS_MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
+    require(options.subscribers >= 1 || options.kind != Kind::inbox, "subscribers", "an inbox needs at least 1");
+    require(options.alignment == 64 || options.alignment == 8, "alignment", "it must be 64 or 8 bytes");
+    require(options.counters <= CONSTANTS_MAX_COUNTERS, "counters", "it must be 0 to 65536");
+    require(options.schema.size() <= CONSTANTS_MAX_SCHEMA_LENGTH, "schema", "it must be at most 16 MiB long");
+    require(options.schema_id <= 65535 && (options.schema_id == 0 || !options.schema.empty()), "schema_id",
+            "it must be 0 to 65535, and 0 without a schema");
+    require(options.schema_version <= 65535 && (options.schema_version == 0 || !options.schema.empty()),
+            "schema_version", "it must be 0 to 65535, and 0 without a schema");
+    require((options.mode & ~mode_t{0777}) == 0, "mode", "it has more than permission bits");
+
+    Header header;
+    header.kind = options.kind;
+    header.capacity = options.capacity;
+    header.publishers = options.publishers;
+    header.subscribers = options.subscribers;
+    header.alignment = options.alignment;
+    header.counters = options.counters;
+    header.schema_length = options.schema.size();
+    header.schema_id = options.schema_id;
+    header.schema_version = options.schema_version;
+    return header;
+}
+
+/// A file that has no name yet, or a temporary one that goes away with this object.
+class UnnamedFile {
+  public:
+    explicit UnnamedFile(const std::string& path) : path_(path) {
+        const std::string folder = folder_of(path);
+        fd_ = Fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+        if (fd_ || (errno != EOPNOTSUPP && errno != EISDIR)) {
+            if (!fd_) throw_errno("open(O_TMPFILE)", folder);
+            return;
+        }
+        temporary_ = unique_name();
+        fd_ = Fd(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (!fd_) throw_errno("open", std::exchange(temporary_, {}));
+    }
+    UnnamedFile(const UnnamedFile&) = delete;
+    UnnamedFile& operator=(const UnnamedFile&) = delete;
+    ~UnnamedFile() {
+        if (!temporary_.empty()) ::unlink(temporary_.c_str());
+    }
+
+    Fd& fd() noexcept { return fd_; }
+
+    /// Throws ChannelExists if there is a file of that name.
+    void link() { link_to(path_); }
+
+    /// Takes the name from the file that may have it.
+    void replace() {
+        if (temporary_.empty()) {
+            const std::string name = unique_name();
+            link_to(name);
+            temporary_ = name;
+        }
+        if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_errno("rename", path_);
+        temporary_.clear();
+    }
+
+  private:
+    std::string unique_name() const {
+        std::uint64_t random = 0;
+        random_bytes(&random, sizeof random);
+        const auto slash = path_.rfind('/') + 1;
+        return path_.substr(0, slash) + "." + path_.substr(slash) + "." + std::to_string(random) + ".tmp";
+    }
+
+    void link_to(const std::string& name) {
+        const std::string source = temporary_.empty() ? "/proc/self/fd/" + std::to_string(fd_.get()) : temporary_;
+        if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return;
+        if (errno == EEXIST) throw ChannelExists(name);
+        throw_errno("linkat", name);
+    }
+
+    std::string path_;
+    std::string temporary_;
+    Fd fd_;
+};
+
+[[noreturn]] inline void throw_no_space(const std::string& path, std::uint64_t needed, std::uint64_t free) {
+    throw NoSpace("there is no space for channel " + path + ": it needs " + std::to_string(needed) +
+                      " bytes, free are " + std::to_string(free) +
+                      "; make it smaller (capacity, publishers), or use another file system",
+                  needed, free);
+}
+
+/// Gives the file its whole length, so that no access to it can fail for want of space (3.2, 3).
+inline void allocate(const Fd& fd, std::uint64_t length, const std::string& path) {
+    struct statvfs status {};
+    if (::fstatvfs(fd.get(), &status) != 0) throw_errno("fstatvfs", path);
+    const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
+    if (free < length) throw_no_space(path, length, free);
+    int error = 0;
+    do {
+        error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(length));
+    } while (error == EINTR);
+    if (error == ENOSPC || error == EDQUOT || error == EFBIG) throw_no_space(path, length, free);
+    if (error != 0) throw_errno("posix_fallocate", path, error);
+}
+
+/// Writes everything of a new channel that is not zero (3.2, 4).
+inline void write_content(const ChannelFile& file) {
+    write_header(file.mapping.data(), file.header);
+    const Uuid boot = boot_id(file.environment);
+    std::copy(boot.begin(), boot.end(), file.control() + layout::CONTROL_BOOT_ID);
+    const bool inbox = file.header.kind == Kind::inbox;
+    if (inbox) {
+        std::byte* slot = file.mapping.data() + file.subscriber_slot_offset(0);
+        put(slot + layout::SUBSCRIBER_SLOT_KEPT, std::int32_t{1});
+    }
+    for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+        init_ring(file.ring(ring), file.header.subscribers, inbox);
+    }
+    std::memcpy(file.mapping.data() + file.header.schema_offset(), file.schema.data(), file.schema.size());
+}
+
+/// create, or replace (3.2).
+inline ChannelFile create_file(const std::string& channel, const Options& options, bool replace) {
+    ChannelFile file;
+    file.header = check_options(options);
+    file.path = channel_path(channel);
+    file.schema = options.schema;
+    file.environment = options.environment;
+    make_folder(channel);
+    struct stat status {};
+    if (!replace && ::lstat(file.path.c_str(), &status) == 0) throw ChannelExists(file.path);
+
+    UnnamedFile unnamed(file.path);
+    if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.path);
+    check_file_system(unnamed.fd(), file.path, options.any_file_system);
+    allocate(unnamed.fd(), file.header.file_length(), file.path);
+    file.mapping = Mapping(unnamed.fd(), file.header.file_length(), file.path);
+    file.header.channel_id = options.environment.channel_id ? *options.environment.channel_id : new_uuid();
+    file.header.created_at =
+        options.environment.created_at ? *options.environment.created_at : wall_clock(options.environment);
+    write_content(file);
+    check_locks(unnamed.fd(), file.header.control_offset(), file.path);
+    replace ? unnamed.replace() : unnamed.link();
+    file.fd = std::move(unnamed.fd());
+    return file;
+}
+
+[[noreturn]] inline void throw_open_error(const std::string& path, int error) {
+    switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+            throw NoSuchChannel(path);
+        case EACCES:
+        case EPERM:
+        case EROFS:
+            throw AccessDenied(path, std::generic_category().message(error) + "; check its owner and mode");
+        case ELOOP:
+            throw NotAChannel(path, "it is a symbolic link");
+        case EISDIR:
+            throw NotAChannel(path, "it is a folder");
+        case ENXIO:
+            throw NotAChannel(path, "it is no regular file");
+        default:
+            throw IoError("open", error, path);
+    }
+}
+
+/// attach (3.3).
+inline ChannelFile open_file(const std::string& channel, const OpenOptions& options) {
+    ChannelFile file;
+    file.path = channel_path(channel);
+    file.environment = options.environment;
+    check_default_folder(channel);
+    file.fd = Fd(::open(file.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file.fd) throw_open_error(file.path, errno);
+    struct stat status {};
+    if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
+    if (!S_ISREG(status.st_mode)) throw NotAChannel(file.path, "it is no regular file");
+
+    std::byte page[layout::CONSTANTS_HEADER_LENGTH]{};
+    const ssize_t size = ::pread(file.fd.get(), page, sizeof page, 0);
+    if (size < 0) throw_errno("pread", file.path);
+    file.header =
+        HeaderReader(page, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(status.st_size), file.path)
+            .read();
+    check_file_system(file.fd, file.path, options.any_file_system);
+    check_locks(file.fd, file.header.control_offset(), file.path);
+    file.mapping = Mapping(file.fd, file.header.file_length(), file.path);
+    file.schema.assign(reinterpret_cast<const char*>(file.mapping.data() + file.header.schema_offset()),
+                       file.header.schema_length);
+    return file;
+}
+
+/// unlink (3.2).
+inline void unlink_file(const std::string& channel) {
+    const std::string path = channel_path(channel);
+    check_default_folder(channel);
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd) throw_open_error(path, errno);
+    std::uint64_t magic = 0;
+    if (::pread(fd.get(), &magic, sizeof magic, layout::HEADER_MAGIC) != sizeof magic ||
+        magic != layout::CONSTANTS_MAGIC) {
+        throw NotAChannel(path, "it does not begin with the magic bytes");
+    }
+    if (::unlink(path.c_str()) != 0) {
+        if (errno == ENOENT) throw NoSuchChannel(path);
+        throw_errno("unlink", path);
+    }
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Everything that a user of Flyring needs. Nouns, verbs and errors are those of spec/api.md.
+
+#include "flyring/channel.hpp"
+#include "flyring/claim.hpp"
+#include "flyring/counters.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/message.hpp"
+#include "flyring/publisher.hpp"
+#include "flyring/span.hpp"
+#include "flyring/subscriber.hpp"
+#include "flyring/wait.hpp"

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pthread.h>
+
+#include <mutex>
+#include <new>
+
+namespace flyring::detail {
+
+/// What must not be used in a forked child: the child's first act is to call lost_by_fork() on each of its parent's.
+/// Entered in the list from construction to destruction.
+class ForkAware {
+  public:
+    ForkAware(const ForkAware&) = delete;
+    ForkAware& operator=(const ForkAware&) = delete;
+
+  protected:
+    ForkAware();
+    ~ForkAware();
+
+    /// Before fork, so that the child finds the object whole: takes its lock. Parent and child give it back.
+    virtual void before_fork() noexcept = 0;
+    virtual void after_fork() noexcept = 0;
+    /// Runs in the child, which has this one thread: closes descriptors and marks the object, nothing else.
+    virtual void lost_by_fork() noexcept = 0;
+
+  private:
+    struct List {
+        std::mutex mutex;
+        ForkAware* first = nullptr;
+
+        List() {
+            if (::pthread_atfork(before, after_in_parent, after_in_child) != 0) throw std::bad_alloc();
+        }
+    };
+
+    /// Never destroyed: objects with static storage duration may end after any other.
+    static List& list() {
+        static List& only = *new List;
+        return only;
+    }
+
+    static void before() {
+        list().mutex.lock();
+        for (ForkAware* object = list().first; object != nullptr; object = object->next_) object->before_fork();
+    }
+    static void after_in_parent() {
+        for (ForkAware* object = list().first; object != nullptr; object = object->next_) object->after_fork();
+        list().mutex.unlock();
+    }
+    static void after_in_child() {
+        for (ForkAware* object = list().first; object != nullptr; object = object->next_) object->lost_by_fork();
+        after_in_parent();
+    }
+
+    ForkAware* next_ = nullptr;
+    ForkAware* previous_ = nullptr;
+};
+
+inline ForkAware::ForkAware() {
+    const std::lock_guard<std::mutex> guard(list().mutex);
+    next_ = list().first;
+    if (next_ != nullptr) next_->previous_ = this;
+    list().first = this;
+}
+
+inline ForkAware::~ForkAware() {
+    const std::lock_guard<std::mutex> guard(list().mutex);
+    if (next_ != nullptr) next_->previous_ = previous_;
+    (previous_ != nullptr ? previous_->next_ : list().first) = next_;
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+// Access to words that other processes read and write: the machine assumptions of spec/channel.md.
+
+#if !defined(__linux__)
+#error "Flyring needs Linux: open-file-description locks, O_TMPFILE, MAP_POPULATE"
+#endif
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the layout is little endian and is accessed in place");
+static_assert(__atomic_always_lock_free(8, nullptr), "8-byte loads and stores must be single copies");
+static_assert(sizeof(void*) == 8, "positions and mappings need 64-bit addresses");
+
+namespace flyring::detail {
+
+template <typename T>
+inline T load_relaxed(const T* word) noexcept {
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+template <typename T>
+inline T load_acquire(const T* word) noexcept {
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+template <typename T>
+inline void store_relaxed(T* word, T value) noexcept {
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+template <typename T>
+inline void store_release(T* word, T value) noexcept {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+inline void release_fence() noexcept {
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+inline void acquire_fence() noexcept {
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+inline void full_fence() noexcept {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/// The word of type T that lies `offset` bytes behind `base`. The layout keeps every word aligned to its size.
+template <typename T>
+inline T* word_at(std::byte* base, std::uint64_t offset) noexcept {
+    return reinterpret_cast<T*>(base + offset);
+}
+
+template <typename T>
+inline const T* word_at(const std::byte* base, std::uint64_t offset) noexcept {
+    return reinterpret_cast<const T*>(base + offset);
+}
+
+/// Copies a T out of bytes that need not be aligned.
+template <typename T>
+inline T get(const std::byte* bytes) noexcept {
+    T value;
+    std::memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+template <typename T>
+inline void put(std::byte* bytes, T value) noexcept {
+    std::memcpy(bytes, &value, sizeof value);
+}
+
+}  // namespace flyring::detail

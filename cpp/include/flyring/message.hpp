@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "flyring/errors.hpp"
+#include "flyring/span.hpp"
+
+namespace flyring {
+
+/// A message in place in its ring. Valid until the handler that got it returns; copy what you want to keep.
+class Message {
+  public:
+    Message(const std::byte* data, std::size_t size, std::int32_t type, std::uint32_t ring,
+            std::int64_t position) noexcept
+        : data_(data), size_(size), position_(position), type_(type), ring_(ring) {}
+
+    const std::byte* data() const noexcept { return data_; }
+    /// Payload length, bytes.
+    std::size_t size() const noexcept { return size_; }
+    bool empty() const noexcept { return size_ == 0; }
+    Bytes payload() const noexcept { return {data_, size_}; }
+    /// The type that its publisher gave it, at least 1.
+    std::int32_t type() const noexcept { return type_; }
+    /// The ring it came through, that is, its publisher's slot.
+    std::uint32_t ring() const noexcept { return ring_; }
+    /// Where its record starts, in bytes since the ring's start.
+    std::int64_t position() const noexcept { return position_; }
+
+    /// A copy of the first sizeof(T) payload bytes. Throws InvalidArgument if there are fewer.
+    template <typename T>
+    T as() const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        if (size_ < sizeof(T)) too_short(sizeof(T));
+        T value;
+        std::memcpy(&value, data_, sizeof value);
+        return value;
+    }
+
+  private:
+    [[noreturn, gnu::cold, gnu::noinline]] void too_short(std::size_t wanted) const {
+        throw InvalidArgument("T", "a message of " + std::to_string(size_) + " bytes holds no object of " +
+                                       std::to_string(wanted) + "; look at size() or type() first");
+    }
+
+    const std::byte* data_;
+    std::size_t size_;
+    std::int64_t position_;
+    std::int32_t type_;
+    std::uint32_t ring_;
+};
+
+/// A message that owns its bytes: what Subscriber::take returns.
+class OwnedMessage {
+  public:
+    explicit OwnedMessage(const Message& message)
+        : bytes_(message.payload().begin(), message.payload().end()),
+          position_(message.position()),
+          type_(message.type()),
+          ring_(message.ring()) {}
+
+    const std::byte* data() const noexcept { return bytes_.data(); }
+    std::size_t size() const noexcept { return bytes_.size(); }
+    bool empty() const noexcept { return bytes_.empty(); }
+    Bytes payload() const noexcept { return {bytes_.data(), bytes_.size()}; }
+    std::int32_t type() const noexcept { return type_; }
+    std::uint32_t ring() const noexcept { return ring_; }
+    std::int64_t position() const noexcept { return position_; }
+
+    /// The same message as a view; valid as long as this object is.
+    operator Message() const noexcept { return {data(), size(), type_, ring_, position_}; }
+
+    template <typename T>
+    T as() const {
+        return Message(*this).as<T>();
+    }
+
+  private:
+    std::vector<std::byte> bytes_;
+    std::int64_t position_;
+    std::int32_t type_;
+    std::uint32_t ring_;
+};
+
+}  // namespace flyring

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "flyring/layout.hpp"
+
+namespace flyring {
+
+/// 16 bytes in the order of RFC 9562.
+using Uuid = std::array<std::byte, 16>;
+
+enum class Kind : std::uint32_t {
+    /// Not given: create refuses it.
+    none = 0,
+    /// Subscriber slot 0 is kept: what comes before the first subscriber waits for it.
+    inbox = layout::CONSTANTS_KIND_INBOX,
+    /// Nothing is kept for anybody.
+    broadcast = layout::CONSTANTS_KIND_BROADCAST,
+};
+
+/// Tests put values here that otherwise come from the system (spec/channel.md 10).
+struct Environment {
+    std::optional<Uuid> channel_id;
+    std::optional<Uuid> boot_id;
+    /// ns since 1970; what a new channel's header says.
+    std::optional<std::int64_t> created_at;
+    /// ns since 1970; the wall clock for everything else.
+    std::optional<std::int64_t> now;
+    std::optional<std::int32_t> pid;
+};
+
+/// What a new channel is made of (spec/api.md, options).
+struct Options {
+    Kind kind = Kind::none;
+    /// Bytes of one ring: a power of two, 4 KiB to 1 GiB.
+    std::uint32_t capacity = layout::CONSTANTS_DEFAULT_CAPACITY;
+    /// Number of rings, 1 to 1024.
+    std::uint32_t publishers = layout::CONSTANTS_DEFAULT_PUBLISHERS;
+    /// Number of subscriber slots, 0 to 1024; an inbox needs 1.
+    std::uint32_t subscribers = layout::CONSTANTS_DEFAULT_SUBSCRIBERS;
+    /// Bytes: 64, or 8 for a compact ring.
+    std::uint32_t alignment = layout::CONSTANTS_DEFAULT_ALIGNMENT;
+    /// Number of counters, 0 to 65536.
+    std::uint32_t counters = layout::CONSTANTS_DEFAULT_COUNTERS;
+    /// UTF-8 text, at most 16 MiB.
+    std::string schema;
+    /// 0 to 65535; 0 without a schema.
+    std::uint32_t schema_id = 0;
+    std::uint32_t schema_version = 0;
+    /// Permission bits of the file.
+    mode_t mode = 0600;
+    /// Do not insist on the allow-list of file systems of spec/channel.md 3.1.
+    bool any_file_system = false;
+    Environment environment;
+};
+
+struct OpenOptions {
+    bool any_file_system = false;
+    Environment environment;
+};
+
+}  // namespace flyring

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "flyring/claim.hpp"
+#include "flyring/publisher_core.hpp"
+#include "flyring/span.hpp"
+
+namespace flyring {
+
+/// offer returns it when subscribers have not made room yet.
+inline constexpr std::int64_t back_pressured = layout::CONSTANTS_BACK_PRESSURED;
+
+/// The one writer of one ring, from Channel::publisher. For one thread at a time. Everything throws Closed after close
+/// and SlotLost if the slot was taken away; a moved-from object may only be destroyed or assigned to.
+class Publisher {
+  public:
+    /// Copies one message into the ring. Returns the ring's new end position in bytes, or back_pressured. Throws
+    /// MessageTooLarge, InvalidArgument (type below 1), ViewAlive (a claim is open), TwoThreads. (spec/channel.md 6.1)
+    [[gnu::always_inline]] inline std::int64_t offer(Bytes message, std::int32_t type = 1) {
+        return core_->offer(message.data(), message.size(), type);
+    }
+
+    /// Space for a message of `length` bytes to be written in place; false if back-pressured. Until its commit or abort
+    /// everything else on this publisher throws ViewAlive. Throws as offer does.
+    [[gnu::always_inline]] inline Claim claim(std::size_t length, std::int32_t type = 1) {
+        return {*core_, length, type};
+    }
+
+    /// Copies as many of the messages as there is room for, in order, all of type `type`. Returns how many. Throws as
+    /// offer does; MessageTooLarge means that none was taken. (6.3)
+    std::size_t offer_batch(span<const Bytes> messages, std::int32_t type = 1) {
+        return core_->offer_batch(messages, type);
+    }
+
+    /// The subscriber whose gate is furthest behind; nothing if none is gating.
+    std::optional<Holder> held_by() { return core_->held_by(); }
+
+    /// End of what was published, bytes since the ring's start.
+    std::int64_t position() const noexcept { return core_->position(); }
+    std::uint32_t ring() const noexcept { return core_->ring(); }
+    const std::string& name() const noexcept { return core_->name(); }
+    /// How often the slot has been taken.
+    std::int64_t epoch() const noexcept { return core_->epoch(); }
+    /// The largest payload, bytes.
+    std::size_t max_message_length() const noexcept { return core_->max_length(); }
+
+    /// Aborts an open claim and gives the slot back. Does nothing if closed already. Throws TwoThreads.
+    void close() {
+        core_->state().close(*core_, [this] { core_->check_idle(); });
+    }
+
+  private:
+    friend class Channel;
+    explicit Publisher(std::unique_ptr<detail::PublisherCore> core) noexcept : core_(std::move(core)) {}
+
+    std::unique_ptr<detail::PublisherCore> core_;
+};
+
+}  // namespace flyring

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "flyring/claim.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/ring.hpp"
+#include "flyring/slots.hpp"
+#include "flyring/span.hpp"
+#include "flyring/state.hpp"
+
+namespace flyring {
+
+/// Who holds a publisher back.
+struct Holder {
+    /// Subscriber slot.
+    std::uint32_t slot;
+    std::string name;
+    /// As its owner saw it, in its own pid namespace.
+    std::int32_t pid;
+    /// Whether somebody owns the slot now.
+    bool live;
+    /// A kept slot holds the publisher back without an owner, too.
+    bool kept;
+    /// Its gate in this ring, bytes.
+    std::int64_t position;
+};
+
+}  // namespace flyring
+
+namespace flyring::detail {
+
+/// The one writer of a ring: the steps of spec/channel.md 6.1 to 6.3 and 6.7. Has one address for life; a Publisher
+/// owns it.
+class PublisherCore final : public SlotOwnerBase {
+  public:
+    PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name)
+        : state_(std::move(state)), name_(name) {
+        if (!name.empty()) check_name("name", name);
+        state_->enter(*this, [&] { take(); });
+    }
+    PublisherCore(const PublisherCore&) = delete;
+    PublisherCore& operator=(const PublisherCore&) = delete;
+    ~PublisherCore() override { state_->leave(*this); }
+
+    // The hot path.
+
+    [[gnu::always_inline]] inline std::int64_t offer(const std::byte* payload, std::size_t length, std::int32_t type) {
+        if (__builtin_expect(static_cast<long>(use() != idle || !usable() || type < 1), 0) != 0) refuse(type);
+        set_use(in_use);
+        const Ring ring = ring_;  // a copy, so that the compiler may keep it in registers across the atomic stores
+        const std::int64_t t = t_;
+        const std::uint64_t end = static_cast<std::uint64_t>(t) + aligned(length);
+        if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0) return offer_slowly(payload, length, type);
+        const auto to = static_cast<std::int64_t>(end);
+        begin(ring, to);
+        if (length != 0) std::memcpy(ring.payload_at(t), payload, length);  // 5
+        commit(ring, t, length, type);
+        finish(ring, to, next(count_));
+        set_use(idle);
+        return to;
+    }
+
+    /// Publish 1 to 4. Null: back-pressured.
+    [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, Claim* claim) {
+        if (__builtin_expect(static_cast<long>(use() != idle || !usable() || type < 1), 0) != 0) refuse(type);
+        std::uint64_t end = static_cast<std::uint64_t>(t_) + aligned(length);
+        if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0) {
+            if (!make_room_in_use(length)) return nullptr;
+            end = static_cast<std::uint64_t>(t_) + aligned(length);
+        }
+        set_use(claim_open);
+        claim_ = claim;
+        claim_length_ = length;
+        claim_type_ = type;
+        claim_end_ = static_cast<std::int64_t>(end);
+        const Ring ring = ring_;
+        const std::int64_t t = t_;
+        begin(ring, static_cast<std::int64_t>(end));
+        return ring.payload_at(t);
+    }
+
+    /// Publish 5 to 8 for the open claim.
+    [[gnu::always_inline]] inline std::int64_t commit_claim() {
+        if (__builtin_expect(static_cast<long>(!usable()), 0) != 0) throw_unusable();
+        return end_claim(claim_type_, next(count_));
+    }
+
+    std::int64_t abort_claim() {
+        if (!usable()) throw_unusable();
+        return end_claim(layout::CONSTANTS_TYPE_PADDING, count_);
+    }
+
+    /// The Claim object moved, or (null) gave up its part in the claim.
+    void set_claim(Claim* claim) noexcept { claim_ = claim; }
+
+    // The rest.
+
+    std::size_t offer_batch(span<const Bytes> messages, std::int32_t type);
+    std::optional<Holder> held_by();
+    void close() noexcept override;
+    [[noreturn, gnu::cold]] void throw_unusable() override;
+
+    void check_idle() {
+        if (use() == in_use) throw TwoThreads("publisher of ring " + std::to_string(ring_.index));
+    }
+
+    ChannelState& state() const noexcept { return *state_; }
+    std::int64_t position() const noexcept { return t_; }
+    std::uint32_t ring() const noexcept { return ring_.index; }
+    const std::string& name() const noexcept { return name_; }
+    std::int64_t epoch() const noexcept { return epoch_; }
+    std::size_t max_length() const noexcept { return max_length_; }
+
+  private:
+    static constexpr std::uint64_t header_length = layout::RECORD_HEADER_LENGTH;
+    static constexpr std::int64_t retire_interval = 1'000'000;  // ns
+
+    std::uint64_t aligned(std::size_t length) const noexcept {
+        const std::uint64_t unit = ring_.alignment;
+        return (length + header_length + unit - 1) & ~(unit - 1);
+    }
+
+    /// Publish 3 and 4.
+    static void begin(const Ring& ring, std::int64_t end) noexcept {
+        store_relaxed(ring.claimed(), end);  // publish 3, read by lossy 2 to 4 and recover
+        release_fence();  // publish 3: claimed before any byte of the record; pairs with lossy 2 to 4
+        store_relaxed(ring.length_at(end), 0);  // publish 4: before the length at t (6)
+    }
+
+    /// Publish 5 (type) and 6.
+    static void commit(const Ring& ring, std::int64_t t, std::size_t length, std::int32_t type) noexcept {
+        store_relaxed(ring.type_at(t), type);
+        store_release(ring.length_at(t), static_cast<std::int32_t>(length + header_length));  // 6; pairs with poll 1
+    }
+
+    /// Publish 7 and 8.
+    void finish(const Ring& ring, std::int64_t end, std::int64_t count) noexcept {
+        store_relaxed(ring.messages_begun(), count);  // publish 7; pairs with the consistent count, read last there
+        store_release(ring.published(), end);         // publish 7; pairs with join 2 and 4
+        store_release(ring.messages_done(), count);   // publish 7; pairs with the consistent count, read first there
+        count_ = count;
+        t_ = end;
+        if (__builtin_expect(static_cast<long>(end >= next_boundary_), 0) != 0) note_boundary();
+    }
+
+    /// Publish 5 to 8 for the open claim.
+    std::int64_t end_claim(std::int32_t type, std::int64_t count) noexcept {
+        const Ring ring = ring_;
+        const std::int64_t end = claim_end_;
+        commit(ring, t_, claim_length_, type);
+        finish(ring, end, count);
+        claim_ = nullptr;
+        set_use(idle);
+        return end;
+    }
+
+    /// Publish 3 to 8 for a record of n bytes, its payload written by `write(to)`.
+    template <typename Write>
+    void publish(std::uint64_t n, std::size_t length, std::int32_t type, std::int64_t count, Write&& write) {
+        const std::int64_t end = t_ + static_cast<std::int64_t>(n);
+        begin(ring_, end);
+        write(ring_.payload_at(t_));
+        commit(ring_, t_, length, type);
+        finish(ring_, end, count);
+    }
+
+    /// Publish 8: t has just come into another eighth of the ring.
+    [[gnu::noinline, gnu::cold]] void note_boundary() noexcept {
+        const std::int64_t eighth =
+            (t_ >> ring_.eighth_shift()) & (static_cast<std::int64_t>(layout::CONSTANTS_BOUNDARIES) - 1);
+        store_relaxed(ring_.boundary(eighth), std::int64_t{-1});  // pairs with "start at what is still there"
+        release_fence();                                          // -1 before the new count
+        store_relaxed(ring_.boundary_count(eighth), count_);
+        store_release(ring_.boundary(eighth), t_);
+        set_fast_end();
+    }
+
+    void set_fast_end() noexcept {
+        next_boundary_ = ((t_ >> ring_.eighth_shift()) + 1) << ring_.eighth_shift();
+        const std::int64_t last = std::min(limit_ - static_cast<std::int64_t>(header_length), next_boundary_ - 1);
+        fast_end_ = owner_record_pending_ || last < 0 ? 0 : static_cast<std::uint64_t>(last);
+    }
+
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::int32_t type);
+    [[gnu::noinline, gnu::cold]] inline std::int64_t offer_slowly(const std::byte* payload, std::size_t length,
+                                                                  std::int32_t type);
+    [[gnu::noinline, gnu::cold]] inline bool make_room_in_use(std::size_t length);
+    bool make_room(std::size_t length);
+    bool room_for(std::uint64_t n);
+    void recompute() noexcept;
+    bool held_back(std::uint64_t n) const noexcept {
+        return static_cast<std::uint64_t>(t_) + n + header_length > static_cast<std::uint64_t>(limit_);
+    }
+    bool publish_padding();
+    bool publish_owner_record();
+    std::size_t take_together(span<const Bytes> messages, std::uint64_t& n);
+    void write_together(span<const Bytes> messages, std::uint64_t n, std::int32_t type) noexcept;
+    void retire(std::uint64_t n);
+    void take();
+
+    // Read or written by every offer, then what the slow path needs.
+    std::uint64_t fast_end_ = 0;  // up to here a record neither needs a new limit nor leaves this eighth
+    std::int64_t t_ = 0;
+    std::int64_t count_ = 0;
+    std::int64_t next_boundary_ = 0;
+    Ring ring_;
+    std::int64_t claim_end_ = 0;
+    std::size_t claim_length_ = 0;
+    std::int32_t claim_type_ = 0;
+    bool owner_record_pending_ = true;
+    Claim* claim_ = nullptr;
+    std::int64_t limit_ = 0;
+    std::size_t max_length_ = 0;
+    std::int64_t held_back_since_ = 0;  // monotonic ns; 0: not held back
+    std::shared_ptr<ChannelState> state_;
+    std::string name_;
+};
+
+}  // namespace flyring::detail
+
+#include "flyring/publisher_slow.hpp"

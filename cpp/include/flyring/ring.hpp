@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "flyring/errors.hpp"
+#include "flyring/layout.hpp"
+#include "flyring/memory.hpp"
+
+// One ring of a channel: its data and its trailer (spec/channel.md 4.6, 4.7, 6.8, 9).
+
+namespace flyring::detail {
+
+/// Where the words of one ring are in this process. Cheap to copy; valid as long as the mapping is.
+struct Ring {
+    std::byte* data = nullptr;
+    std::uint32_t capacity = 0;
+    std::uint32_t alignment = 0;
+    std::uint32_t index = 0;
+
+    std::int64_t mask() const noexcept { return static_cast<std::int64_t>(capacity) - 1; }
+    std::int64_t align(std::int64_t length) const noexcept {
+        const auto unit = static_cast<std::int64_t>(alignment);
+        return (length + unit - 1) & -unit;
+    }
+    /// log2 of an eighth of the capacity.
+    unsigned eighth_shift() const noexcept { return static_cast<unsigned>(__builtin_ctz(capacity)) - 3; }
+    std::int64_t start() const noexcept {
+        return static_cast<std::int64_t>(layout::CONSTANTS_START_STRIDE * index % layout::CONSTANTS_START_MODULUS);
+    }
+
+    std::byte* record(std::int64_t position) const noexcept { return data + (position & mask()); }
+    std::int32_t* length_at(std::int64_t position) const noexcept {
+        return word_at<std::int32_t>(record(position), layout::RECORD_LENGTH);
+    }
+    std::int32_t* type_at(std::int64_t position) const noexcept {
+        return word_at<std::int32_t>(record(position), layout::RECORD_TYPE);
+    }
+    std::byte* payload_at(std::int64_t position) const noexcept { return record(position) + layout::RECORD_PAYLOAD; }
+
+    std::int64_t* trailer_word(std::uint64_t offset) const noexcept {
+        return word_at<std::int64_t>(data + capacity, offset);
+    }
+    std::int64_t* claimed() const noexcept { return trailer_word(layout::TRAILER_CLAIMED); }
+    std::int64_t* published() const noexcept { return trailer_word(layout::TRAILER_PUBLISHED); }
+    std::int64_t* messages_begun() const noexcept { return trailer_word(layout::TRAILER_MESSAGES_BEGUN); }
+    std::int64_t* messages_done() const noexcept { return trailer_word(layout::TRAILER_MESSAGES_DONE); }
+    std::int64_t* boundary(std::int64_t eighth) const noexcept {
+        return trailer_word(layout::TRAILER_BOUNDARY +
+                            layout::TRAILER_BOUNDARY_STRIDE * static_cast<std::uint64_t>(eighth));
+    }
+    std::int64_t* boundary_count(std::int64_t eighth) const noexcept {
+        return trailer_word(layout::TRAILER_BOUNDARY_COUNT +
+                            layout::TRAILER_BOUNDARY_STRIDE * static_cast<std::uint64_t>(eighth));
+    }
+    /// The gate word of subscriber slot `slot`.
+    std::int64_t* gate(std::uint32_t slot) const noexcept {
+        return trailer_word(slot == 0 ? layout::TRAILER_GATE
+                                      : layout::TRAILER_MORE_GATES + (slot - 1) * layout::TRAILER_GATE_STRIDE);
+    }
+
+    /// Whether a position read from the file may be believed (section 9).
+    bool believable(std::int64_t position) const noexcept {
+        return position >= 0 && position < layout::CONSTANTS_MAX_POSITION &&
+               (position & (static_cast<std::int64_t>(alignment) - 1)) == 0;
+    }
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_corrupt(const std::string& path, const Ring& ring,
+                                                                 std::int64_t position, const char* reason) {
+    throw CorruptRing(path, ring.index, position, reason);
+}
+
+/// Writes the words of a new ring into zeroed memory (4.7). `kept_slot_0`: subscriber slot 0 is kept from creation.
+inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slot_0) noexcept {
+    *ring.claimed() = ring.start();
+    *ring.published() = ring.start();
+    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::CONSTANTS_BOUNDARIES); ++eighth) {
+        *ring.boundary(eighth) = eighth == ring.start() >> ring.eighth_shift() ? ring.start() : -1;
+    }
+    for (std::uint32_t slot = 0; slot < subscribers; ++slot) *ring.gate(slot) = layout::CONSTANTS_NOT_GATING;
+    if (kept_slot_0) *ring.gate(0) = ring.start();
+}
+
+/// What a publisher goes on from.
+struct RingState {
+    std::int64_t published;
+    std::int64_t messages;
+};
+
+/// Repairs what the ring's last owner left in the middle of a claim (6.8). The caller holds the slot's lock.
+inline RingState recover(const Ring& ring, const std::string& path) {
+    const auto p = load_acquire(ring.published());  // owner: publish 7
+    const auto q = load_acquire(ring.claimed());    // owner: publish 3
+    if (!ring.believable(p)) throw_corrupt(path, ring, p, "published is no position");
+    if (!ring.believable(q)) throw_corrupt(path, ring, q, "claimed is no position");
+    if (q < p || (p & ring.mask()) + (q - p) > ring.capacity) throw_corrupt(path, ring, p, "claimed is out of reach");
+    auto messages = load_acquire(p == q ? ring.messages_begun() : ring.messages_done());
+    if (p == q) {
+        // Nothing was begun; at worst messages_done is behind.
+    } else if (load_acquire(ring.length_at(p)) <= 0) {  // owner: publish 6
+        store_relaxed(ring.length_at(q), 0);            // before the length at p: poll 1 goes on to q
+        store_relaxed(ring.type_at(p), layout::CONSTANTS_TYPE_PADDING);
+        store_release(ring.length_at(p), static_cast<std::int32_t>(q - p));  // pairs with poll 1
+    } else {
+        for (std::int64_t at = p; at < q;) {
+            const auto length = load_acquire(ring.length_at(at));
+            if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || ring.align(length) > q - at) {
+                throw_corrupt(path, ring, at, "a committed record has no valid length");
+            }
+            if (*ring.type_at(at) > 0) messages = static_cast<std::int64_t>(static_cast<std::uint64_t>(messages) + 1);
+            at += ring.align(length);
+        }
+    }
+    store_relaxed(ring.messages_begun(), messages);
+    store_release(ring.published(), q);  // pairs with join 2 and 4, lossy 5
+    store_release(ring.messages_done(), messages);
+    return {q, messages};
+}
+
+}  // namespace flyring::detail

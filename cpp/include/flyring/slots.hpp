@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "flyring/file.hpp"
+#include "flyring/memory.hpp"
+
+// Owning a slot: locks, epochs, names (spec/channel.md 5).
+
+namespace flyring::detail {
+
+// Publisher and subscriber slots have these fields at the same offsets.
+static_assert(layout::PUBLISHER_SLOT_EPOCH == layout::SUBSCRIBER_SLOT_EPOCH);
+static_assert(layout::PUBLISHER_SLOT_NAME_LENGTH == layout::SUBSCRIBER_SLOT_NAME_LENGTH);
+static_assert(layout::PUBLISHER_SLOT_NAME == layout::SUBSCRIBER_SLOT_NAME);
+static_assert(layout::PUBLISHER_SLOT_PID == layout::SUBSCRIBER_SLOT_PID);
+static_assert(layout::PUBLISHER_SLOT_ATTACHED_AT == layout::SUBSCRIBER_SLOT_ATTACHED_AT);
+
+inline std::int64_t next(std::int64_t number) noexcept {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(number) + 1);
+}
+
+/// The words of one publisher or subscriber slot in this process.
+class SlotWords {
+  public:
+    explicit SlotWords(std::byte* slot) noexcept : slot_(slot) {}
+
+    std::int64_t* epoch() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_EPOCH); }
+    std::int64_t* start() const noexcept { return word_at<std::int64_t>(slot_, layout::PUBLISHER_SLOT_START); }
+    std::int32_t* closed() const noexcept { return word_at<std::int32_t>(slot_, layout::PUBLISHER_SLOT_CLOSED); }
+    std::int32_t* kept() const noexcept { return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_KEPT); }
+    std::int32_t* name_length() const noexcept {
+        return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_NAME_LENGTH);
+    }
+
+    /// The name; empty if there is none or if its owner died while it wrote it. Under the control lock.
+    std::string name() const {
+        const std::int32_t length = load_acquire(name_length());  // pairs with take 4
+        if (length <= 0 || static_cast<std::uint64_t>(length) > layout::CONSTANTS_MAX_NAME_LENGTH) return {};
+        char letters[layout::CONSTANTS_MAX_NAME_LENGTH];
+        std::memcpy(letters, slot_ + layout::SUBSCRIBER_SLOT_NAME, sizeof letters);
+        return {letters, static_cast<std::size_t>(length)};
+    }
+
+    std::int32_t pid() const noexcept {
+        return load_relaxed(word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_PID));
+    }
+
+    /// Take, step 4 or 3: `more` writes the fields that only this kind of slot has. Returns the new epoch.
+    template <typename More>
+    std::int64_t take(const std::string& name, const Environment& environment, More&& more) const {
+        store_relaxed(name_length(), -1);  // readers retry (6.12)
+        release_fence();
+        more();
+        put(slot_ + layout::SUBSCRIBER_SLOT_PID, process_id(environment));
+        put(slot_ + layout::SUBSCRIBER_SLOT_ATTACHED_AT, wall_clock(environment));
+        write_name(name);
+        const std::int64_t epoch = next(load_relaxed(this->epoch()));
+        store_release(this->epoch(), epoch);
+        store_release(name_length(), static_cast<std::int32_t>(name.size()));  // pairs with 6.12
+        return epoch;
+    }
+
+    void clear_name() const noexcept {
+        store_release(name_length(), 0);
+        write_name({});
+    }
+
+  private:
+    void write_name(const std::string& name) const noexcept {
+        char letters[layout::CONSTANTS_MAX_NAME_LENGTH]{};
+        std::copy(name.begin(), name.end(), letters);
+        std::memcpy(slot_ + layout::SUBSCRIBER_SLOT_NAME, letters, sizeof letters);
+    }
+
+    std::byte* slot_;
+};
+
+inline SlotWords publisher_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
+    return SlotWords(file.mapping.data() + file.publisher_slot_offset(slot));
+}
+
+inline SlotWords subscriber_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
+    return SlotWords(file.mapping.data() + file.subscriber_slot_offset(slot));
+}
+
+/// The name and pid of a subscriber slot as its owner wrote them, read by another (6.12); no name if it keeps changing.
+struct SlotOwner {
+    std::string name;
+    std::int32_t pid = 0;
+};
+
+inline SlotOwner read_owner(const SlotWords& slot) {
+    SlotOwner owner;
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+        const std::int64_t epoch = load_acquire(slot.epoch());
+        const std::int32_t length = load_acquire(slot.name_length());
+        owner = {slot.name(), slot.pid()};
+        acquire_fence();  // pairs with take: release of epoch and name_length
+        if (length >= 0 && load_relaxed(slot.epoch()) == epoch && load_relaxed(slot.name_length()) == length) break;
+        owner.name.clear();
+    }
+    return owner;
+}
+
+/// The control lock, held as long as this object lives (5.1).
+class ControlLock {
+  public:
+    ControlLock(const Fd& description, const ChannelFile& file)
+        : description_(description), byte_(file.header.control_offset() + layout::CONTROL_CONTROL_LOCK) {
+        constexpr std::int64_t patience = 5'000'000'000;  // ns
+        const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
+        while (!lock_byte(description_, byte_, file.path)) {
+            if (clock_ns(CLOCK_MONOTONIC) - start > patience) throw IoError("control lock", EAGAIN, file.path);
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+    }
+    ControlLock(const ControlLock&) = delete;
+    ControlLock& operator=(const ControlLock&) = delete;
+    ~ControlLock() { unlock_byte(description_, byte_); }
+
+  private:
+    const Fd& description_;
+    std::uint64_t byte_;
+};
+
+/// The lock of one slot, on a description of its own. Unlocks when it ends, except in a forked child.
+class SlotLock {
+  public:
+    SlotLock() noexcept = default;
+    SlotLock(Fd description, std::uint64_t byte) noexcept : description_(std::move(description)), byte_(byte) {}
+    SlotLock(SlotLock&&) noexcept = default;
+    SlotLock& operator=(SlotLock&&) noexcept = default;
+    ~SlotLock() { release(); }
+
+    void release() noexcept {
+        if (description_) unlock_byte(description_, byte_);
+        description_.reset();
+    }
+    /// For a forked child: closes without unlocking, since the parent shares the description.
+    void abandon() noexcept { description_.reset(); }
+    const Fd& description() const noexcept { return description_; }
+    bool still_held(const std::string& path) const { return description_ && lock_byte(description_, byte_, path); }
+
+  private:
+    Fd description_;
+    std::uint64_t byte_ = 0;
+};
+
+/// Publisher slots to try, in order (5.2, 2).
+inline std::vector<std::uint32_t> publisher_candidates(const ChannelFile& file, const std::string& name) {
+    std::vector<std::uint32_t> named;
+    std::vector<std::uint32_t> candidates;
+    for (std::uint32_t slot = 0; slot < file.header.publishers; ++slot) {
+        const std::string has = publisher_slot(file, slot).name();
+        if (!name.empty() && has == name) return {slot};
+        (has.empty() ? candidates : named).push_back(slot);
+    }
+    candidates.insert(candidates.end(), named.begin(), named.end());
+    return candidates;
+}
+
+/// Subscriber slots to try, in order (5.3, 2).
+inline std::vector<std::uint32_t> subscriber_candidates(const ChannelFile& file, const std::string& name) {
+    std::vector<std::uint32_t> candidates;
+    for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
+        const SlotWords words = subscriber_slot(file, slot);
+        const std::string has = words.name();
+        const bool kept = load_acquire(words.kept()) != 0;
+        if (kept && !name.empty() && has == name) return {slot};
+        if (!kept || has.empty()) candidates.push_back(slot);
+    }
+    return candidates;
+}
+
+/// Whoever takes a slot after another boot says so (5.5). Under the control lock.
+inline void note_boot(const ChannelFile& file) {
+    const Uuid boot = boot_id(file.environment);
+    std::byte* noted = file.control() + layout::CONTROL_BOOT_ID;
+    if (!std::equal(boot.begin(), boot.end(), noted)) std::copy(boot.begin(), boot.end(), noted);
+}
+
+/// Locks one of `candidates()`, offset by `offset(slot)`, and calls `use(slot, description)` while the control lock is
+/// held too. Tries for 10 ms, then throws NoFreeSlot.
+template <typename Candidates, typename Offset, typename Use>
+SlotLock take_slot(const ChannelFile& file, const char* kind, std::uint32_t slots, const std::string& name,
+                   Candidates&& candidates, Offset&& offset, Use&& use) {
+    constexpr std::int64_t patience = 10'000'000;  // ns
+    Fd description = open_description(file.fd, file.path);
+    const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
+    for (;;) {
+        std::optional<std::uint32_t> taken;
+        bool named = false;
+        {
+            const ControlLock control(description, file);
+            const std::vector<std::uint32_t> order = candidates(file, name);
+            named = !name.empty() && order.size() == 1;
+            for (auto slot = order.begin(); slot != order.end() && !taken; ++slot) {
+                if (lock_byte(description, offset(*slot), file.path)) taken = *slot;
+            }
+            if (taken) {
+                note_boot(file);
+                use(*taken, description);  // if this throws, closing the description gives the slot back
+            }
+        }
+        if (taken) return {std::move(description), offset(*taken)};
+        if (clock_ns(CLOCK_MONOTONIC) - start > patience) {
+            throw NoFreeSlot(file.path, kind, slots, named ? " for the name \"" + name + "\"" : "");
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+}
+
+}  // namespace flyring::detail

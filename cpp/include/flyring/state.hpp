@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flyring/errors.hpp"
+#include "flyring/file.hpp"
+#include "flyring/fork.hpp"
+#include "flyring/slots.hpp"
+
+namespace flyring::detail {
+
+/// Where an object looks for its epoch once it may no longer be used: never what it expects.
+inline constexpr std::int64_t no_epoch = 0;
+inline constexpr std::int64_t unusable = -1;
+
+/// What a publisher and a subscriber have in common: a slot, its epoch, and a flag that says whether the object is in
+/// use.
+class SlotOwnerBase {
+  public:
+    enum Use : std::uint32_t { idle = 0, in_use = 1, claim_open = 2 };
+
+    SlotOwnerBase(const SlotOwnerBase&) = delete;
+    SlotOwnerBase& operator=(const SlotOwnerBase&) = delete;
+    virtual ~SlotOwnerBase() = default;
+
+    /// Whether the slot is still ours and the object open: the one comparison that every operation makes. Closing and
+    /// forking change what it compares, so they cost nothing here.
+    bool usable() const noexcept {
+        // Relaxed: retire, evict and the next owner raise it (5.4).
+        return load_relaxed(load_relaxed(&epoch_word_)) == load_relaxed(&expected_epoch_);
+    }
+    std::uint32_t use() const noexcept { return load_relaxed(&use_); }
+    void set_use(std::uint32_t use) noexcept { store_relaxed(&use_, use); }
+    bool open() const noexcept { return load_relaxed(&expected_epoch_) != unusable; }
+
+    /// Gives the slot back. With the channel's mutex held.
+    virtual void close() noexcept = 0;
+    /// In a forked child.
+    void abandon() noexcept {
+        lock_.abandon();
+        mark("in a forked child; open the channel again there");
+    }
+
+    /// Throws why usable() is false.
+    [[noreturn, gnu::cold]] virtual void throw_unusable() = 0;
+
+  protected:
+    SlotOwnerBase() = default;
+
+    void own(SlotLock lock, std::uint32_t slot, std::int64_t* epoch_word, std::int64_t epoch) noexcept {
+        lock_ = std::move(lock);
+        slot_ = slot;
+        epoch_ = epoch;
+        store_relaxed(&epoch_word_, const_cast<const std::int64_t*>(epoch_word));
+        store_relaxed(&expected_epoch_, epoch);
+    }
+
+    void mark(const char* why) noexcept {
+        why_unusable_ = why;
+        store_relaxed(&expected_epoch_, unusable);
+        store_relaxed(&epoch_word_, &no_epoch);
+    }
+
+    const std::int64_t* epoch_word_ = &no_epoch;
+    std::int64_t expected_epoch_ = unusable;
+    std::uint32_t use_ = idle;
+    std::uint32_t slot_ = 0;
+    std::int64_t epoch_ = 0;
+    SlotLock lock_;
+    const char* why_unusable_ = "closed";
+};
+
+/// One attached channel, shared by the Channel and all that was made from it.
+class ChannelState final : public ForkAware {
+  public:
+    explicit ChannelState(ChannelFile attached) : file(std::move(attached)) {}
+
+    ChannelFile file;
+
+    void check_open() const {
+        const char* why = load_relaxed(&why_closed_);
+        if (why != nullptr) throw Closed("channel " + file.path + " is used " + why);
+    }
+
+    /// Calls take(), which gets a slot for `member`. A fork waits meanwhile, so that the child knows of every lock.
+    template <typename Take>
+    void enter(SlotOwnerBase& member, Take&& take) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        check_open();
+        members_.push_back(&member);
+        try {
+            take();
+        } catch (...) {
+            members_.pop_back();
+            throw;
+        }
+    }
+
+    /// Closes one member, if check() does not throw.
+    template <typename Check>
+    void close(SlotOwnerBase& member, Check&& check) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        check();
+        if (member.open()) member.close();
+    }
+
+    void leave(SlotOwnerBase& member) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        if (member.open()) member.close();
+        members_.erase(std::remove(members_.begin(), members_.end(), &member), members_.end());
+    }
+
+    /// Closes everything that was made from this channel, and the channel.
+    void close_all() {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        for (const SlotOwnerBase* member : members_) {
+            if (member->use() == SlotOwnerBase::in_use) {
+                throw ViewAlive("channel " + file.path +
+                                " cannot be closed: a publisher or subscriber of it is at work, in a handler or in "
+                                "another thread; close it when that is done");
+            }
+        }
+        for (SlotOwnerBase* member : members_) {
+            if (member->open()) member->close();
+        }
+        if (load_relaxed(&why_closed_) != nullptr) return;
+        store_relaxed(&why_closed_, "after close");
+        file.fd.reset();
+        file.mapping.detach();
+    }
+
+  private:
+    void before_fork() noexcept override { mutex_.lock(); }
+    void after_fork() noexcept override { mutex_.unlock(); }
+    void lost_by_fork() noexcept override {
+        for (SlotOwnerBase* member : members_) {
+            if (member->open()) member->abandon();
+        }
+        if (load_relaxed(&why_closed_) == nullptr)
+            store_relaxed(&why_closed_, "in a forked child; open it again there");
+        file.fd.reset();
+    }
+
+    std::mutex mutex_;
+    std::vector<SlotOwnerBase*> members_;
+    const char* why_closed_ = nullptr;
+};
+
+}  // namespace flyring::detail

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flyring/message.hpp"
+#include "flyring/subscriber_core.hpp"
+
+namespace flyring {
+
+/// A reader of chosen rings that loses nothing: publishers wait for it. From Channel::subscriber. For one thread at a
+/// time. A moved-from object may only be destroyed or assigned to.
+class Subscriber {
+  public:
+    /// Calls handler(const Message&) for up to `limit` messages. Returns how many. A message is valid until its handler
+    /// returns; one whose handler throws counts as consumed, and the exception comes out here. Throws Closed, SlotLost,
+    /// TwoThreads, and CorruptRing (the other rings go on with the next poll). (spec/channel.md 6.9)
+    template <typename Handler>
+    int poll(Handler&& handler, int limit = layout::CONSTANTS_DEFAULT_POLL_LIMIT) {
+        return core_->poll(handler, limit);
+    }
+
+    /// The next message, with its own copy of the bytes; nothing if there is none. Throws as poll does.
+    std::optional<OwnedMessage> take() {
+        std::optional<OwnedMessage> taken;
+        poll([&](const Message& message) { taken.emplace(message); }, 1);
+        return taken;
+    }
+
+    /// What was consumed of ring `ring`, bytes since its start. Throws InvalidArgument if the ring was not chosen.
+    std::int64_t position(std::uint32_t ring) const { return core_->position(ring); }
+    const std::vector<std::uint32_t>& rings() const noexcept { return core_->rings(); }
+    std::uint32_t slot() const noexcept { return core_->slot(); }
+    const std::string& name() const noexcept { return core_->name(); }
+    /// Whether messages wait for this subscriber's name when it is gone.
+    bool kept() const noexcept { return core_->kept(); }
+    std::int64_t epoch() const noexcept { return core_->epoch(); }
+
+    /// Gives the slot back: a kept one stays where it is, any other stops gating. Does nothing if closed already.
+    /// Throws ViewAlive from inside a handler.
+    void close() {
+        core_->state().close(*core_, [this] { core_->check_idle(); });
+    }
+
+    /// Closes, and gives up a kept slot for good. Throws as close does, and Closed, SlotLost.
+    void forget() { core_->forget(); }
+
+  private:
+    friend class Channel;
+    explicit Subscriber(std::unique_ptr<detail::SubscriberCore> core) noexcept : core_(std::move(core)) {}
+
+    std::unique_ptr<detail::SubscriberCore> core_;
+};
+
+}  // namespace flyring

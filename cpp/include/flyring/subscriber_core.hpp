@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flyring/errors.hpp"
+#include "flyring/message.hpp"
+#include "flyring/ring.hpp"
+#include "flyring/slots.hpp"
+#include "flyring/state.hpp"
+
+namespace flyring::detail {
+
+/// A reliable reader of chosen rings: the steps of spec/channel.md 6.4 to 6.6 and 6.9. A Subscriber owns it.
+class SubscriberCore final : public SlotOwnerBase {
+  public:
+    SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
+                   const std::vector<std::uint32_t>& rings);
+    SubscriberCore(const SubscriberCore&) = delete;
+    SubscriberCore& operator=(const SubscriberCore&) = delete;
+    ~SubscriberCore() override { state_->leave(*this); }
+
+    /// 6.9
+    template <typename Handler>
+    int poll(Handler& handler, int limit) {
+        if (__builtin_expect(static_cast<long>(use() != idle || !usable()), 0) != 0) refuse();
+        const InUse guard(*this);
+        int done = 0;
+        const std::size_t rings = readers_.size();
+        std::size_t at = next_;
+        for (std::size_t looked_at = 0; looked_at < rings && done < limit; ++looked_at) {
+            const int before = done;
+            drain(readers_[at], handler, limit, done);
+            at = at + 1 < rings ? at + 1 : 0;
+            if (done != before) next_ = at;
+        }
+        return done;
+    }
+
+    void forget();
+    void close() noexcept override;
+    [[noreturn, gnu::cold]] void throw_unusable() override;
+    void check_idle() const {
+        if (use() != idle) {
+            throw ViewAlive("subscriber slot " + std::to_string(slot_) +
+                            " is at work, in its handler or in another thread; close it after the poll");
+        }
+    }
+
+    ChannelState& state() const noexcept { return *state_; }
+    std::int64_t position(std::uint32_t ring) const;
+    const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
+    std::uint32_t slot() const noexcept { return slot_; }
+    const std::string& name() const noexcept { return name_; }
+    bool kept() const noexcept { return kept_; }
+    std::int64_t epoch() const noexcept { return epoch_; }
+
+  private:
+    /// Where this subscriber is in one ring.
+    struct Reader {
+        Ring ring;
+        std::int64_t* gate;
+        std::int64_t cursor;
+        std::int64_t stored;     // what the gate holds
+        std::int64_t store_due;  // a cursor from here on is stored at once
+        bool corrupt;
+    };
+
+    class InUse {
+      public:
+        explicit InUse(SubscriberCore& core) noexcept : core_(core) { core_.set_use(in_use); }
+        InUse(const InUse&) = delete;
+        InUse& operator=(const InUse&) = delete;
+        ~InUse() { core_.set_use(idle); }
+
+      private:
+        SubscriberCore& core_;
+    };
+
+    template <typename Handler>
+    void drain(Reader& reader, Handler& handler, int limit, int& done) {
+        const Ring ring = reader.ring;
+        std::int64_t cursor = reader.cursor;
+        int handed_out = done;
+        try {
+            do {
+                const std::int32_t length = load_acquire(ring.length_at(cursor));  // poll 1; pairs with publish 6
+                if (length <= 0) break;
+                const std::int64_t end = cursor + ring.align(length);
+                if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
+                    (cursor & ring.mask()) + ring.align(length) > ring.capacity) {
+                    set_corrupt(reader, cursor, "a record's length is out of range");
+                }
+                const std::int32_t type = load_relaxed(ring.type_at(cursor));
+                const std::int64_t start = cursor;
+                if (__builtin_expect(static_cast<long>(type > 0), 1) != 0) {
+                    cursor = end;  // before the handler: consumed even if that throws
+                    handler(Message(ring.payload_at(start),
+                                    static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, ring.index,
+                                    start));
+                    ++handed_out;
+                } else if (type == layout::CONSTANTS_TYPE_PADDING || type == layout::CONSTANTS_TYPE_OWNER) {
+                    cursor = end;
+                } else {
+                    set_corrupt(reader, cursor, "a record has an unknown type");
+                }
+                if (cursor >= reader.store_due) store_gate(reader, cursor);
+            } while (handed_out < limit);
+        } catch (...) {
+            if (!reader.corrupt) store_gate(reader, cursor);
+            throw;
+        }
+        done = handed_out;
+        store_gate(reader, cursor);
+    }
+
+    /// Poll 4. Nothing in a child that was forked in the handler.
+    void store_gate(Reader& reader, std::int64_t cursor) noexcept {
+        reader.cursor = cursor;
+        if (cursor == reader.stored || !open()) return;
+        store_release(reader.gate, cursor);  // pairs with recompute 2: what lies before it was read
+        reader.stored = cursor;
+        reader.store_due =
+            cursor + reader.ring.capacity / static_cast<std::int64_t>(layout::CONSTANTS_GATE_STORE_DIVISOR);
+    }
+
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position,
+                                                                   const char* reason);
+    void take(const std::string& name, bool kept, const std::vector<std::uint32_t>& rings);
+    void join(std::uint32_t slot, const std::vector<std::uint32_t>& rings);
+    void resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked);
+    void add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor);
+    void leave() noexcept;
+    void take_back_gates();
+
+    std::size_t next_ = 0;
+    std::vector<Reader> readers_;
+    std::vector<std::uint32_t> rings_;
+    std::shared_ptr<ChannelState> state_;
+    std::string name_;
+    bool kept_ = false;
+};
+
+}  // namespace flyring::detail
+
+#include "flyring/subscriber_slow.hpp"

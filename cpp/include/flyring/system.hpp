@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "flyring/errors.hpp"
+
+// The system calls of the library: descriptors, open-file-description locks, mappings. Nothing here is on a hot path.
+
+namespace flyring::detail {
+
+/// A file descriptor that closes itself.
+class Fd {
+  public:
+    Fd() noexcept = default;
+    explicit Fd(int fd) noexcept : fd_(fd) {}
+    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Fd& operator=(Fd&& other) noexcept {
+        if (this != &other) {
+            reset();
+            fd_ = std::exchange(other.fd_, -1);
+        }
+        return *this;
+    }
+    Fd(const Fd&) = delete;
+    Fd& operator=(const Fd&) = delete;
+    ~Fd() { reset(); }
+
+    int get() const noexcept { return fd_; }
+    explicit operator bool() const noexcept { return fd_ >= 0; }
+    void reset() noexcept {
+        if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    }
+
+  private:
+    int fd_ = -1;
+};
+
+inline struct flock lock_range(short type, std::uint64_t offset) noexcept {
+    struct flock range {};
+    range.l_type = type;
+    range.l_whence = SEEK_SET;
+    range.l_start = static_cast<off_t>(offset);
+    range.l_len = 1;
+    return range;
+}
+
+/// Takes the write lock on the byte at `offset` of the file for this description, or returns false if another
+/// description has a lock there.
+inline bool lock_byte(const Fd& fd, std::uint64_t offset, const std::string& path) {
+    struct flock range = lock_range(F_WRLCK, offset);
+    if (::fcntl(fd.get(), F_OFD_SETLK, &range) == 0) return true;
+    if (errno == EAGAIN || errno == EACCES) return false;
+    throw IoError("fcntl(F_OFD_SETLK)", errno, path);
+}
+
+inline void unlock_byte(const Fd& fd, std::uint64_t offset) noexcept {
+    struct flock range = lock_range(F_UNLCK, offset);
+    ::fcntl(fd.get(), F_OFD_SETLK, &range);
+}
+
+/// True if another description than `fd`'s has a lock on the byte at `offset`.
+inline bool byte_is_locked(const Fd& fd, std::uint64_t offset, const std::string& path) {
+    struct flock range = lock_range(F_WRLCK, offset);
+    if (::fcntl(fd.get(), F_OFD_GETLK, &range) != 0) throw IoError("fcntl(F_OFD_GETLK)", errno, path);
+    return range.l_type != F_UNLCK;
+}
+
+/// A shared mapping of the first `size` bytes of a file.
+class Mapping {
+  public:
+    Mapping() noexcept = default;
+    Mapping(const Fd& fd, std::uint64_t size, const std::string& path) : size_(static_cast<std::size_t>(size)) {
+        void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+        if (address == MAP_FAILED) throw_errno("mmap", path);
+        data_ = static_cast<std::byte*>(address);
+    }
+    Mapping(Mapping&& other) noexcept
+        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    Mapping& operator=(Mapping&& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        return *this;
+    }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping() {
+        if (data_ != nullptr) ::munmap(data_, size_);
+    }
+
+    std::byte* data() const noexcept { return data_; }
+    std::uint64_t size() const noexcept { return size_; }
+
+    /// Makes the pages of [from, from + length) present and writable now, so that the first lap does not fault on each.
+    /// Kernels before 5.14 do not know the call: there the first lap faults.
+    void prefault(std::byte* from, std::uint64_t length) const noexcept {
+        constexpr int populate_write = 23;  // MADV_POPULATE_WRITE; not in older headers
+        const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+        const std::uint64_t before = static_cast<std::uint64_t>(from - data_) % page;
+        ::madvise(from - before, static_cast<std::size_t>(length + before), populate_write);
+    }
+
+    /// Lets the file go; the addresses stay valid, so that a late access of another thread hits private memory.
+    void detach() noexcept {
+        if (data_ == nullptr) return;
+        constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+        if (::mmap(data_, size_, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) return;  // then it stays mapped
+    }
+
+  private:
+    std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+inline std::int64_t clock_ns(clockid_t clock) noexcept {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+/// Reads a small file of /proc, or the text before byte 4096 of it; empty if there is none.
+inline std::string read_small_file(const char* path) {
+    Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
+    if (!fd) return {};
+    std::string text(4096, '\0');
+    const ssize_t length = ::read(fd.get(), text.data(), text.size());
+    text.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+    return text;
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace flyring {
+
+/// Tells the processor that this thread spins, so that its sibling gets the shared units.
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#endif
+}
+
+// A wait strategy sits in the caller's loop: idle(work) returns at once when work > 0, otherwise it waits as its name
+// says.
+
+/// Never gives the core away: the lowest latency, for a core of your own.
+class SpinWait {
+  public:
+    void idle(int work) noexcept {
+        if (work <= 0) cpu_relax();
+    }
+    void reset() noexcept {}
+};
+
+/// Offers the core to another thread at each idle turn.
+class YieldWait {
+  public:
+    void idle(int work) noexcept {
+        if (work <= 0) sched_yield();
+    }
+    void reset() noexcept {}
+};
+
+/// Spins, then yields, then sleeps for twice as long each time: first `min_sleep`, at most `max_sleep`.
+class BackoffWait {
+  public:
+    explicit BackoffWait(unsigned spins = 10, unsigned yields = 5,
+                         std::chrono::nanoseconds min_sleep = std::chrono::microseconds(1),
+                         std::chrono::nanoseconds max_sleep = std::chrono::milliseconds(1)) noexcept
+        : spins_(spins), yields_(yields), min_sleep_(min_sleep), max_sleep_(max_sleep), sleep_(min_sleep) {}
+
+    void idle(int work) noexcept {
+        if (work > 0) {
+            reset();
+        } else if (turn_ < spins_) {
+            ++turn_;
+            cpu_relax();
+        } else if (turn_ < spins_ + yields_) {
+            ++turn_;
+            sched_yield();
+        } else {
+            std::this_thread::sleep_for(sleep_);
+            sleep_ = std::min(2 * sleep_, max_sleep_);
+        }
+    }
+
+    void reset() noexcept {
+        turn_ = 0;
+        sleep_ = min_sleep_;
+    }
+
+  private:
+    unsigned spins_;
+    unsigned yields_;
+    std::chrono::nanoseconds min_sleep_;
+    std::chrono::nanoseconds max_sleep_;
+    std::chrono::nanoseconds sleep_;
+    unsigned turn_ = 0;
+};
+
+/// Keeps the calling thread on core `core` (0-based). Returns false if the system has no such core for us.
+inline bool pin_to_core(int core) noexcept {
+    if (core < 0 || core >= CPU_SETSIZE) return false;
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(static_cast<unsigned>(core), &cores);
+    return sched_setaffinity(0, sizeof cores, &cores) == 0;
+}
+
+}  // namespace flyring

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <flyring/flyring.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace peer {
+
+using Json = nlohmann::json;
+
+/// A request that the peer does not understand.
+class BadRequest : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+/// An answer that is no library error but says that something is wrong: `error` and more.
+class Failed : public std::runtime_error {
+  public:
+    explicit Failed(Json answer) : std::runtime_error(answer.dump()), answer_(std::move(answer)) {}
+    const Json& answer() const noexcept { return answer_; }
+
+  private:
+    Json answer_;
+};
+
+std::string to_hex(flyring::Bytes bytes);
+std::vector<std::byte> from_hex(const std::string& text);
+
+/// The ops of interop-tests/PEER.md.
+class Peer {
+  public:
+    /// The answer to one request, without its id.
+    Json answer(const Json& request);
+
+  private:
+    using Op = Json (Peer::*)(const Json&);
+    static const std::map<std::string, Op>& ops();
+
+    Json hello(const Json& request);
+    Json create(const Json& request);
+    Json open_or_create(const Json& request);
+    Json replace(const Json& request);
+    Json open(const Json& request);
+    Json info(const Json& request);
+    Json unlink(const Json& request);
+    Json publisher(const Json& request);
+    Json subscriber(const Json& request);
+    Json offer(const Json& request);
+    Json offer_batch(const Json& request);
+    Json claim(const Json& request);
+    Json commit(const Json& request);
+    Json abort(const Json& request);
+    Json held_by(const Json& request);
+    Json take(const Json& request);
+    Json poll(const Json& request);
+    Json positions(const Json& request);
+    Json publish_stream(const Json& request);
+    Json verify_stream(const Json& request);
+    Json counter_allocate(const Json& request);
+    Json counter_find(const Json& request);
+    Json counter_get(const Json& request);
+    Json counter_set(const Json& request);
+    Json counter_add(const Json& request);
+    Json counter_cas_loop(const Json& request);
+    Json counter_free(const Json& request);
+    Json counters(const Json& request);
+    Json close(const Json& request);
+    Json forget(const Json& request);
+
+    Json keep_channel(const Json& request, flyring::Channel channel);
+    flyring::Counter counter_of(const Json& request);
+
+    // Publishers and subscribers go before their channel.
+    std::map<std::string, flyring::Channel> channels_;
+    std::map<std::string, flyring::Publisher> publishers_;
+    std::map<std::string, flyring::Subscriber> subscribers_;
+    std::map<std::string, flyring::Claim> claims_;
+};
+
+Json publish_stream(flyring::Publisher& publisher, const Json& request);
+Json verify_stream(flyring::Subscriber& subscriber, const Json& request);
+
+}  // namespace peer

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstdlib>
+
+#include "support.hpp"
+
+// No allocation per message. Every allocation of this program is counted, by replacing malloc; a sanitizer replaces it
+// itself, so there the tests say that they were skipped.
+
+#define FLYRING_COUNTS_MALLOC 1
+#if defined(__SANITIZE_ADDRESS__)
+#undef FLYRING_COUNTS_MALLOC
+#define FLYRING_COUNTS_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#undef FLYRING_COUNTS_MALLOC
+#define FLYRING_COUNTS_MALLOC 0
+#endif
+#endif
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+#if FLYRING_COUNTS_MALLOC
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+
+void* malloc(std::size_t size) {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    return __libc_calloc(count, size);
+}
+void* realloc(void* memory, std::size_t size) {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    return __libc_realloc(memory, size);
+}
+}
+#endif
+
+namespace {
+
+class Allocation : public support::ChannelTest {
+  protected:
+    void SetUp() override {
+        if (FLYRING_COUNTS_MALLOC == 0) GTEST_SKIP() << "a sanitizer has its own malloc";
+    }
+};
+
+TEST_F(Allocation, the_count_sees_a_seeded_allocation) {
+    const long before = allocations.load();
+    std::vector<int>* volatile seeded = new std::vector<int>(100);
+    EXPECT_EQ(allocations.load() - before, 2);
+    delete seeded;
+    // Taking a message copies it: seen as well.
+    flyring::Channel channel = flyring::Channel::create("c", support::broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(support::bytes("x"));
+    const long before_take = allocations.load();
+    EXPECT_TRUE(subscriber.take());
+    EXPECT_GT(allocations.load(), before_take);
+}
+
+TEST_F(Allocation, a_million_messages_by_offer_claim_batch_and_poll_allocate_nothing) {
+    flyring::Channel channel = flyring::Channel::create("c", support::broadcast(1, 1, 65536));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    std::int64_t sum = 0;
+    std::int64_t sent = 0;
+    const auto round = [&](std::int64_t value) {
+        const flyring::Bytes batch[2] = {flyring::bytes_of(value), flyring::bytes_of(value)};
+        while (publisher.offer(flyring::bytes_of(value)) != flyring::back_pressured) {
+            ++sent;
+            if (flyring::Claim claim = publisher.claim(sizeof value)) {
+                std::memcpy(claim.data(), &value, sizeof value);
+                if (value % 7 == 0) {
+                    claim.abort();
+                } else {
+                    claim.commit();
+                    ++sent;
+                }
+            }
+            sent += static_cast<std::int64_t>(publisher.offer_batch(batch));
+        }
+        while (subscriber.poll([&](const flyring::Message& message) {
+            EXPECT_EQ(message.size(), sizeof value);
+            ++sum;
+        }) > 0) {
+        }
+    };
+    round(1);
+    const long before = allocations.load();
+    std::int64_t value = 0;
+    while (sum < 1'000'000) round(value++);
+    EXPECT_EQ(allocations.load(), before);
+    EXPECT_EQ(sum, sent);
+}
+
+}  // namespace

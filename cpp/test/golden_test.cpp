@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <flyring/file.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "support.hpp"
+
+// spec/golden/README.md: the same operations write the same bytes, and every stored file is read as expected.
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<std::byte> from_hex(const std::string& text) {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+        bytes.push_back(static_cast<std::byte>(std::stoi(text.substr(i, 2), nullptr, 16)));
+    }
+    return bytes;
+}
+
+std::vector<std::byte> payload(const Json& data) {
+    if (data.is_string()) return from_hex(data);
+    std::vector<std::byte> bytes(data.at("length").get<std::size_t>());
+    const auto pattern = data.at("pattern").get<std::size_t>();
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(pattern + 7 * i);
+    return bytes;
+}
+
+flyring::Options options(const Json& golden) {
+    flyring::Options made;
+    const Json& create = golden.at("create");
+    made.kind = create.at("kind") == "inbox" ? flyring::Kind::inbox : flyring::Kind::broadcast;
+    made.capacity = create.value("capacity", made.capacity);
+    made.publishers = create.value("publishers", made.publishers);
+    made.subscribers = create.value("subscribers", made.subscribers);
+    made.alignment = create.value("alignment", made.alignment);
+    made.counters = create.value("counters", made.counters);
+    made.schema = create.value("schema", "");
+    made.schema_id = create.value("schema_id", 0U);
+    made.schema_version = create.value("schema_version", 0U);
+    const Json& inject = golden.at("inject");
+    made.environment.channel_id = flyring::detail::parse_uuid(inject.at("channel_id"));
+    made.environment.boot_id = flyring::detail::parse_uuid(inject.at("boot_id"));
+    made.environment.created_at = inject.at("created_at").get<std::int64_t>();
+    made.environment.now = inject.at("now").get<std::int64_t>();
+    made.environment.pid = inject.at("pid").get<std::int32_t>();
+    return made;
+}
+
+/// Does the operations of a golden file and compares their results.
+class Replay {
+  public:
+    explicit Replay(flyring::Channel& channel) : channel_(channel) {}
+
+    void run(const Json& operation) {
+        SCOPED_TRACE(operation.dump().substr(0, 200));
+        const std::string op = operation.at("op");
+        if (op.rfind("counter", 0) == 0) return counter(op, operation);
+        if (operation.contains("as")) return make(op, operation);
+        if (operation.contains("subscriber")) return subscriber(op, operation);
+        publisher(op, operation);
+    }
+
+  private:
+    void make(const std::string& op, const Json& operation) {
+        const std::string handle = operation.at("as");
+        if (op == "publisher") {
+            const auto& made =
+                publishers_.insert_or_assign(handle, channel_.publisher(operation.at("name"))).first->second;
+            EXPECT_EQ(made.ring(), operation.at("ring"));
+            EXPECT_EQ(made.epoch(), operation.at("epoch"));
+            EXPECT_EQ(made.position(), operation.at("position"));
+            return;
+        }
+        ASSERT_EQ(op, "subscriber");
+        std::vector<std::uint32_t> rings;
+        if (!operation.at("rings").is_null()) rings = operation.at("rings").get<std::vector<std::uint32_t>>();
+        const auto& made =
+            subscribers_
+                .insert_or_assign(handle, channel_.subscriber(operation.at("name"), operation.at("kept"), rings))
+                .first->second;
+        EXPECT_EQ(made.slot(), operation.at("slot"));
+        EXPECT_EQ(made.epoch(), operation.at("epoch"));
+        Json positions = Json::object();
+        for (const std::uint32_t ring : made.rings()) positions[std::to_string(ring)] = made.position(ring);
+        EXPECT_EQ(positions, operation.at("positions"));
+    }
+
+    void publisher(const std::string& op, const Json& operation) {
+        const std::string handle = operation.at("publisher");
+        flyring::Publisher& publisher = publishers_.at(handle);
+        const std::int32_t type = operation.value("type", 1);
+        if (op == "offer") {
+            EXPECT_EQ(publisher.offer(payload(operation.at("data")), type), operation.at("position"));
+        } else if (op == "claim") {
+            claims_[handle] = publisher.claim(operation.at("length").get<std::size_t>(), type);
+            EXPECT_EQ(static_cast<bool>(claims_[handle]), operation.at("claimed").get<bool>());
+        } else if (op == "commit") {
+            const std::vector<std::byte> data = payload(operation.at("data"));
+            ASSERT_EQ(data.size(), claims_[handle].size());
+            std::copy(data.begin(), data.end(), claims_[handle].data());
+            EXPECT_EQ(claims_[handle].commit(), operation.at("position"));
+        } else if (op == "abort") {
+            EXPECT_EQ(claims_[handle].abort(), operation.at("position"));
+        } else if (op == "offer_batch") {
+            std::vector<std::vector<std::byte>> payloads;
+            for (const Json& data : operation.at("data")) payloads.push_back(payload(data));
+            const std::vector<flyring::Bytes> views(payloads.begin(), payloads.end());
+            EXPECT_EQ(publisher.offer_batch(views, type), operation.at("taken"));
+        } else {
+            ASSERT_EQ(op, "close");
+            publisher.close();
+        }
+    }
+
+    void subscriber(const std::string& op, const Json& operation) {
+        flyring::Subscriber& subscriber = subscribers_.at(operation.at("subscriber"));
+        if (op == "poll") {
+            EXPECT_EQ(subscriber.poll([](const flyring::Message&) {}, operation.at("limit")), operation.at("expect"));
+        } else if (op == "close") {
+            subscriber.close();
+        } else {
+            ASSERT_EQ(op, "forget");
+            subscriber.forget();
+        }
+    }
+
+    void counter(const std::string& op, const Json& operation) {
+        flyring::Counters counters = channel_.counters();
+        if (op == "counter_allocate") {
+            const std::vector<std::byte> key = from_hex(operation.at("key"));
+            EXPECT_EQ(counters.allocate(operation.at("label"), operation.at("type_id"), key).id(),
+                      operation.at("counter"));
+            return;
+        }
+        flyring::Counter counter = counters.counter(operation.at("counter"));
+        if (op == "counter_set") {
+            counter.set(operation.at("value"));
+        } else if (op == "counter_add") {
+            EXPECT_EQ(counter.get_and_add(operation.at("delta")), operation.at("previous"));
+        } else {
+            ASSERT_EQ(op, "counter_free");
+            counter.free();
+        }
+    }
+
+    flyring::Channel& channel_;
+    std::map<std::string, flyring::Publisher> publishers_;
+    std::map<std::string, flyring::Subscriber> subscribers_;
+    std::map<std::string, flyring::Claim> claims_;
+};
+
+std::string hex(flyring::Bytes bytes) {
+    std::string text;
+    char pair[3];
+    for (const std::byte byte : bytes) {
+        std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned>(byte));
+        text += pair;
+    }
+    return text;
+}
+
+std::vector<std::string> golden_names() {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(support::spec_folder() + "/golden")) {
+        if (entry.path().extension() == ".ring") names.push_back(entry.path().stem());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+std::string golden_file(const std::string& name, const char* extension) {
+    return support::spec_folder() + "/golden/" + name + extension;
+}
+
+Json golden_json(const std::string& name) {
+    std::ifstream stream(golden_file(name, ".json"));
+    return Json::parse(stream);
+}
+
+class Golden : public support::ChannelTest {};
+
+TEST_F(Golden, the_same_operations_write_the_same_bytes) {
+    const std::vector<std::string> names = golden_names();
+    ASSERT_GE(names.size(), 10U);
+    for (const std::string& name : names) {
+        SCOPED_TRACE(name);
+        const Json golden = golden_json(name);
+        flyring::Channel channel = flyring::Channel::create(name, options(golden));
+        Replay replay(channel);
+        for (const Json& operation : golden.at("operations")) replay.run(operation);
+        const std::vector<std::byte> written = support::read_file(file(name));
+        const std::vector<std::byte> expected = support::read_file(golden_file(name, ".ring"));
+        ASSERT_EQ(written.size(), expected.size());
+        const auto [first, other] = std::mismatch(written.begin(), written.end(), expected.begin());
+        EXPECT_TRUE(first == written.end()) << "the first byte that differs is at " << first - written.begin();
+    }
+}
+
+void expect_words(const flyring::detail::ChannelFile& channel, const Json& expected) {
+    using flyring::detail::SlotWords;
+    for (const Json& publisher : expected.at("publishers")) {
+        const std::uint32_t index = publisher.at("ring");
+        const SlotWords words = flyring::detail::publisher_slot(channel, index);
+        EXPECT_EQ(*words.epoch(), publisher.at("epoch"));
+        EXPECT_EQ(*words.start(), publisher.at("start"));
+        EXPECT_EQ(*words.closed(), publisher.at("closed"));
+        EXPECT_EQ(words.name(), publisher.at("name"));
+        EXPECT_EQ(words.pid(), publisher.at("pid"));
+        const flyring::detail::Ring ring = channel.ring(index);
+        EXPECT_EQ(*ring.claimed(), publisher.at("claimed"));
+        EXPECT_EQ(*ring.published(), publisher.at("published"));
+        EXPECT_EQ(*ring.messages_done(), publisher.at("messages"));
+        for (std::int64_t eighth = 0; eighth < 8; ++eighth) {
+            const Json& boundary = publisher.at("boundaries").at(static_cast<std::size_t>(eighth));
+            EXPECT_EQ(*ring.boundary(eighth), boundary.at(0));
+            EXPECT_EQ(*ring.boundary_count(eighth), boundary.at(1));
+        }
+    }
+    for (const Json& subscriber : expected.at("subscribers")) {
+        const std::uint32_t slot = subscriber.at("slot");
+        const SlotWords words = flyring::detail::subscriber_slot(channel, slot);
+        EXPECT_EQ(*words.epoch(), subscriber.at("epoch"));
+        EXPECT_EQ(*words.kept(), subscriber.at("kept"));
+        EXPECT_EQ(words.name(), subscriber.at("name"));
+        for (std::uint32_t ring = 0; ring < channel.header.publishers; ++ring) {
+            EXPECT_EQ(*channel.ring(ring).gate(slot), subscriber.at("gates").at(ring));
+        }
+    }
+}
+
+void expect_counters(const flyring::Channel& channel, const Json& expected) {
+    Json found = Json::array();
+    channel.counters().for_each([&](const flyring::Counter& counter) {
+        const std::vector<std::byte> key = counter.key();
+        found.push_back({{"id", counter.id()},
+                         {"label", counter.label()},
+                         {"type_id", counter.type_id()},
+                         {"key", hex(key)},
+                         {"value", counter.get_volatile()}});
+    });
+    EXPECT_EQ(found, expected);
+}
+
+void expect_unread(flyring::Channel& channel, const Json& expected) {
+    for (const Json& slot : expected.at("subscribers")) {
+        if (slot.at("kept") == 0) continue;
+        const std::string name = slot.at("name");
+        flyring::Subscriber subscriber = channel.subscriber(name, !name.empty());
+        EXPECT_EQ(subscriber.slot(), slot.at("slot"));
+        std::map<std::uint32_t, Json> found;
+        while (subscriber.poll([&](const flyring::Message& message) {
+            found[message.ring()].push_back(
+                {{"type", message.type()}, {"position", message.position()}, {"data", hex(message.payload())}});
+        }) > 0) {
+        }
+        for (const Json& unread : expected.at("unread")) {
+            if (unread.at("slot") != slot.at("slot")) continue;
+            const Json& messages = unread.at("messages");
+            EXPECT_EQ(messages.empty() ? Json(nullptr) : messages, found[unread.at("ring")]);
+            found.erase(unread.at("ring").get<std::uint32_t>());
+        }
+        EXPECT_TRUE(found.empty()) << "messages of a ring that nobody expected";
+    }
+}
+
+TEST_F(Golden, every_file_is_read_with_its_expected_content) {
+    for (const std::string& name : golden_names()) {
+        SCOPED_TRACE(name);
+        const Json expected = golden_json(name).at("expected");
+        std::filesystem::copy_file(golden_file(name, ".ring"), file(name));
+        flyring::Channel channel = flyring::Channel::open(name);
+        const Json& header = expected.at("header");
+        EXPECT_EQ(static_cast<std::uint32_t>(channel.kind()), header.at("kind"));
+        EXPECT_EQ(channel.capacity(), header.at("capacity"));
+        EXPECT_EQ(channel.publishers(), header.at("publishers"));
+        EXPECT_EQ(channel.subscribers(), header.at("subscribers"));
+        EXPECT_EQ(channel.alignment(), header.at("alignment"));
+        EXPECT_EQ(channel.counter_count(), header.at("counters"));
+        EXPECT_EQ(channel.created_at(), header.at("created_at"));
+        EXPECT_EQ(channel.file_length(), header.at("file_length"));
+        EXPECT_EQ(channel.id(), flyring::detail::parse_uuid(header.at("channel_id")));
+        EXPECT_EQ(channel.schema(), expected.at("schema"));
+        EXPECT_EQ(channel.schema_id(), header.at("schema_id"));
+        EXPECT_EQ(channel.schema_version(), header.at("schema_version"));
+        expect_words(flyring::detail::open_file(name, {}), expected);
+        expect_counters(channel, expected.at("counters"));
+        expect_unread(channel, expected);
+        for (const Json& publisher : expected.at("publishers")) {
+            if (publisher.at("name") == "") continue;
+            const flyring::Publisher again = channel.publisher(publisher.at("name"));
+            EXPECT_EQ(again.ring(), publisher.at("ring"));
+            EXPECT_EQ(again.position(), publisher.at("published"));
+        }
+    }
+}
+
+TEST_F(Golden, a_file_cut_at_every_64th_byte_is_not_a_channel_or_truncated) {
+    for (const std::string& name : golden_names()) {
+        const std::vector<std::byte> whole = support::read_file(golden_file(name, ".ring"));
+        support::write_file(file("cut"), whole);
+        EXPECT_EQ(support::code_of([] { flyring::Channel::open("cut"); }), "none") << name;
+        for (std::size_t size = (whole.size() - 1) / 64 * 64;; size -= 64) {
+            std::filesystem::resize_file(file("cut"), size);
+            const std::string code = support::code_of([] { flyring::Channel::open("cut"); });
+            ASSERT_EQ(code, size < 8 ? "not-a-channel" : "truncated") << name << " cut at " << size;
+            if (size == 0) break;
+        }
+    }
+}
+
+}  // namespace

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+#include <thread>
+
+#include "support.hpp"
+
+// Publishing and polling, within one process.
+
+namespace {
+
+using flyring::Channel;
+using support::broadcast;
+using support::bytes;
+using support::code_of;
+using support::inbox;
+using support::text;
+namespace layout = flyring::layout;
+
+class Ring : public support::ChannelTest {};
+
+std::vector<std::byte> pattern(std::size_t length, std::size_t seed) {
+    std::vector<std::byte> content(length);
+    for (std::size_t i = 0; i < length; ++i) content[i] = static_cast<std::byte>(seed + 31 * i);
+    return content;
+}
+
+TEST_F(Ring, a_message_arrives_with_payload_type_ring_and_position) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher first = channel.publisher();
+    flyring::Publisher second = channel.publisher();
+    const std::int64_t end = second.offer(bytes("hello"), 42);
+    EXPECT_EQ(end, 192);  // ring 1 starts at 64; owner record and message take 64 each
+    int seen = 0;
+    EXPECT_EQ(subscriber.poll([&](const flyring::Message& message) {
+        ++seen;
+        EXPECT_EQ(text(message), "hello");
+        EXPECT_EQ(message.type(), 42);
+        EXPECT_EQ(message.ring(), 1U);
+        EXPECT_EQ(message.position(), 128);
+    }),
+              1);
+    EXPECT_EQ(seen, 1);
+    EXPECT_EQ(subscriber.position(1), 192);
+    EXPECT_EQ(subscriber.position(0), 0);
+    EXPECT_EQ(second.position(), 192);
+    EXPECT_EQ(first.ring(), 0U);
+}
+
+TEST_F(Ring, messages_of_0_1_and_maximum_bytes_arrive_and_one_more_is_too_large) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
+        flyring::Subscriber subscriber = channel.subscriber();
+        flyring::Publisher publisher = channel.publisher();
+        const std::size_t most = publisher.max_message_length();
+        EXPECT_EQ(most, 1016U);
+        for (const std::size_t length : {std::size_t{0}, std::size_t{1}, most}) {
+            const std::vector<std::byte> content = pattern(length, length);
+            ASSERT_GT(publisher.offer(content), 0);
+            const auto message = subscriber.take();
+            ASSERT_TRUE(message);
+            EXPECT_TRUE(
+                std::equal(content.begin(), content.end(), message->payload().begin(), message->payload().end()));
+        }
+        const std::int64_t before = publisher.position();
+        const std::vector<std::byte> large(most + 1);
+        try {
+            publisher.offer(large);
+            FAIL() << "a message of more than the maximum was taken";
+        } catch (const flyring::MessageTooLarge& error) {
+            EXPECT_EQ(error.length(), most + 1);
+            EXPECT_EQ(error.limit(), most);
+        }
+        EXPECT_EQ(code_of([&] { publisher.claim(most + 1); }), "too-large");
+        EXPECT_EQ(code_of([&] { publisher.offer_batch(std::vector<flyring::Bytes>{bytes("x"), large}); }), "too-large");
+        EXPECT_EQ(publisher.position(), before);
+        EXPECT_FALSE(subscriber.take());
+    }
+}
+
+TEST_F(Ring, types_below_1_are_invalid) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher();
+    for (const std::int32_t type : {0, -1, -2, std::numeric_limits<std::int32_t>::min()}) {
+        EXPECT_EQ(code_of([&] { publisher.offer(bytes("x"), type); }), "invalid-argument");
+        EXPECT_EQ(code_of([&] { publisher.claim(1, type); }), "invalid-argument");
+        EXPECT_EQ(code_of([&] { publisher.offer_batch(std::vector<flyring::Bytes>{bytes("x")}, type); }),
+                  "invalid-argument");
+    }
+    EXPECT_GT(publisher.offer(bytes("x"), std::numeric_limits<std::int32_t>::max()), 0);
+}
+
+TEST_F(Ring, a_ring_wraps_at_every_possible_offset) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        for (std::uint32_t before_end = alignment; before_end <= 1024; before_end += alignment) {
+            Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
+            flyring::Subscriber subscriber = channel.subscriber();
+            flyring::Publisher publisher = channel.publisher();
+            const auto drain = [&] {
+                while (subscriber.poll([](const flyring::Message&) {}) > 0) {
+                }
+            };
+            // Fill up to `before_end` bytes before the ring's end with records of one alignment unit.
+            while (4096 - publisher.position() > before_end) {
+                ASSERT_GT(publisher.offer(pattern(alignment - 8, 0)), 0);
+                drain();
+            }
+            if (4096 - publisher.position() != before_end) continue;  // the owner record lies there
+            const std::vector<std::byte> content = pattern(1016, before_end);
+            ASSERT_EQ(publisher.offer(content), before_end == 1024 ? 4096 : 4096 + 1024) << before_end;
+            const auto message = subscriber.take();
+            ASSERT_TRUE(message) << before_end;
+            ASSERT_EQ(message->position(), before_end == 1024 ? 3072 : 4096);
+            ASSERT_TRUE(std::equal(content.begin(), content.end(), message->data(), message->data() + message->size()));
+            ASSERT_GT(publisher.offer(bytes("next")), 0);
+            ASSERT_EQ(text(*subscriber.take()), "next");
+        }
+    }
+}
+
+TEST_F(Ring, many_laps_of_mixed_sizes_by_offer_claim_and_batch_arrive_in_order) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        Channel channel = Channel::replace("c", inbox(1, 2, 4096, alignment));
+        flyring::Subscriber subscriber = channel.subscriber();
+        flyring::Subscriber other = channel.subscriber();
+        flyring::Publisher publisher = channel.publisher();
+        std::size_t sent = 0;
+        std::size_t received = 0;
+        const auto length = [](std::size_t i) { return i * 37 % 1017; };
+        while (received < 20000) {
+            bool room = true;
+            while (room) {
+                const std::vector<std::byte> content = pattern(length(sent), sent);
+                if (sent % 3 == 0) {
+                    room = publisher.offer(content) != flyring::back_pressured;
+                } else if (sent % 3 == 1) {
+                    flyring::Claim claim = publisher.claim(content.size());
+                    room = static_cast<bool>(claim);
+                    if (room) std::copy(content.begin(), content.end(), claim.data());
+                    if (room) claim.commit();
+                } else {
+                    room = publisher.offer_batch(std::vector<flyring::Bytes>{content}) == 1;
+                }
+                if (room) ++sent;
+            }
+            while (subscriber.poll([&](const flyring::Message& message) {
+                const std::vector<std::byte> expected = pattern(length(received), received);
+                ASSERT_TRUE(
+                    std::equal(expected.begin(), expected.end(), message.data(), message.data() + message.size()));
+                ++received;
+            }) > 0) {
+            }
+            other.poll([](const flyring::Message&) {}, 1000);
+        }
+        EXPECT_EQ(received, sent);
+    }
+}
+
+TEST_F(Ring, a_slow_subscriber_holds_the_publisher_back_and_is_named) {
+    Channel channel = Channel::create("c", broadcast(1, 2));
+    flyring::Subscriber quick = channel.subscriber("quick");
+    flyring::Subscriber slow = channel.subscriber("slow");
+    flyring::Publisher publisher = channel.publisher();
+    EXPECT_EQ(publisher.held_by()->position, 0);
+    int sent = 0;
+    while (publisher.offer(bytes("x")) != flyring::back_pressured) {
+        ++sent;
+        quick.poll([](const flyring::Message&) {});
+    }
+    EXPECT_EQ(sent, 62);  // 4096 bytes, less the owner record and the room for one zeroed length
+    const std::int64_t before = publisher.position();
+    EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
+    EXPECT_FALSE(publisher.claim(1));
+    EXPECT_EQ(publisher.offer_batch(std::vector<flyring::Bytes>{bytes("x")}), 0U);
+    EXPECT_EQ(publisher.position(), before);
+    const auto holder = publisher.held_by();
+    ASSERT_TRUE(holder);
+    EXPECT_EQ(holder->name, "slow");
+    EXPECT_EQ(holder->slot, slow.slot());
+    EXPECT_EQ(holder->pid, ::getpid());
+    EXPECT_TRUE(holder->live);
+    EXPECT_FALSE(holder->kept);
+    EXPECT_EQ(holder->position, 0);
+    EXPECT_EQ(slow.poll([](const flyring::Message&) {}, 10), 10);
+    EXPECT_GT(publisher.offer(bytes("x")), 0);
+}
+
+TEST_F(Ring, a_publisher_without_subscribers_is_never_held_back) {
+    Channel channel = Channel::create("c", broadcast(1, 0));
+    flyring::Publisher publisher = channel.publisher();
+    for (int i = 0; i < 1000; ++i) ASSERT_GT(publisher.offer(bytes("nobody listens")), 0);
+    EXPECT_FALSE(publisher.held_by());
+    EXPECT_EQ(code_of([&] { channel.subscriber(); }), "no-free-slot");
+}
+
+TEST_F(Ring, a_subscriber_sees_what_was_published_after_it_joined) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher();
+    publisher.offer(bytes("before"));
+    flyring::Subscriber subscriber = channel.subscriber();
+    publisher.offer(bytes("after"));
+    EXPECT_EQ(text(*subscriber.take()), "after");
+    EXPECT_FALSE(subscriber.take());
+}
+
+TEST_F(Ring, a_subscriber_reads_only_the_rings_that_it_chose) {
+    Channel channel = Channel::create("c", broadcast(3, 1));
+    flyring::Subscriber subscriber = channel.subscriber("", false, {2, 0});
+    EXPECT_EQ(subscriber.rings(), (std::vector<std::uint32_t>{0, 2}));
+    std::vector<flyring::Publisher> publishers;
+    for (int i = 0; i < 3; ++i) publishers.push_back(channel.publisher());
+    for (flyring::Publisher& publisher : publishers) publisher.offer(bytes(std::to_string(publisher.ring())));
+    std::string seen;
+    subscriber.poll([&](const flyring::Message& message) { seen += text(message); });
+    EXPECT_EQ(seen, "02");
+    EXPECT_EQ(code_of([&] { subscriber.position(1); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { channel.subscriber("", false, {3}); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { channel.subscriber("", false, {1, 1}); }), "invalid-argument");
+}
+
+TEST_F(Ring, a_poll_hands_out_at_most_its_limit_and_begins_after_the_ring_served_last) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher first = channel.publisher();
+    flyring::Publisher second = channel.publisher();
+    for (int i = 0; i < 5; ++i) first.offer(bytes("a"));
+    for (int i = 0; i < 5; ++i) second.offer(bytes("b"));
+    const auto poll = [&](int limit) {
+        std::string seen;
+        const int count = subscriber.poll([&](const flyring::Message& message) { seen += text(message); }, limit);
+        EXPECT_EQ(count, static_cast<int>(seen.size()));
+        return seen;
+    };
+    EXPECT_EQ(poll(0), "");
+    EXPECT_EQ(poll(2), "aa");
+    EXPECT_EQ(poll(3), "bbb");
+    EXPECT_EQ(poll(4), "aaab");
+    EXPECT_EQ(poll(256), "b");
+}
+
+TEST_F(Ring, a_message_whose_handler_throws_is_consumed) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    publisher.offer(bytes("bad"));
+    publisher.offer(bytes("good"));
+    EXPECT_THROW(subscriber.poll([](const flyring::Message&) { throw std::runtime_error("mine"); }),
+                 std::runtime_error);
+    EXPECT_EQ(subscriber.position(0), 128);
+    EXPECT_EQ(text(*subscriber.take()), "good");
+    EXPECT_EQ(publisher.held_by()->position, publisher.position());
+}
+
+TEST_F(Ring, a_claim_is_seen_when_committed_and_never_when_aborted) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Claim claim = publisher.claim(5, 7);
+    ASSERT_TRUE(claim);
+    ASSERT_EQ(claim.size(), 5U);
+    std::memcpy(claim.data(), "claim", 5);
+    EXPECT_FALSE(subscriber.take());
+    EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "view-alive");
+    EXPECT_EQ(code_of([&] { publisher.claim(1); }), "view-alive");
+    EXPECT_EQ(code_of([&] { publisher.offer_batch(std::vector<flyring::Bytes>{bytes("x")}); }), "view-alive");
+    flyring::Claim moved = std::move(claim);
+    const std::int64_t end = moved.commit();
+    EXPECT_EQ(end, publisher.position());
+    EXPECT_EQ(code_of([&] { moved.commit(); }), "closed");
+    const auto message = subscriber.take();
+    ASSERT_TRUE(message);
+    EXPECT_EQ(text(*message), "claim");
+    EXPECT_EQ(message->type(), 7);
+    publisher.claim(5).abort();
+    { const flyring::Claim forgotten = publisher.claim(5); }
+    publisher.offer(bytes("after"));
+    EXPECT_EQ(text(*subscriber.take()), "after");
+}
+
+TEST_F(Ring, a_batch_takes_what_fits_and_keeps_the_order) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    std::vector<std::string> texts;
+    for (int i = 0; i < 100; ++i) texts.push_back(std::to_string(i));
+    std::vector<flyring::Bytes> messages;
+    for (const std::string& each : texts) messages.push_back(bytes(each));
+    EXPECT_EQ(publisher.offer_batch(std::vector<flyring::Bytes>{}), 0U);
+    const std::size_t taken = publisher.offer_batch(messages, 3);
+    EXPECT_EQ(taken, 62U);
+    std::size_t next = 0;
+    EXPECT_EQ(subscriber.poll([&](const flyring::Message& message) { EXPECT_EQ(text(message), texts[next++]); }), 62);
+    EXPECT_EQ(publisher.offer_batch(flyring::span<const flyring::Bytes>(messages).subspan(taken), 3), 38U);
+    EXPECT_EQ(subscriber.poll([&](const flyring::Message& message) { EXPECT_EQ(text(message), texts[next++]); }), 38);
+    EXPECT_EQ(next, 100U);
+}
+
+TEST_F(Ring, two_threads_exchange_a_million_messages_in_order) {
+    Channel channel = Channel::create("c", broadcast(1, 1, 65536));
+    flyring::Subscriber subscriber = channel.subscriber();
+    constexpr std::int64_t count = 1'000'000;
+    std::thread sender([&] {
+        flyring::Publisher publisher = channel.publisher();
+        flyring::BackoffWait wait;
+        for (std::int64_t i = 0; i < count; ++i) {
+            while (publisher.offer(flyring::bytes_of(i)) == flyring::back_pressured) wait.idle(0);
+            wait.reset();
+        }
+    });
+    std::int64_t next = 0;
+    std::int64_t wrong = 0;
+    flyring::BackoffWait wait;
+    while (next < count) {
+        wait.idle(subscriber.poll([&](const flyring::Message& message) {
+            if (message.as<std::int64_t>() != next) ++wrong;
+            ++next;
+        }));
+    }
+    sender.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Ring, a_corrupt_ring_is_reported_once_and_the_others_go_on) {
+    for (const std::int32_t length : {7, 1, 5000, std::numeric_limits<std::int32_t>::max()}) {
+        Channel channel = Channel::replace("c", broadcast(2, 1));
+        flyring::Subscriber subscriber = channel.subscriber();
+        flyring::Publisher bad = channel.publisher();
+        flyring::Publisher good = channel.publisher();
+        bad.offer(bytes("first"));
+        EXPECT_TRUE(subscriber.take());
+        bad.offer(bytes("second"));
+        good.offer(bytes("good"));
+        const std::uint64_t ring = channel.file_length() - 2 * (4096 + 4096);
+        support::poke(file("c"), ring + 128, length);
+        try {
+            for (int i = 0; i < 3; ++i) subscriber.take();
+            FAIL() << "a length of " << length << " was believed";
+        } catch (const flyring::CorruptRing& error) {
+            EXPECT_EQ(error.ring(), 0U);
+            EXPECT_EQ(error.position(), 128);
+        }
+        good.offer(bytes("more"));
+        std::string seen;
+        subscriber.poll([&](const flyring::Message& message) { seen += text(message); });
+        EXPECT_NE(seen.find("more"), std::string::npos);
+        EXPECT_EQ(support::peek<std::int64_t>(file("c"), ring + 4096 + layout::TRAILER_GATE), -1);
+        EXPECT_EQ(subscriber.position(0), 128);
+    }
+}
+
+TEST_F(Ring, an_unknown_type_is_a_corrupt_ring) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    support::poke(file("c"), channel.file_length() - 8192 + 64 + layout::RECORD_TYPE, std::int32_t{-3});
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring");
+}
+
+}  // namespace

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "support.hpp"
+
+// Owning slots: names, kept slots, death, fork, close, and objects used in the wrong way.
+
+namespace {
+
+using flyring::Channel;
+using support::broadcast;
+using support::bytes;
+using support::code_of;
+using support::inbox;
+using support::text;
+namespace layout = flyring::layout;
+
+class Slots : public support::ChannelTest {
+  protected:
+    /// Offset of publisher slot 0 in the file; the subscriber slots follow those of `publishers`.
+    static constexpr std::uint64_t publisher_slot_0 = 4096 + layout::CONTROL_SLOTS;
+    static constexpr std::uint64_t subscriber_slot_0(std::uint64_t publishers) {
+        return publisher_slot_0 + publishers * layout::CONTROL_SLOT_LENGTH;
+    }
+
+    static std::string drain(flyring::Subscriber& subscriber) {
+        std::string seen;
+        while (subscriber.poll([&](const flyring::Message& message) { seen += text(message) + " "; }) > 0) {
+        }
+        return seen;
+    }
+
+    static int fill(flyring::Publisher& publisher) {
+        int sent = 0;
+        while (publisher.offer(bytes("x")) != flyring::back_pressured) ++sent;
+        return sent;
+    }
+};
+
+TEST_F(Slots, when_all_slots_are_owned_the_next_one_is_no_free_slot) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    flyring::Publisher first = channel.publisher();
+    flyring::Publisher second = channel.publisher();
+    try {
+        channel.publisher();
+        FAIL() << "a third publisher got one of two slots";
+    } catch (const flyring::NoFreeSlot& error) {
+        EXPECT_EQ(error.kind(), "publisher");
+        EXPECT_EQ(error.slots(), 2U);
+    }
+    first.close();
+    EXPECT_EQ(channel.publisher().ring(), 0U);
+    flyring::Subscriber subscriber = channel.subscriber();
+    EXPECT_EQ(code_of([&] { channel.subscriber(); }), "no-free-slot");
+    subscriber.close();
+    EXPECT_EQ(channel.subscriber().slot(), 0U);
+}
+
+TEST_F(Slots, a_publisher_name_gives_the_same_ring_back) {
+    Channel channel = Channel::create("c", broadcast(3, 1));
+    flyring::Publisher a = channel.publisher("a");
+    flyring::Publisher b = channel.publisher("b");
+    EXPECT_EQ(b.ring(), 1U);
+    EXPECT_EQ(b.epoch(), 1);
+    EXPECT_EQ(code_of([&] { channel.publisher("b"); }), "no-free-slot");
+    b.offer(bytes("x"));
+    const std::int64_t end = b.position();
+    b.close();
+    a.close();
+    flyring::Publisher other = channel.publisher("other");
+    EXPECT_EQ(other.ring(), 2U);  // slots without a name come first
+    flyring::Publisher again = channel.publisher("b");
+    EXPECT_EQ(again.ring(), 1U);
+    EXPECT_EQ(again.epoch(), 2);
+    EXPECT_EQ(again.position(), end);
+    EXPECT_EQ(channel.publisher().ring(), 0U);
+    EXPECT_EQ(code_of([&] { channel.publisher("not a name"); }), "invalid-argument");
+}
+
+TEST_F(Slots, an_inbox_keeps_what_came_before_its_first_subscriber) {
+    Channel channel = Channel::create("c", inbox(2, 2));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Publisher other = channel.publisher();
+    publisher.offer(bytes("early"));
+    other.offer(bytes("bird"));
+    flyring::Subscriber subscriber = channel.subscriber();
+    EXPECT_EQ(subscriber.slot(), 0U);
+    EXPECT_TRUE(subscriber.kept());
+    EXPECT_EQ(drain(subscriber), "early bird ");
+    flyring::Subscriber second = channel.subscriber();
+    EXPECT_FALSE(second.kept());
+    EXPECT_EQ(drain(second), "");
+}
+
+TEST_F(Slots, an_inbox_without_a_subscriber_fills_up_and_says_for_whom_it_waits) {
+    Channel channel = Channel::create("c", inbox());
+    flyring::Publisher publisher = channel.publisher();
+    EXPECT_EQ(fill(publisher), 62);
+    const auto holder = publisher.held_by();
+    ASSERT_TRUE(holder);
+    EXPECT_EQ(holder->slot, 0U);
+    EXPECT_FALSE(holder->live);
+    EXPECT_TRUE(holder->kept);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);  // a kept slot is never retired
+    flyring::Subscriber subscriber = channel.subscriber("reader");
+    EXPECT_EQ(subscriber.poll([](const flyring::Message&) {}), 62);
+    EXPECT_EQ(publisher.held_by()->name, "reader");
+    EXPECT_TRUE(publisher.held_by()->live);
+}
+
+TEST_F(Slots, a_kept_slot_resumes_where_it_was_and_is_given_up_by_forget) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    EXPECT_EQ(code_of([&] { channel.subscriber("", true); }), "invalid-argument");
+    flyring::Publisher publisher = channel.publisher();
+    {
+        flyring::Subscriber kept = channel.subscriber("journal", true, {0});
+        publisher.offer(bytes("a"));
+        publisher.offer(bytes("b"));
+        EXPECT_EQ(text(*kept.take()), "a");
+    }
+    publisher.offer(bytes("c"));
+    const flyring::Subscriber passer_by = channel.subscriber();
+    EXPECT_EQ(passer_by.slot(), 1U);  // not the kept one
+    try {
+        channel.subscriber("journal", true, {0, 1});
+        FAIL() << "a kept slot was resumed with other rings";
+    } catch (const flyring::ChannelDiffers& error) {
+        EXPECT_EQ(error.field(), "rings");
+        EXPECT_EQ(error.expected(), "0,1");
+        EXPECT_EQ(error.actual(), "0");
+    }
+    flyring::Subscriber resumed = channel.subscriber("journal", true);
+    EXPECT_EQ(resumed.rings(), std::vector<std::uint32_t>{0});
+    EXPECT_EQ(drain(resumed), "b c ");
+    resumed.forget();
+    EXPECT_EQ(code_of([&] { resumed.take(); }), "closed");
+    flyring::Subscriber fresh = channel.subscriber("journal");
+    EXPECT_FALSE(fresh.kept());
+    EXPECT_EQ(drain(fresh), "");
+    fresh.close();
+    EXPECT_FALSE(publisher.held_by() && publisher.held_by()->kept);
+}
+
+TEST_F(Slots, a_killed_owner_gives_its_slots_back) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    support::Child child([](const auto& ready) {
+        Channel own = Channel::open("c");
+        const flyring::Publisher publisher = own.publisher("victim");
+        const flyring::Subscriber subscriber = own.subscriber();
+        ready();
+        ::pause();
+        return true;
+    });
+    child.wait_until_ready();
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "no-free-slot");
+    EXPECT_EQ(code_of([&] { channel.subscriber(); }), "no-free-slot");
+    child.kill();
+    EXPECT_EQ(channel.publisher("victim").epoch(), 2);
+    EXPECT_EQ(channel.subscriber().epoch(), 2);
+}
+
+TEST_F(Slots, a_ring_whose_publisher_died_in_the_middle_of_a_claim_is_recovered) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
+        flyring::Subscriber subscriber = channel.subscriber();
+        support::Child child([](const auto& ready) {
+            Channel own = Channel::open("c");
+            flyring::Publisher publisher = own.publisher("victim");
+            publisher.offer(bytes("committed"));
+            const flyring::Claim claim = publisher.claim(100);
+            std::memset(claim.data(), 0xee, claim.size());
+            ready();
+            ::pause();
+            return true;
+        });
+        child.wait_until_ready();
+        EXPECT_EQ(drain(subscriber), "committed ");
+        child.kill();
+        EXPECT_EQ(drain(subscriber), "");
+        flyring::Publisher heir = channel.publisher("victim");
+        EXPECT_EQ(drain(subscriber), "");
+        for (int lap = 0; lap < 200; ++lap) {
+            ASSERT_GT(heir.offer(bytes("after")), 0);
+            ASSERT_EQ(drain(subscriber), "after ");
+        }
+    }
+}
+
+TEST_F(Slots, a_dead_subscriber_no_longer_holds_the_publisher_back) {
+    Channel channel = Channel::create("c", broadcast(1, 2));
+    support::Child child([](const auto& ready) {
+        Channel own = Channel::open("c");
+        const flyring::Subscriber subscriber = own.subscriber("victim");
+        ready();
+        ::pause();
+        return true;
+    });
+    child.wait_until_ready();
+    flyring::Publisher publisher = channel.publisher();
+    fill(publisher);
+    EXPECT_TRUE(publisher.held_by()->live);
+    child.signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);  // stopped, but alive
+    child.kill();
+    EXPECT_FALSE(publisher.held_by()->live);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    std::int64_t end = flyring::back_pressured;
+    while (end == flyring::back_pressured && std::chrono::steady_clock::now() < deadline)
+        end = publisher.offer(bytes("x"));
+    EXPECT_GT(end, 0);
+    EXPECT_FALSE(publisher.held_by());
+}
+
+TEST_F(Slots, a_slot_taken_away_is_slot_lost_and_nothing_more_is_written) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    publisher.offer(bytes("x"));
+    flyring::Claim claim = publisher.claim(1);
+    const std::uint64_t ring = channel.file_length() - 8192;
+    support::poke(file("c"), publisher_slot_0, std::int64_t{7});
+    support::poke(file("c"), subscriber_slot_0(1), std::int64_t{7});
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "slot-lost");
+    EXPECT_EQ(code_of([&] { publisher.offer(bytes("y")); }), "slot-lost");
+    EXPECT_EQ(code_of([&] { publisher.claim(1); }), "slot-lost");
+    EXPECT_EQ(code_of([&] { publisher.offer_batch(std::vector<flyring::Bytes>{bytes("y")}); }), "slot-lost");
+    EXPECT_EQ(support::peek<std::int64_t>(file("c"), ring + 4096 + layout::TRAILER_PUBLISHED), 128);
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
+    EXPECT_EQ(support::peek<std::int64_t>(file("c"), ring + 4096 + layout::TRAILER_GATE), -1);  // taken back
+    publisher.close();
+    subscriber.close();
+    EXPECT_EQ(support::peek<std::int32_t>(file("c"), publisher_slot_0 + layout::PUBLISHER_SLOT_CLOSED), 0);
+    EXPECT_EQ(code_of([&] { publisher.offer(bytes("y")); }), "closed");
+}
+
+TEST_F(Slots, after_close_everything_is_closed_and_closing_again_is_fine) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Publisher other = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Counter counter = channel.counters().allocate("n");
+    flyring::Claim claim = other.claim(3);
+    publisher.close();
+    publisher.close();
+    EXPECT_EQ(support::peek<std::int32_t>(file("c"), publisher_slot_0 + layout::PUBLISHER_SLOT_CLOSED), 1);
+    EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "closed");
+    EXPECT_EQ(code_of([&] { publisher.claim(1); }), "closed");
+    EXPECT_EQ(code_of([&] { publisher.held_by(); }), "closed");
+    channel.close();
+    channel.close();
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+    EXPECT_EQ(code_of([&] { other.offer(bytes("x")); }), "closed");
+    EXPECT_EQ(code_of([&] { subscriber.poll([](const flyring::Message&) {}); }), "closed");
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "closed");
+    EXPECT_EQ(code_of([&] { subscriber.forget(); }), "closed");
+    EXPECT_EQ(code_of([&] { counter.get_and_add(1); }), "closed");
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "closed");
+    EXPECT_EQ(code_of([&] { channel.subscriber(); }), "closed");
+    EXPECT_EQ(code_of([&] { channel.counters(); }), "closed");
+    subscriber.close();
+    other.close();
+    Channel again = Channel::open("c");
+    EXPECT_EQ(again.publisher().ring(), 0U);
+    EXPECT_EQ(again.subscriber().slot(), 0U);
+}
+
+TEST_F(Slots, objects_survive_their_channel_object) {
+    std::optional<Channel> channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel->subscriber();
+    flyring::Publisher publisher = channel->publisher();
+    channel.reset();
+    publisher.offer(bytes("x"));
+    EXPECT_TRUE(subscriber.take());
+}
+
+TEST_F(Slots, a_closed_publisher_aborts_its_open_claim) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    std::optional<flyring::Publisher> publisher = channel.publisher("p");
+    flyring::Claim claim = publisher->claim(10);
+    publisher.reset();
+    EXPECT_FALSE(claim);
+    EXPECT_EQ(code_of([&] { claim.abort(); }), "closed");
+    channel.publisher("p").offer(bytes("next"));
+    EXPECT_EQ(drain(subscriber), "next ");
+}
+
+TEST_F(Slots, a_handler_may_neither_close_nor_poll_its_own_subscriber) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    int handled = 0;
+    subscriber.poll([&](const flyring::Message&) {
+        ++handled;
+        EXPECT_EQ(code_of([&] { subscriber.take(); }), "two-threads");
+        EXPECT_EQ(code_of([&] { subscriber.close(); }), "view-alive");
+        EXPECT_EQ(code_of([&] { subscriber.forget(); }), "view-alive");
+        EXPECT_EQ(code_of([&] { channel.close(); }), "view-alive");
+    });
+    EXPECT_EQ(handled, 1);
+    EXPECT_FALSE(subscriber.take());
+}
+
+TEST_F(Slots, two_threads_in_one_subscriber_are_noticed) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool inside = false;
+    bool leave = false;
+    std::thread first([&] {
+        subscriber.poll([&](const flyring::Message&) {
+            std::unique_lock<std::mutex> lock(mutex);
+            inside = true;
+            changed.notify_all();
+            changed.wait(lock, [&] { return leave; });
+        });
+    });
+    {
+        std::unique_lock<std::mutex> lock(mutex);
+        changed.wait(lock, [&] { return inside; });
+        EXPECT_EQ(code_of([&] { subscriber.take(); }), "two-threads");
+        leave = true;
+    }
+    changed.notify_all();
+    first.join();
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "none");
+}
+
+TEST_F(Slots, a_forked_child_can_use_nothing_of_its_parent_and_keeps_no_lock) {
+    std::optional<Channel> channel = Channel::create("c", broadcast());
+    std::optional<flyring::Subscriber> subscriber = channel->subscriber();
+    std::optional<flyring::Publisher> publisher = channel->publisher();
+    flyring::Counter counter = channel->counters().allocate("n");
+    publisher->offer(bytes("parent"));
+    flyring::Claim claim = publisher->claim(4);
+    support::Child child([&](const auto& ready) {
+        const bool closed = code_of([&] { claim.commit(); }) == "closed" &&
+                            code_of([&] { publisher->offer(bytes("child")); }) == "closed" &&
+                            code_of([&] { subscriber->take(); }) == "closed" &&
+                            code_of([&] { counter.get(); }) == "closed" &&
+                            code_of([&] { channel->publisher(); }) == "closed";
+        publisher.reset();
+        subscriber.reset();
+        channel->close();
+        const bool owned = code_of([] { Channel::open("c").publisher(); }) == "no-free-slot";
+        ready();
+        ::pause();
+        return closed && owned;
+    });
+    child.wait_until_ready();
+    std::memcpy(claim.data(), "late", 4);
+    claim.commit();
+    EXPECT_EQ(drain(*subscriber), "parent late ");
+    publisher.reset();
+    subscriber.reset();
+    channel.reset();
+    Channel again = Channel::open("c");
+    EXPECT_EQ(again.publisher().epoch(), 2);  // the child, still alive, keeps no lock
+    EXPECT_EQ(again.subscriber().epoch(), 2);
+    child.kill();
+}
+
+TEST_F(Slots, what_a_forked_child_found_is_reported_to_its_parent) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    publisher.offer(bytes("x"));
+    support::Child child([&](const auto&) {
+        return code_of([&] { publisher.offer(bytes("child")); }) == "closed" &&
+               code_of([&] { subscriber.take(); }) == "closed" &&
+               code_of([] { Channel::open("c").publisher(); }) == "no-free-slot";
+    });
+    EXPECT_EQ(child.wait(), 0);
+    EXPECT_EQ(drain(subscriber), "x ");
+}
+
+TEST_F(Slots, a_child_forked_in_a_handler_does_not_move_the_parents_gate) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    pid_t child = -1;
+    subscriber.poll([&](const flyring::Message&) { child = ::fork(); });
+    if (child == 0) ::_exit(code_of([&] { subscriber.take(); }) == "closed" ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(subscriber.position(0), 128);
+}
+
+TEST_F(Slots, a_bad_position_in_the_file_is_a_corrupt_ring_for_who_takes_the_slot) {
+    Channel channel = Channel::create("c", broadcast());
+    const std::uint64_t trailer = channel.file_length() - 4096;
+    for (const std::int64_t bad : {std::int64_t{-64}, std::int64_t{1}, std::int64_t{1} << 62}) {
+        support::poke(file("c"), trailer + layout::TRAILER_PUBLISHED, bad);
+        EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring") << bad;
+        EXPECT_EQ(code_of([&] { channel.subscriber(); }), "corrupt-ring") << bad;
+        EXPECT_EQ(support::peek<std::int64_t>(file("c"), trailer + layout::TRAILER_GATE), -1);
+    }
+    support::poke(file("c"), trailer + layout::TRAILER_PUBLISHED, std::int64_t{0});
+    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{8192});
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring");
+    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{0});
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "none");
+}
+
+}  // namespace

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+
+namespace support {
+
+ChannelTest::ChannelTest() : folder_("/dev/shm/flyring-test-XXXXXX") {
+    if (::mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("cannot make " + folder_);
+    ::setenv("FLYRING_DIR", folder_.c_str(), 1);
+}
+
+ChannelTest::~ChannelTest() {
+    std::filesystem::remove_all(folder_);
+}
+
+static flyring::Options dimensions(flyring::Kind kind, std::uint32_t publishers, std::uint32_t subscribers,
+                                   std::uint32_t capacity, std::uint32_t alignment) {
+    flyring::Options options;
+    options.kind = kind;
+    options.publishers = publishers;
+    options.subscribers = subscribers;
+    options.capacity = capacity;
+    options.alignment = alignment;
+    options.counters = 4;
+    return options;
+}
+
+flyring::Options broadcast(std::uint32_t publishers, std::uint32_t subscribers, std::uint32_t capacity,
+                           std::uint32_t alignment) {
+    return dimensions(flyring::Kind::broadcast, publishers, subscribers, capacity, alignment);
+}
+
+flyring::Options inbox(std::uint32_t publishers, std::uint32_t subscribers, std::uint32_t capacity,
+                       std::uint32_t alignment) {
+    return dimensions(flyring::Kind::inbox, publishers, subscribers, capacity, alignment);
+}
+
+std::string text(const flyring::Message& message) {
+    return {reinterpret_cast<const char*>(message.data()), message.size()};
+}
+
+flyring::Bytes bytes(std::string_view text) {
+    return flyring::as_bytes(text);
+}
+
+std::vector<std::byte> read_file(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    if (!stream) throw std::runtime_error("cannot read " + path);
+    const std::string content((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    const auto* first = reinterpret_cast<const std::byte*>(content.data());
+    return {first, first + content.size()};
+}
+
+void write_file(const std::string& path, const std::vector<std::byte>& content) {
+    std::ofstream stream(path, std::ios::binary | std::ios::trunc);
+    stream.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+    if (!stream.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+Child::Child(const std::function<bool(const Ready&)>& body) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
+    pid_ = ::fork();
+    if (pid_ < 0) throw std::runtime_error("fork");
+    if (pid_ == 0) {
+        ::close(ends[0]);
+        bool good = false;
+        try {
+            good = body([&] {
+                const char ready = 1;
+                if (::write(ends[1], &ready, 1) != 1) ::_exit(3);
+            });
+        } catch (const std::exception& error) {
+            std::cerr << "child: " << error.what() << std::endl;
+        }
+        ::_exit(good ? 0 : 1);
+    }
+    ::close(ends[1]);
+    pipe_ = ends[0];
+}
+
+Child::~Child() {
+    if (pid_ > 0) kill();
+    ::close(pipe_);
+}
+
+void Child::wait_until_ready() {
+    char ready = 0;
+    if (::read(pipe_, &ready, 1) != 1) throw std::runtime_error("the child ended before it was ready");
+}
+
+void Child::kill() {
+    signal(SIGKILL);
+    wait();
+}
+
+void Child::signal(int number) const {
+    ::kill(pid_, number);
+}
+
+int Child::wait() {
+    int status = 0;
+    if (::waitpid(std::exchange(pid_, -1), &status, 0) < 0) throw std::runtime_error("waitpid");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string code_of(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const flyring::FlyringError& error) {
+        return std::string(error.code());
+    }
+    return "none";
+}
+
+std::string spec_folder() {
+    return FLYRING_SPEC_DIR;
+}
+
+std::vector<Table> read_layout() {
+    std::ifstream stream(spec_folder() + "/layout.toml");
+    if (!stream) throw std::runtime_error("cannot read layout.toml");
+    const auto trim = [](std::string word) {
+        const auto first = word.find_first_not_of(" \"[]");
+        return first == std::string::npos ? "" : word.substr(first, word.find_last_not_of(" \"[]") - first + 1);
+    };
+    std::vector<Table> tables;
+    for (std::string line; std::getline(stream, line);) {
+        line.resize(std::min(line.size(), line.find('#')));
+        const auto equals = line.find('=');
+        if (!line.empty() && line[0] == '[') {
+            tables.push_back({trim(line), {}});
+        } else if (equals != std::string::npos) {
+            tables.back().values[trim(line.substr(0, equals))] = trim(line.substr(equals + 1));
+        }
+    }
+    return tables;
+}
+
+}  // namespace support

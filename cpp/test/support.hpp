@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <flyring/flyring.hpp>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace support {
+
+/// A folder of its own for each test, in shared memory; FLYRING_DIR points to it.
+class ChannelTest : public ::testing::Test {
+  protected:
+    ChannelTest();
+    ~ChannelTest() override;
+
+    const std::string& folder() const { return folder_; }
+    std::string file(const std::string& name) const { return folder_ + "/" + name + ".ring"; }
+
+  private:
+    std::string folder_;
+};
+
+flyring::Options broadcast(std::uint32_t publishers = 1, std::uint32_t subscribers = 1, std::uint32_t capacity = 4096,
+                           std::uint32_t alignment = 64);
+flyring::Options inbox(std::uint32_t publishers = 1, std::uint32_t subscribers = 1, std::uint32_t capacity = 4096,
+                       std::uint32_t alignment = 64);
+
+std::string text(const flyring::Message& message);
+flyring::Bytes bytes(std::string_view text);
+
+std::vector<std::byte> read_file(const std::string& path);
+void write_file(const std::string& path, const std::vector<std::byte>& content);
+
+/// Overwrites one word of a file in place, as a hostile or broken process would.
+template <typename T>
+void poke(const std::string& path, std::uint64_t offset, T value) {
+    flyring::detail::Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::pwrite(fd.get(), &value, sizeof value, static_cast<off_t>(offset)), static_cast<ssize_t>(sizeof value));
+}
+
+template <typename T>
+T peek(const std::string& path, std::uint64_t offset) {
+    flyring::detail::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    T value{};
+    EXPECT_EQ(::pread(fd.get(), &value, sizeof value, static_cast<off_t>(offset)), static_cast<ssize_t>(sizeof value));
+    return value;
+}
+
+/// A forked process that runs `body`; it ends with status 0 if body returned true. A pipe tells the parent when the
+/// child called its argument, `ready`.
+class Child {
+  public:
+    using Ready = std::function<void()>;
+    explicit Child(const std::function<bool(const Ready&)>& body);
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+    ~Child();
+
+    void wait_until_ready();
+    /// SIGKILL, and waits for the end.
+    void kill();
+    void signal(int number) const;
+    /// Exit status, or 128 + the signal.
+    int wait();
+    pid_t pid() const { return pid_; }
+
+  private:
+    pid_t pid_ = -1;
+    int pipe_ = -1;
+};
+
+/// The code of the FlyringError that `action` throws; "none" if it throws nothing.
+std::string code_of(const std::function<void()>& action);
+
+/// One table of layout.toml, in order. Strings keep no quotes.
+struct Table {
+    std::string name;
+    std::map<std::string, std::string> values;
+
+    std::int64_t number(const std::string& key) const { return std::stoll(values.at(key)); }
+};
+
+/// The tables of spec/layout.toml.
+std::vector<Table> read_layout();
+
+/// The folder spec/ of the project.
+std::string spec_folder();
+
+}  // namespace support
