@@ -24,7 +24,7 @@ class Page {
             file_ = flyring::detail::Fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
             if (!file_) flyring::detail::throw_errno("open", temporary);
             if (::ftruncate(file_.get(), page_size) != 0) flyring::detail::throw_errno("ftruncate", temporary);
-            mapping_ = flyring::detail::Mapping(file_, page_size, path_);
+            mapping_ = flyring::detail::Mapping(file_, page_size, flyring::detail::Access::write, path_);
             if (::rename(temporary.c_str(), path_.c_str()) != 0) flyring::detail::throw_errno("rename", path_);
         } else {
             while (!attach()) waiter.idle();
@@ -56,7 +56,7 @@ class Page {
     bool attach() {
         flyring::detail::Fd file(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
         if (!file) return false;
-        mapping_ = flyring::detail::Mapping(file, page_size, path_);
+        mapping_ = flyring::detail::Mapping(file, page_size, flyring::detail::Access::write, path_);
         file_ = std::move(file);
         return true;
     }

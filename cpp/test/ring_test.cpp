@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <numeric>
 #include <thread>
 
@@ -183,6 +184,19 @@ TEST_F(Ring, a_slow_subscriber_holds_the_publisher_back_and_is_named) {
     EXPECT_EQ(holder->position, 0);
     EXPECT_EQ(slow.poll([](const flyring::Message&) {}, 10), 10);
     EXPECT_GT(publisher.offer(bytes("x")), 0);
+}
+
+TEST_F(Ring, a_subscriber_that_writes_into_a_message_harms_only_itself) {
+    Channel channel = Channel::create("c", inbox());
+    channel.publisher().offer(bytes("hello"));
+    support::Child child([](const support::Child::Ready&) {
+        Channel::open("c").subscriber().poll([](const flyring::Message& message) {
+            *const_cast<volatile std::byte*>(message.data()) = std::byte{'J'};
+        });
+        return true;
+    });
+    EXPECT_EQ(child.wait(), 128 + SIGSEGV);
+    EXPECT_EQ(text(channel.subscriber().take().value()), "hello");
 }
 
 TEST_F(Ring, a_publisher_without_subscribers_is_never_held_back) {

@@ -99,6 +99,7 @@ struct ChannelFile {
     Fd fd;
     Header header;
     Mapping mapping;
+    Mapping readable;  // the same file again, read-only: through it subscribers read (section 9)
     std::string schema;
     Environment environment;
 
@@ -110,8 +111,20 @@ struct ChannelFile {
         return publisher_slot_offset(header.publishers) + layout::CONTROL_SLOT_LENGTH * slot;
     }
     Ring ring(std::uint32_t index) const noexcept {
-        return {mapping.data() + header.rings_offset() + index * header.ring_stride(), header.capacity,
-                header.alignment, index};
+        return ring_in(mapping, index);
+    }
+    /// Its words cannot be written through this one.
+    Ring readable_ring(std::uint32_t index) const noexcept { return ring_in(readable, index); }
+
+    void map(const Fd& to) {
+        mapping = Mapping(to, header.file_length(), Access::write, path);
+        readable = Mapping(to, header.file_length(), Access::read, path);
+    }
+
+  private:
+    Ring ring_in(const Mapping& in, std::uint32_t index) const noexcept {
+        return {in.data() + header.rings_offset() + index * header.ring_stride(), header.capacity, header.alignment,
+                index};
     }
 };
 
@@ -259,7 +272,7 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
     if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.path);
     check_file_system(unnamed.fd(), file.path, options.any_file_system);
     allocate(unnamed.fd(), file.header.file_length(), file.path);
-    file.mapping = Mapping(unnamed.fd(), file.header.file_length(), file.path);
+    file.map(unnamed.fd());
     file.header.channel_id = options.environment.channel_id ? *options.environment.channel_id : new_uuid();
     file.header.created_at =
         options.environment.created_at ? *options.environment.created_at : wall_clock(options.environment);
@@ -310,7 +323,7 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
             .read();
     check_file_system(file.fd, file.path, options.any_file_system);
     check_locks(file.fd, file.header.control_offset(), file.path);
-    file.mapping = Mapping(file.fd, file.header.file_length(), file.path);
+    file.map(file.fd);
     file.schema.assign(reinterpret_cast<const char*>(file.mapping.data() + file.header.schema_offset()),
                        file.header.schema_length);
     return file;

@@ -134,6 +134,7 @@ class ChannelState final : public ForkAware {
         store_relaxed(&why_closed_, "after close");
         file.fd.reset();
         file.mapping.detach();
+        file.readable.detach();
     }
 
   private:

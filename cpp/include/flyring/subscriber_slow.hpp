@@ -51,15 +51,15 @@ inline void SubscriberCore::take(const std::string& name, bool kept, const std::
             }
             taken = slot;
         });
-    for (const Reader& reader : readers_) file.mapping.prefault(reader.ring.data, reader.ring.capacity);
+    for (const Reader& reader : readers_) file.readable.prefault(reader.ring.data, reader.ring.capacity);
     own(std::move(lock), taken, subscriber_slot(file, taken).epoch(), epoch);
 }
 
 inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor) {
-    const Ring words = state_->file.ring(ring);
+    const ChannelFile& file = state_->file;
     const std::int64_t store_due =
-        cursor + words.capacity / static_cast<std::int64_t>(layout::CONSTANTS_GATE_STORE_DIVISOR);
-    readers_.push_back({words, words.gate(slot), cursor, cursor, store_due, false});
+        cursor + file.header.capacity / static_cast<std::int64_t>(layout::CONSTANTS_GATE_STORE_DIVISOR);
+    readers_.push_back({file.readable_ring(ring), file.ring(ring).gate(slot), cursor, cursor, store_due, false});
     rings_.push_back(ring);
 }
 

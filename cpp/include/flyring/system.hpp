@@ -76,20 +76,24 @@ inline bool byte_is_locked(const Fd& fd, std::uint64_t offset, const std::string
     return range.l_type != F_UNLCK;
 }
 
+enum class Access { read = PROT_READ, write = PROT_READ | PROT_WRITE };
+
 /// A shared mapping of the first `size` bytes of a file.
 class Mapping {
   public:
     Mapping() noexcept = default;
-    Mapping(const Fd& fd, std::uint64_t size, const std::string& path) : size_(static_cast<std::size_t>(size)) {
-        void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    Mapping(const Fd& fd, std::uint64_t size, Access access, const std::string& path)
+        : size_(static_cast<std::size_t>(size)), access_(access) {
+        void* address = ::mmap(nullptr, size_, static_cast<int>(access), MAP_SHARED, fd.get(), 0);
         if (address == MAP_FAILED) throw_errno("mmap", path);
         data_ = static_cast<std::byte*>(address);
     }
     Mapping(Mapping&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), access_(other.access_) {}
     Mapping& operator=(Mapping&& other) noexcept {
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
+        std::swap(access_, other.access_);
         return *this;
     }
     Mapping(const Mapping&) = delete;
@@ -101,13 +105,13 @@ class Mapping {
     std::byte* data() const noexcept { return data_; }
     std::uint64_t size() const noexcept { return size_; }
 
-    /// Makes the pages of [from, from + length) present and writable now, so that the first lap does not fault on each.
+    /// Makes the pages of [from, from + length) present, and writable if the mapping is, now, so that the first lap does not fault on each.
     /// Kernels before 5.14 do not know the call: there the first lap faults.
     void prefault(std::byte* from, std::uint64_t length) const noexcept {
-        constexpr int populate_write = 23;  // MADV_POPULATE_WRITE; not in older headers
+        const int populate = access_ == Access::write ? 23 : 22;  // MADV_POPULATE_WRITE, _READ; not in older headers
         const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
         const std::uint64_t before = static_cast<std::uint64_t>(from - data_) % page;
-        ::madvise(from - before, static_cast<std::size_t>(length + before), populate_write);
+        ::madvise(from - before, static_cast<std::size_t>(length + before), populate);
     }
 
     /// Lets the file go; the addresses stay valid, so that a late access of another thread hits private memory.
@@ -120,6 +124,7 @@ class Mapping {
   private:
     std::byte* data_ = nullptr;
     std::size_t size_ = 0;
+    Access access_ = Access::write;
 };
 
 inline std::int64_t clock_ns(clockid_t clock) noexcept {
