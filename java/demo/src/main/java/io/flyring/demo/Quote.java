@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.demo;
+
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/** The message of the demos, little endian: sequence, send time, price, quantity, then filler. */
+final class Quote {
+    static final long PROBE = 0;
+    static final long END = -1;
+
+    static final int SEQUENCE = 0;
+    static final int SEND_TIME = 8;
+    static final int PRICE = 16;
+    static final int QUANTITY = 24;
+    static final int FILLER = 32;
+
+    private Quote() {
+    }
+
+    static double price(long sequence) {
+        return 100 + (sequence % 1000) / 8.0;
+    }
+
+    static long quantity(long sequence) {
+        return sequence * 10;
+    }
+
+    static void write(MutableDirectBuffer buffer, int size, long sequence, long sendTime) {
+        buffer.putLong(SEQUENCE, sequence);
+        buffer.putLong(SEND_TIME, sendTime);
+        buffer.putDouble(PRICE, price(sequence));
+        buffer.putLong(QUANTITY, quantity(sequence));
+        for (int i = FILLER; i < size; i++) {
+            buffer.putByte(i, (byte) (sequence + i));
+        }
+    }
+
+    static void checkAnswer(DirectBuffer buffer, int length, int size, long sequence, long sendTime) {
+        if (length != size) {
+            throw wrong("length", sequence, length, size);
+        }
+        if (buffer.getLong(SEND_TIME) != sendTime) {
+            throw wrong("send_time", sequence, buffer.getLong(SEND_TIME), sendTime);
+        }
+        if (buffer.getDouble(PRICE) != price(sequence)) {
+            throw wrong("price", sequence, buffer.getDouble(PRICE), price(sequence));
+        }
+        if (buffer.getLong(QUANTITY) != -quantity(sequence)) {
+            throw wrong("quantity", sequence, buffer.getLong(QUANTITY), -quantity(sequence));
+        }
+        for (int i = FILLER; i < size; i++) {
+            if (buffer.getByte(i) != (byte) (sequence + i)) {
+                throw wrong("byte " + i, sequence, buffer.getByte(i), (byte) (sequence + i));
+            }
+        }
+    }
+
+    static Demo.Failed wrong(String field, long sequence, Object found, Object expected) {
+        return new Demo.Failed("Wrong answer: " + field + " of sequence " + sequence + " is " + found
+            + ", it should be " + expected + ".");
+    }
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.peer;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonNull;
+import com.google.gson.JsonObject;
+import io.flyring.Channel;
+import io.flyring.ChannelOptions;
+import io.flyring.Claim;
+import io.flyring.Counter;
+import io.flyring.Holder;
+import io.flyring.Identity;
+import io.flyring.Message;
+import io.flyring.PayloadBuffer;
+import io.flyring.Publisher;
+import io.flyring.Subscriber;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.function.BiConsumer;
+import org.agrona.DirectBuffer;
+
+/** What a driver may ask for, by its name. */
+final class Operations {
+    private final Map<String, BiConsumer<Request, JsonObject>> operations = new LinkedHashMap<>();
+    private final Map<String, Channel> channels = new LinkedHashMap<>();
+    private final Map<String, Publisher> publishers = new HashMap<>();
+    private final Map<String, Subscriber> subscribers = new HashMap<>();
+    private final Map<String, Claim> claims = new HashMap<>();
+
+    /** The answer is complete, and it is a no. */
+    static final class Refused extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+    }
+
+    Operations() {
+        operations.put("hello", this::hello);
+        operations.put("create", (request, answer) ->
+            attached(request, answer, Channel.create(request.text("name"), options(request))));
+        operations.put("open_or_create", (request, answer) ->
+            attached(request, answer, Channel.openOrCreate(request.text("name"), options(request))));
+        operations.put("replace", (request, answer) ->
+            attached(request, answer, Channel.replace(request.text("name"), options(request))));
+        operations.put("open", (request, answer) ->
+            attached(request, answer, Channel.open(request.text("name"))));
+        operations.put("info", (request, answer) -> info(channel(request), answer));
+        operations.put("unlink", (request, answer) -> Channel.unlink(request.text("name")));
+        operations.put("publisher", this::publisher);
+        operations.put("subscriber", this::subscriber);
+        operations.put("offer", this::offer);
+        operations.put("offer_batch", this::offerBatch);
+        operations.put("claim", this::claim);
+        operations.put("commit", this::commit);
+        operations.put("abort", (request, answer) ->
+            answer.addProperty("position", claims.get(known(publishers, request, "publisher")).abort()));
+        operations.put("held_by", this::heldBy);
+        operations.put("take", this::take);
+        operations.put("poll", this::poll);
+        operations.put("positions", this::positions);
+        operations.put("publish_stream", (request, answer) ->
+            Streams.publish(publishers.get(known(publishers, request, "publisher")), request, answer));
+        operations.put("verify_stream", (request, answer) ->
+            new Streams(subscribers.get(known(subscribers, request, "subscriber")), request).verify(answer));
+        operations.put("counter_allocate", (request, answer) -> answer.addProperty("counter",
+            channel(request).counters().allocate(request.text("label"), request.integer("type_id", 0),
+                request.has("key") ? request.bytes("key") : new byte[0]).id()));
+        operations.put("counter_find", this::counterFind);
+        operations.put("counter_get", this::counterGet);
+        operations.put("counter_set", this::counterSet);
+        operations.put("counter_add", this::counterAdd);
+        operations.put("counter_cas_loop", this::counterCasLoop);
+        operations.put("counter_free", (request, answer) -> counter(request).free());
+        operations.put("counters", this::counters);
+        operations.put("close", this::close);
+        operations.put("forget", (request, answer) ->
+            subscribers.remove(known(subscribers, request, "subscriber")).forget());
+        operations.put("quit", (request, answer) -> { });
+    }
+
+    void perform(String op, Request request, JsonObject answer) {
+        BiConsumer<Request, JsonObject> operation = operations.get(op);
+        if (operation == null) {
+            throw new Request.Bad("There is no op " + op + ".");
+        }
+        operation.accept(request, answer);
+    }
+
+    void closeAll() {
+        channels.values().forEach(Channel::close);
+    }
+
+    /** The handle in a request, which must be one of an object. */
+    private static String known(Map<String, ?> objects, Request request, String kind) {
+        String handle = request.text(kind);
+        if (!objects.containsKey(handle)) {
+            throw new Request.Bad("There is no " + kind + " with the handle " + handle + ".");
+        }
+        return handle;
+    }
+
+    private Channel channel(Request request) {
+        return channels.get(known(channels, request, "channel"));
+    }
+
+    private void hello(Request request, JsonObject answer) {
+        answer.addProperty("language", "java");
+        answer.addProperty("version", "0.1.0");
+        answer.addProperty("layout", "1.0");
+        answer.addProperty("pid", ProcessHandle.current().pid());
+        JsonArray names = new JsonArray();
+        operations.keySet().forEach(names::add);
+        answer.add("ops", names);
+    }
+
+    private static ChannelOptions options(Request request) {
+        ChannelOptions options = switch (request.text("kind", "")) {
+            case "inbox" -> ChannelOptions.inbox();
+            case "broadcast" -> ChannelOptions.broadcast();
+            default -> throw new Request.Bad("invalid-argument", "The kind is inbox or broadcast.");
+        };
+        if (request.has("capacity")) {
+            options.capacity(request.integer("capacity"));
+        }
+        if (request.has("publishers")) {
+            options.publishers(request.integer("publishers"));
+        }
+        if (request.has("subscribers")) {
+            options.subscribers(request.integer("subscribers"));
+        }
+        if (request.has("alignment")) {
+            options.alignment(request.integer("alignment"));
+        }
+        if (request.has("counters")) {
+            options.counters(request.integer("counters"));
+        }
+        if (request.has("mode")) {
+            options.mode(request.integer("mode"));
+        }
+        options.schema(request.text("schema", ""), request.integer("schema_id", 0),
+            request.integer("schema_version", 0));
+        options.anyFileSystem(request.flag("any_file_system"));
+        return request.has("inject") ? options.identity(identity(request.object("inject"))) : options;
+    }
+
+    private static Identity identity(Request inject) {
+        Identity identity = new Identity();
+        if (inject.has("channel_id")) {
+            identity.channelId(UUID.fromString(inject.text("channel_id")));
+        }
+        if (inject.has("boot_id")) {
+            identity.bootId(UUID.fromString(inject.text("boot_id")));
+        }
+        if (inject.has("created_at")) {
+            identity.createdAt(inject.number("created_at"));
+        }
+        if (inject.has("pid")) {
+            identity.pid(inject.integer("pid"));
+        }
+        if (inject.has("now")) {
+            long now = inject.number("now");
+            identity.clock(() -> now);
+        }
+        return identity;
+    }
+
+    private void attached(Request request, JsonObject answer, Channel channel) {
+        channels.put(request.text("channel"), channel);
+        info(channel, answer);
+    }
+
+    private static void info(Channel channel, JsonObject answer) {
+        answer.addProperty("path", channel.path());
+        answer.addProperty("channel_id", channel.id().toString());
+        answer.addProperty("kind", channel.kind().toString());
+        answer.addProperty("capacity", channel.capacity());
+        answer.addProperty("publishers", channel.publishers());
+        answer.addProperty("subscribers", channel.subscribers());
+        answer.addProperty("alignment", channel.alignment());
+        answer.addProperty("counters", channel.counterSlots());
+        answer.addProperty("file_length", channel.fileLength());
+    }
+
+    private void publisher(Request request, JsonObject answer) {
+        Publisher publisher = channel(request).publisher(request.text("name", ""));
+        publishers.put(request.text("publisher"), publisher);
+        answer.addProperty("ring", publisher.ring());
+        answer.addProperty("epoch", publisher.epoch());
+        answer.addProperty("position", publisher.position());
+    }
+
+    private void subscriber(Request request, JsonObject answer) {
+        List<Integer> chosen = new ArrayList<>();
+        if (request.has("rings")) {
+            request.list("rings").forEach(ring -> chosen.add(ring.getAsInt()));
+        }
+        Subscriber subscriber = channel(request).subscriber(request.text("name", ""), request.flag("kept"),
+            chosen.stream().mapToInt(ring -> ring).toArray());
+        subscribers.put(request.text("subscriber"), subscriber);
+        answer.addProperty("slot", subscriber.slot());
+        answer.addProperty("epoch", subscriber.epoch());
+        JsonArray rings = new JsonArray();
+        for (int ring : subscriber.rings()) {
+            rings.add(ring);
+        }
+        answer.add("rings", rings);
+        answer.add("positions", positions(subscriber));
+    }
+
+    private static JsonObject positions(Subscriber subscriber) {
+        JsonObject positions = new JsonObject();
+        for (int ring : subscriber.rings()) {
+            positions.addProperty(String.valueOf(ring), subscriber.position(ring));
+        }
+        return positions;
+    }
+
+    private void offer(Request request, JsonObject answer) {
+        byte[] data = request.bytes("data");
+        Publisher publisher = publishers.get(known(publishers, request, "publisher"));
+        answer.addProperty("position", publisher.offer(data, 0, data.length, request.integer("type", 1)));
+    }
+
+    private void offerBatch(Request request, JsonObject answer) {
+        List<DirectBuffer> batch = new ArrayList<>();
+        for (JsonElement data : request.list("data")) {
+            PayloadBuffer buffer = new PayloadBuffer();
+            buffer.wrap(Request.hex(data));
+            batch.add(buffer);
+        }
+        Publisher publisher = publishers.get(known(publishers, request, "publisher"));
+        answer.addProperty("taken", publisher.offerBatch(batch.toArray(new DirectBuffer[0]), 0, batch.size(),
+            request.integer("type", 1)));
+    }
+
+    private void claim(Request request, JsonObject answer) {
+        String handle = known(publishers, request, "publisher");
+        Claim claim = publishers.get(handle).claim(request.integer("length"), request.integer("type", 1));
+        if (claim != null) {
+            claims.put(handle, claim);
+        }
+        answer.addProperty("claimed", claim != null);
+    }
+
+    private void commit(Request request, JsonObject answer) {
+        Claim claim = claims.get(known(publishers, request, "publisher"));
+        claim.buffer().putBytes(0, request.bytes("data"));
+        answer.addProperty("position", claim.commit());
+    }
+
+    private void heldBy(Request request, JsonObject answer) {
+        Holder holder = publishers.get(known(publishers, request, "publisher")).heldBy();
+        if (holder == null) {
+            answer.add("holder", JsonNull.INSTANCE);
+            return;
+        }
+        JsonObject json = new JsonObject();
+        json.addProperty("slot", holder.slot());
+        json.addProperty("name", holder.name());
+        json.addProperty("pid", holder.pid());
+        json.addProperty("live", holder.live());
+        json.addProperty("kept", holder.kept());
+        json.addProperty("position", holder.position());
+        answer.add("holder", json);
+    }
+
+    private static JsonObject json(Message message) {
+        JsonObject json = new JsonObject();
+        json.addProperty("data", Request.hex(message.toByteArray()));
+        json.addProperty("type", message.type());
+        json.addProperty("ring", message.ring());
+        json.addProperty("position", message.position());
+        return json;
+    }
+
+    private void take(Request request, JsonObject answer) {
+        Message message = subscribers.get(known(subscribers, request, "subscriber")).take();
+        answer.add("message", message == null ? JsonNull.INSTANCE : json(message));
+    }
+
+    private void poll(Request request, JsonObject answer) {
+        JsonArray messages = new JsonArray();
+        subscribers.get(known(subscribers, request, "subscriber")).poll(message -> messages.add(json(message)),
+            request.integer("limit", 256));
+        answer.add("messages", messages);
+    }
+
+    private void positions(Request request, JsonObject answer) {
+        if (request.has("subscriber")) {
+            answer.add("positions", positions(subscribers.get(known(subscribers, request, "subscriber"))));
+        } else {
+            answer.addProperty("position", publishers.get(known(publishers, request, "publisher")).position());
+        }
+    }
+
+    private Counter counter(Request request) {
+        return channel(request).counters().counter(request.integer("counter"));
+    }
+
+    private void counterFind(Request request, JsonObject answer) {
+        Counter counter = channel(request).counters().find(request.text("label"));
+        answer.add("counter", JsonNull.INSTANCE);
+        if (counter != null) {
+            answer.addProperty("counter", counter.id());
+        }
+    }
+
+    private void counterGet(Request request, JsonObject answer) {
+        Counter counter = counter(request);
+        boolean plain = request.text("order", "volatile").equals("plain");
+        answer.addProperty("value", plain ? counter.get() : counter.getVolatile());
+    }
+
+    private void counterSet(Request request, JsonObject answer) {
+        Counter counter = counter(request);
+        long value = request.number("value");
+        switch (request.text("order", "volatile")) {
+            case "plain" -> counter.set(value);
+            case "release" -> counter.setRelease(value);
+            case "volatile" -> counter.setVolatile(value);
+            default -> throw new Request.Bad("The order is plain, volatile or release.");
+        }
+        answer.addProperty("value", value);
+    }
+
+    private void counterAdd(Request request, JsonObject answer) {
+        Counter counter = counter(request);
+        long delta = request.number("delta");
+        long value = counter.getVolatile();
+        for (long i = request.number("times", 1); i > 0; i--) {
+            value = counter.getAndAdd(delta) + delta;
+        }
+        answer.addProperty("value", value);
+    }
+
+    private void counterCasLoop(Request request, JsonObject answer) {
+        Counter counter = counter(request);
+        long failed = 0;
+        for (long i = request.number("times"); i > 0; i--) {
+            long value = counter.getVolatile();
+            while (!counter.compareAndSet(value, value + 1)) {
+                failed++;
+                value = counter.getVolatile();
+            }
+        }
+        answer.addProperty("failed", failed);
+    }
+
+    private void counters(Request request, JsonObject answer) {
+        JsonArray counters = new JsonArray();
+        channel(request).counters().forEach(counter -> {
+            JsonObject json = new JsonObject();
+            json.addProperty("id", counter.id());
+            json.addProperty("label", counter.label());
+            json.addProperty("type_id", counter.typeId());
+            json.addProperty("key", Request.hex(counter.key()));
+            json.addProperty("value", counter.getVolatile());
+            counters.add(json);
+        });
+        answer.add("counters", counters);
+    }
+
+    private void close(Request request, JsonObject answer) {
+        if (request.has("publisher")) {
+            publishers.remove(known(publishers, request, "publisher")).close();
+        } else if (request.has("subscriber")) {
+            subscribers.remove(known(subscribers, request, "subscriber")).close();
+        } else {
+            channels.remove(known(channels, request, "channel")).close();
+        }
+    }
+}

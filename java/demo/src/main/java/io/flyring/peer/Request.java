@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.peer;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import java.util.HexFormat;
+
+/** Typed access to the fields of a request; what is missing or of another type is a bad request. */
+record Request(JsonObject json) {
+    /** A request that the peer does not understand. */
+    static final class Bad extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        /** "bad-request", or the code of the error that another language's binding raises where Java's has no way. */
+        private final String code;
+
+        Bad(String message) {
+            this("bad-request", message);
+        }
+
+        Bad(String code, String message) {
+            super(message);
+            this.code = code;
+        }
+
+        String code() {
+            return code;
+        }
+    }
+
+    boolean has(String name) {
+        return json.has(name) && !json.get(name).isJsonNull();
+    }
+
+    private JsonElement get(String name) {
+        if (!has(name)) {
+            throw new Bad("The field " + name + " is missing.");
+        }
+        return json.get(name);
+    }
+
+    String text(String name) {
+        return get(name).getAsString();
+    }
+
+    String text(String name, String absent) {
+        return has(name) ? text(name) : absent;
+    }
+
+    long number(String name) {
+        return get(name).getAsLong();
+    }
+
+    long number(String name, long absent) {
+        return has(name) ? number(name) : absent;
+    }
+
+    int integer(String name, int absent) {
+        return Math.toIntExact(number(name, absent));
+    }
+
+    int integer(String name) {
+        return Math.toIntExact(number(name));
+    }
+
+    double seconds() {
+        return has("seconds") ? get("seconds").getAsDouble() : 60;
+    }
+
+    boolean flag(String name) {
+        return has(name) && get(name).getAsBoolean();
+    }
+
+    byte[] bytes(String name) {
+        return hex(get(name));
+    }
+
+    static byte[] hex(JsonElement element) {
+        return HexFormat.of().parseHex(element.getAsString());
+    }
+
+    static String hex(byte[] bytes) {
+        return HexFormat.of().formatHex(bytes);
+    }
+
+    Request object(String name) {
+        return new Request(get(name).getAsJsonObject());
+    }
+
+    Iterable<JsonElement> list(String name) {
+        return get(name).getAsJsonArray();
+    }
+}

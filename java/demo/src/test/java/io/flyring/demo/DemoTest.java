@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.demo;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import io.flyring.PayloadBuffer;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import org.HdrHistogram.Histogram;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class DemoTest {
+    private Path folder;
+
+    @BeforeEach
+    void create() throws Exception {
+        folder = Files.createTempDirectory(Path.of("/dev/shm"), "flyring-java-demo-");
+    }
+
+    @AfterEach
+    void nothingIsLeftBehind() throws Exception {
+        Files.delete(folder);
+    }
+
+    private Process start(String... arguments) throws Exception {
+        List<String> command = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java", "-cp",
+            System.getProperty("java.class.path"), Demo.class.getName()));
+        command.addAll(Arrays.asList(arguments));
+        ProcessBuilder builder = new ProcessBuilder(command);
+        builder.environment().put("FLYRING_DIR", folder.toString());
+        return builder.start();
+    }
+
+    private static String output(Process process) throws Exception {
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        String errors = new String(process.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), errors);
+        return output;
+    }
+
+    @Test
+    void pingAndPongPrintTheTableAndWriteTheHistogram() throws Exception {
+        Path histogram = folder.resolve("histogram");
+        Process pong = start("pong", "--wait", "yield");
+        String[] lines = output(start("ping", "--wait", "yield", "--count", "5000", "--warmup", "1000", "--size", "45",
+            "--histogram", histogram.toString())).split("\n");
+        output(pong);
+        assertEquals("ping java: 5000 round trips of 45 bytes, closed loop, wait yield, not pinned", lines[0]);
+        assertEquals("       p50       p90       p99     p99.9    p99.99       max      mean     count", lines[1]);
+        assertTrue(lines[2].endsWith("      5000   ns"), lines[2]);
+        byte[] encoded = Base64.getDecoder().decode(Files.readString(histogram).trim());
+        Files.delete(histogram);
+        assertEquals(5000, Histogram.decodeFromCompressedByteBuffer(ByteBuffer.wrap(encoded), 0).getTotalCount());
+    }
+
+    @Test
+    void theResultIsJsonOnRequest() throws Exception {
+        Process pong = start("pong", "--wait", "backoff");
+        JsonObject json = JsonParser.parseString(output(start("ping", "--wait", "backoff", "--count", "300", "--warmup",
+            "10", "--rate", "3000", "--json"))).getAsJsonObject();
+        output(pong);
+        assertEquals("[program, language, size, count, rate, wait, core, unit, "
+            + "p50, p90, p99, p99.9, p99.99, max, mean]",
+            json.keySet().toString());
+        assertEquals(300, json.get("count").getAsInt());
+        assertTrue(json.get("p50").getAsLong() > 0);
+    }
+
+    @Test
+    void theCounterGoesUpInTurn() throws Exception {
+        Process pong = start("counter", "pong", "--wait", "yield");
+        String output = output(start("counter", "ping", "--wait", "yield", "--count", "2000", "--warmup", "10",
+            "--untimed", "--json"));
+        output(pong);
+        assertTrue(output.contains("\"mean\"") && !output.contains("p50"), output);
+    }
+
+    @Test
+    void slicesAreMeasuredAsTheyAreAskedFor() throws Exception {
+        Process pong = start("pong", "--wait", "yield");
+        Process ping = start("ping", "--wait", "yield", "--slices");
+        ping.getOutputStream().write("100\n2000\n".getBytes(StandardCharsets.US_ASCII));
+        ping.getOutputStream().close();
+        String[] lines = output(ping).split("\n");
+        output(pong);
+        assertEquals(2, lines.length);
+        assertTrue(Double.parseDouble(lines[1]) > 0);
+    }
+
+    @Test
+    void aSilentOtherSideEndsTheRun() throws Exception {
+        Process ping = start("ping", "--timeout", "0.2");
+        String errors = new String(ping.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(1, ping.waitFor());
+        assertTrue(errors.contains("Nothing came from pong for 0.2 s"), errors);
+    }
+
+    @Test
+    void aWrongCommandLineIsExplained() {
+        for (String line : List.of("", "dance", "ping --size 31", "ping --what", "ping --count x", "ping --wait never",
+            "counter", "ping --count")) {
+            assertThrows(Options.Wrong.class, () -> Options.parse(Arrays.stream(line.split(" "))
+                .filter(word -> !word.isEmpty()).toList()), line);
+        }
+    }
+
+    @Test
+    void everyWrongByteOfAnAnswerIsFound() {
+        PayloadBuffer buffer = new PayloadBuffer();
+        buffer.wrap(new byte[50]);
+        Quote.write(buffer, 50, 1234, 99);
+        buffer.putLong(Quote.QUANTITY, -buffer.getLong(Quote.QUANTITY));
+        Quote.checkAnswer(buffer, 50, 50, 1234, 99);
+        assertThrows(Demo.Failed.class, () -> Quote.checkAnswer(buffer, 50, 51, 1234, 99));
+        for (int i = Quote.SEND_TIME; i < 50; i++) {
+            byte good = buffer.getByte(i);
+            buffer.putByte(i, (byte) (good ^ 4));
+            assertThrows(Demo.Failed.class, () -> Quote.checkAnswer(buffer, 50, 50, 1234, 99), "byte " + i);
+            buffer.putByte(i, good);
+        }
+    }
+}

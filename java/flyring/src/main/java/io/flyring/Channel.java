@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.Supplier;
+
+/**
+ * One mapped file, attached: rings of messages, one for each publisher, read by subscribers. A channel is named, or
+ * given by a path: what has a {@code /} in it is a path, a name stands for {@code <folder>/<name>.ring}, where the
+ * folder is that of the environment variable FLYRING_DIR or {@code /dev/shm/flyring-<user id>}. May be used by
+ * several threads; what it makes may not. Spec 3 and 5.
+ */
+public final class Channel implements AutoCloseable {
+    private final String path;
+    private final ChannelFile file;
+    private final Header header;
+    private final Memory control;
+    private final Identity identity;
+    private final Slots slots;
+    private final String schema;
+    private final Joining joining;
+    private final List<Publisher> publishers = new ArrayList<>();
+    private final List<Subscriber> subscribers = new ArrayList<>();
+    private List<Memory> trailers;
+    private boolean closed;
+
+    private Channel(String path, ChannelFile file, Header header, Identity identity) {
+        this.path = path;
+        this.file = file;
+        this.header = header;
+        this.identity = identity;
+        this.schema = new String(file.read(header.schemaOffset, (int) header.schemaLength), StandardCharsets.UTF_8);
+        this.control = file.map(header.controlOffset, header.ringsOffset - header.controlOffset, false);
+        this.slots = new Slots(header, control, file, identity, path);
+        this.joining = new Joining(this, file);
+    }
+
+    /**
+     * Makes a channel, whole, and attaches to it.
+     *
+     * @param name name or path.
+     * @param options kind and dimensions.
+     * @return the channel.
+     * @throws ChannelExistsException if there is a file of that name.
+     * @throws InvalidArgumentException if the name or an option is outside its range.
+     * @throws NoSpaceException if the file system has not enough room.
+     * @throws UnsuitableFileSystemException if the file system cannot carry a channel.
+     * @throws AccessDeniedException if the folder may not be written to.
+     * @throws IoException if a system call fails otherwise.
+     */
+    public static Channel create(String name, ChannelOptions options) {
+        return make(name, options, false);
+    }
+
+    /**
+     * Makes a channel and gives it the name of another one, if there is one; who has that one attached keeps it.
+     *
+     * @param name name or path.
+     * @param options kind and dimensions.
+     * @return the new channel.
+     * @throws FlyringException as {@link #create} does, but never because the name exists.
+     */
+    public static Channel replace(String name, ChannelOptions options) {
+        return make(name, options, true);
+    }
+
+    /**
+     * Attaches to a channel after checking all of its header.
+     *
+     * @param name name or path.
+     * @return the channel.
+     * @throws NoSuchChannelException if there is no such file.
+     * @throws NotAChannelException if it does not start with the magic.
+     * @throws VersionTooNewException if it needs a newer Flyring.
+     * @throws TruncatedException if it is shorter than it says.
+     * @throws CorruptHeaderException if a field of its header breaks the specification.
+     * @throws UnsuitableFileSystemException if it lies on a file system that cannot carry it.
+     * @throws AccessDeniedException if it may not be opened.
+     * @throws IoException if a system call fails otherwise.
+     */
+    public static Channel open(String name) {
+        return open(name, false, Identity.REAL);
+    }
+
+    /**
+     * Attaches to a channel on whatever file system it lies.
+     *
+     * @param name name or path.
+     * @param anyFileSystem true: do not insist on those that are known to work.
+     * @return the channel.
+     * @throws FlyringException as {@link #open(String)} does.
+     */
+    public static Channel open(String name, boolean anyFileSystem) {
+        return open(name, anyFileSystem, Identity.REAL);
+    }
+
+    static Channel open(String name, boolean anyFileSystem, Identity identity) {
+        String path = Place.path(name);
+        Place.prepare(name, false);
+        ChannelFile file = ChannelFile.open(path);
+        try {
+            Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
+            file.checkFileSystem(anyFileSystem);
+            Lock.selfTest(file, header, path);
+            return new Channel(path, file, header, identity);
+        } catch (RuntimeException e) {
+            file.close();
+            throw e;
+        }
+    }
+
+    /**
+     * Attaches to a channel, or makes it, whichever is possible.
+     *
+     * @param name name or path.
+     * @param options kind and dimensions that it must have.
+     * @return the channel.
+     * @throws ChannelDiffersException if there is one that is not what was asked for; it names the first such field.
+     * @throws FlyringException as {@link #open(String)} and {@link #create} do.
+     */
+    public static Channel openOrCreate(String name, ChannelOptions options) {
+        while (true) {
+            Channel channel;
+            try {
+                channel = open(name, options.anyFileSystem, options.identity);
+            } catch (NoSuchChannelException e) {
+                try {
+                    return create(name, options);
+                } catch (ChannelExistsException somebodyWasFaster) {
+                    continue;
+                }
+            }
+            try {
+                channel.compare(options);
+                return channel;
+            } catch (ChannelDiffersException e) {
+                channel.close();
+                throw e;
+            }
+        }
+    }
+
+    /**
+     * Removes a channel's name. Who has it attached goes on working.
+     *
+     * @param name name or path.
+     * @throws NoSuchChannelException if there is no such file.
+     * @throws NotAChannelException if it does not start with the magic; it is left alone.
+     * @throws AccessDeniedException if it may not be read or removed.
+     */
+    public static void unlink(String name) {
+        String path = Place.path(name);
+        Place.prepare(name, false);
+        try (ChannelFile file = ChannelFile.open(path)) {
+            if (!Arrays.equals(file.read(0, Header.MAGIC.length), Header.MAGIC)) {
+                throw new NotAChannelException(path, path + " is not a Flyring channel, so it was not removed.");
+            }
+            Files.deleteIfExists(Path.of(path));
+        } catch (java.nio.file.AccessDeniedException e) {
+            throw new AccessDeniedException(path, "permission denied", path + " may not be removed: permission denied."
+                + " Check owner and mode of its folder.");
+        } catch (IOException e) {
+            throw ChannelFile.io("unlink", e, path);
+        }
+    }
+
+    /**
+     * The path that a name stands for.
+     *
+     * @param name name or path.
+     * @return the path; nothing need be there.
+     * @throws InvalidArgumentException if the name has other characters than it may.
+     */
+    public static String pathOf(String name) {
+        return Place.path(name);
+    }
+
+    private static Channel make(String name, ChannelOptions options, boolean replace) {
+        String path = Place.path(name);
+        Identity identity = options.identity;
+        Header header = Header.of(options, identity.newChannelId(), identity.creation());
+        Place.prepare(name, true);
+        ChannelFile file = Creation.make(path, header, options, replace);
+        try {
+            return new Channel(path, file, header, identity);
+        } catch (RuntimeException e) {
+            file.close();
+            throw e;
+        }
+    }
+
+    private void compare(ChannelOptions options) {
+        same("kind", options.kind, header.kind);
+        same("capacity", options.capacity, header.capacity);
+        same("publishers", options.publishers, header.publishers);
+        same("subscribers", options.subscribers, header.subscribers);
+        same("alignment", options.alignment, header.alignment);
+        same("counters", options.counters, header.counters);
+        same("schema_id", options.schemaId, header.schemaId);
+        same("schema_version", options.schemaVersion, header.schemaVersion);
+        same("schema", new String(options.schema, StandardCharsets.UTF_8), schema);
+    }
+
+    private void same(String field, Object expected, Object actual) {
+        if (!expected.equals(actual)) {
+            throw new ChannelDiffersException(field, expected.toString(), actual.toString(), path + " exists, but its "
+                + field + " is " + actual + ", not " + expected + ". Ask for what it is, or replace it.");
+        }
+    }
+
+    /**
+     * Takes a publisher slot without a name.
+     *
+     * @return the publisher.
+     * @see #publisher(String)
+     */
+    public Publisher publisher() {
+        return publisher("");
+    }
+
+    /**
+     * Takes a publisher slot and with it a ring. What a dead owner left unfinished there is mended first.
+     *
+     * @param name up to 64 bytes, or empty; the same name gets the same ring again.
+     * @return the publisher.
+     * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
+     * @throws InvalidArgumentException if the name is too long.
+     * @throws CorruptRingException if the ring breaks the rules.
+     * @throws ClosedException after close.
+     */
+    public synchronized Publisher publisher(String name) {
+        checkOpen();
+        byte[] bytes = Slots.name(name);
+        Lock lock = file.newLock();
+        Publisher publisher;
+        Memory ring;
+        try {
+            int slot = slots.takePublisher(lock, bytes);
+            slots.adoptBoot();
+            ring = file.map(header.ringOffset(slot), header.ringStride, false);
+            long count = Recovery.recover(ring, slot, header);
+            long start = ring.getLongAcquire(header.capacity + Layout.TRAILER_PUBLISHED); // our own store
+            long epoch = slots.enterPublisher(slot, bytes, start);
+            lock.unlockControl(header);
+            publisher = new Publisher(this, name, slot, lock, ring, epoch, count);
+        } catch (RuntimeException e) {
+            lock.close();
+            throw e;
+        }
+        publishers.add(publisher);
+        ring.prefault();
+        return publisher;
+    }
+
+    /**
+     * Takes a subscriber slot without a name.
+     *
+     * @param rings the rings to read; none: all.
+     * @return the subscriber.
+     * @see #subscriber(String, boolean, int...)
+     */
+    public Subscriber subscriber(int... rings) {
+        return subscriber("", false, rings);
+    }
+
+    /**
+     * Takes a subscriber slot and joins its rings: it sees what is published from now on. If the slot is kept (slot
+     * 0 of an inbox is, and every one that was asked to be), it goes on where its last owner was instead.
+     *
+     * @param name up to 64 bytes, or empty; the name of a kept slot gets that slot again.
+     * @param kept true: keep the slot after a close or a death, so that its publishers wait for its next owner; needs a
+     *     name.
+     * @param rings the rings to read; none: all, or those of the kept slot.
+     * @return the subscriber.
+     * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
+     * @throws InvalidArgumentException if the name is too long, or missing for a kept slot, or a ring does not exist.
+     * @throws ChannelDiffersException if the kept slot has other rings than were asked for.
+     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws ClosedException after close.
+     */
+    public synchronized Subscriber subscriber(String name, boolean kept, int... rings) {
+        checkOpen();
+        byte[] bytes = Slots.name(name);
+        if (kept && bytes.length == 0) {
+            throw new InvalidArgumentException("name", "A kept subscriber needs a name, by which it gets its slot"
+                + " again.");
+        }
+        int[] chosen = joining.chosen(rings);
+        Lock lock = file.newLock();
+        try {
+            int slot = slots.takeSubscriber(lock, bytes);
+            slots.adoptBoot();
+            long epoch = slots.enterSubscriber(slot, bytes);
+            RingReader[] readers = joining.attach(slot, rings.length == 0 ? null : chosen, kept);
+            boolean nowKept = slots.kept(slot);
+            lock.unlockControl(header);
+            Subscriber subscriber = new Subscriber(this, name, slot, lock, readers, epoch, nowKept);
+            subscribers.add(subscriber);
+            for (RingReader reader : readers) {
+                reader.prefault();
+            }
+            return subscriber;
+        } catch (RuntimeException e) {
+            lock.close();
+            throw e;
+        }
+    }
+
+    /**
+     * The channel's counters.
+     *
+     * @return the counters section; a new object each time.
+     * @throws ClosedException after close.
+     */
+    public Counters counters() {
+        checkOpen();
+        return new Counters(this);
+    }
+
+    /** The trailers of all rings, mapped when first needed. */
+    synchronized List<Memory> trailers() {
+        if (trailers == null) {
+            List<Memory> all = new ArrayList<>();
+            for (int ring = 0; ring < header.publishers; ring++) {
+                all.add(file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), false));
+            }
+            trailers = all;
+        }
+        return trailers;
+    }
+
+    boolean owns(Lock lock, int slot) {
+        return lock.tryLock(header.controlOffset + header.subscriberSlot(slot));
+    }
+
+    synchronized void release(Publisher publisher, Lock lock, int slot) {
+        if (publishers.remove(publisher)) {
+            lock.unlock(header.controlOffset + header.publisherSlot(slot));
+            lock.close();
+        }
+    }
+
+    synchronized void release(Subscriber subscriber, Lock lock, int slot) {
+        if (subscribers.remove(subscriber)) {
+            lock.unlock(header.controlOffset + header.subscriberSlot(slot));
+            lock.close();
+        }
+    }
+
+    void checkOpen() {
+        if (closed) {
+            throw new ClosedException("The channel " + path + " is closed. Open it again.");
+        }
+    }
+
+    /** Runs something under the control lock, through a description of its own. */
+    <T> T underControlLock(Supplier<T> action) {
+        checkOpen();
+        try (Lock lock = file.newLock()) {
+            lock.lockControl(header);
+            T result = action.get();
+            lock.unlockControl(header);
+            return result;
+        }
+    }
+
+    Header header() {
+        return header;
+    }
+
+    ChannelFile file() {
+        return file;
+    }
+
+    Memory control() {
+        return control;
+    }
+
+    Joining joining() {
+        return joining;
+    }
+
+    Slots slots() {
+        return slots;
+    }
+
+    Identity identity() {
+        return identity;
+    }
+
+    /**
+     * The channel's file.
+     *
+     * @return its path, as it was when the channel was attached.
+     */
+    public String path() {
+        return path;
+    }
+
+    /**
+     * The channel's id.
+     *
+     * @return made anew at each creation.
+     */
+    public UUID id() {
+        return header.id;
+    }
+
+    /**
+     * The channel's kind.
+     *
+     * @return inbox or broadcast.
+     */
+    public Kind kind() {
+        return header.kind;
+    }
+
+    /**
+     * Size of one ring.
+     *
+     * @return bytes.
+     */
+    public int capacity() {
+        return header.capacity;
+    }
+
+    /**
+     * How many publishers there can be at a time, which is the number of rings.
+     *
+     * @return from 1.
+     */
+    public int publishers() {
+        return header.publishers;
+    }
+
+    /**
+     * How many subscribers there can be at a time.
+     *
+     * @return from 0.
+     */
+    public int subscribers() {
+        return header.subscribers;
+    }
+
+    /**
+     * Where records may start.
+     *
+     * @return 64 or 8, bytes.
+     */
+    public int alignment() {
+        return header.alignment;
+    }
+
+    /**
+     * How many counters the channel can have.
+     *
+     * @return from 0.
+     */
+    public int counterSlots() {
+        return header.counters;
+    }
+
+    /**
+     * Size of the channel's file.
+     *
+     * @return bytes.
+     */
+    public long fileLength() {
+        return header.fileLength;
+    }
+
+    /**
+     * When the channel was created.
+     *
+     * @return nanoseconds since 1970-01-01 UTC.
+     */
+    public long createdAt() {
+        return header.createdAt;
+    }
+
+    /**
+     * The SBE schema of the messages.
+     *
+     * @return its XML, empty if the channel has none.
+     */
+    public String schema() {
+        return schema;
+    }
+
+    /**
+     * Id of the schema.
+     *
+     * @return 0 to 65535, 0 if the channel has none.
+     */
+    public int schemaId() {
+        return header.schemaId;
+    }
+
+    /**
+     * Version of the schema.
+     *
+     * @return 0 to 65535.
+     */
+    public int schemaVersion() {
+        return header.schemaVersion;
+    }
+
+    /**
+     * Closes the channel and every publisher and subscriber made from it; their use is {@link ClosedException} then.
+     * The memory goes when the garbage collector finds that nothing refers to it any more. Closing twice is fine.
+     *
+     * @throws ViewAliveException from inside a handler of one of its subscribers; nothing was closed.
+     */
+    @Override
+    public synchronized void close() {
+        if (closed) {
+            return;
+        }
+        if (subscribers.stream().anyMatch(Subscriber::busy)) {
+            throw new ViewAliveException("A subscriber of " + path
+                + " is polling: its handler has a message in place. Close the channel after the poll.");
+        }
+        List.copyOf(publishers).forEach(Publisher::close);
+        List.copyOf(subscribers).forEach(Subscriber::close);
+        closed = true;
+        file.close();
+    }
+}

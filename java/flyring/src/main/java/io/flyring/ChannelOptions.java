@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Objects;
+
+/** The dimensions of a channel to be created; whoever made none of the choices below has the defaults. */
+public final class ChannelOptions {
+    final Kind kind;
+    int capacity = Layout.DEFAULT_CAPACITY;
+    int publishers = Layout.DEFAULT_PUBLISHERS;
+    int subscribers = Layout.DEFAULT_SUBSCRIBERS;
+    int alignment = Layout.DEFAULT_ALIGNMENT;
+    int counters = Layout.DEFAULT_COUNTERS;
+    byte[] schema = new byte[0];
+    int schemaId;
+    int schemaVersion;
+    int mode = 0600;
+    boolean anyFileSystem;
+    Identity identity = Identity.REAL;
+
+    private ChannelOptions(Kind kind) {
+        this.kind = kind;
+    }
+
+    /**
+     * An inbox: subscriber slot 0 is kept from creation, so that what comes before the first subscriber waits for it.
+     *
+     * @return options with every default.
+     */
+    public static ChannelOptions inbox() {
+        return new ChannelOptions(Kind.INBOX);
+    }
+
+    /**
+     * A broadcast: nothing is kept for anybody who has not joined.
+     *
+     * @return options with every default.
+     */
+    public static ChannelOptions broadcast() {
+        return new ChannelOptions(Kind.BROADCAST);
+    }
+
+    /**
+     * Size of one ring; default 1 MiB. Values are checked when the channel is created.
+     *
+     * @param bytes a power of two, 4 KiB to 1 GiB.
+     * @return this.
+     */
+    public ChannelOptions capacity(int bytes) {
+        capacity = bytes;
+        return this;
+    }
+
+    /**
+     * How many publishers there can be at a time; default 4.
+     *
+     * @param count 1 to 1024.
+     * @return this.
+     */
+    public ChannelOptions publishers(int count) {
+        publishers = count;
+        return this;
+    }
+
+    /**
+     * How many reliable subscribers there can be at a time; default 4.
+     *
+     * @param count 0 to 1024, for an inbox at least 1.
+     * @return this.
+     */
+    public ChannelOptions subscribers(int count) {
+        subscribers = count;
+        return this;
+    }
+
+    /**
+     * Where records may start; default 64, a cache line. 8 is compact.
+     *
+     * @param bytes 64 or 8.
+     * @return this.
+     */
+    public ChannelOptions alignment(int bytes) {
+        alignment = bytes;
+        return this;
+    }
+
+    /**
+     * How many shared counters the channel has; default 64.
+     *
+     * @param count 0 to 65536.
+     * @return this.
+     */
+    public ChannelOptions counters(int count) {
+        counters = count;
+        return this;
+    }
+
+    /**
+     * The SBE schema of the messages, stored in the file; default none.
+     *
+     * @param text the schema's XML, at most 16 MiB in UTF-8.
+     * @param id the schema's id, 0 to 65535.
+     * @param version the schema's version, 0 to 65535.
+     * @return this.
+     */
+    public ChannelOptions schema(String text, int id, int version) {
+        schema = Objects.requireNonNull(text, "text").getBytes(StandardCharsets.UTF_8);
+        schemaId = id;
+        schemaVersion = version;
+        return this;
+    }
+
+    /**
+     * Permission bits of the file; default 0600.
+     *
+     * @param bits 0 to 0777.
+     * @return this.
+     */
+    public ChannelOptions mode(int bits) {
+        mode = bits;
+        return this;
+    }
+
+    /**
+     * Whether any file system will do; default false: only those on which sharing memory is known to work.
+     *
+     * @param any true to accept every one.
+     * @return this.
+     */
+    public ChannelOptions anyFileSystem(boolean any) {
+        anyFileSystem = any;
+        return this;
+    }
+
+    /**
+     * Who creates the channel, and when; for tests. What the channel makes has the same identity.
+     *
+     * @param values the identity.
+     * @return this.
+     */
+    public ChannelOptions identity(Identity values) {
+        identity = values;
+        return this;
+    }
+}

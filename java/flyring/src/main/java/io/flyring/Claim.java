@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/**
+ * Space in a ring, to be filled in place and then committed or aborted; made by {@link Publisher#claim(int, int)}. One
+ * object per publisher, used again for each claim: neither it nor its buffer may be kept beyond commit or abort, after
+ * which every access to the buffer is out of bounds. In a try-with-resources statement a claim that was not
+ * committed is aborted.
+ */
+public final class Claim implements AutoCloseable {
+    private final Publisher publisher;
+    private final PayloadBuffer buffer = new PayloadBuffer();
+    private int type;
+    private boolean open;
+
+    Claim(Publisher publisher) {
+        this.publisher = publisher;
+    }
+
+    void open(Memory memory, int index, int length, int messageType) {
+        buffer.window(memory, index, length);
+        type = messageType;
+        open = true;
+    }
+
+    void shut() {
+        open = false;
+        buffer.invalidate();
+    }
+
+    /**
+     * Where the message is to be written; what stood there before is undefined.
+     *
+     * @return a buffer over exactly the claimed bytes, valid until commit or abort.
+     */
+    public PayloadBuffer buffer() {
+        return buffer;
+    }
+
+    /**
+     * Length of the message.
+     *
+     * @return bytes claimed, 0 once the claim is no longer open.
+     */
+    public int length() {
+        return buffer.capacity();
+    }
+
+    /**
+     * Publishes the message.
+     *
+     * @return the ring's new end position in bytes.
+     * @throws SlotLostException if the slot has another owner; nothing was published.
+     * @throws ClosedException if the publisher was closed.
+     * @throws InvalidArgumentException if the claim is not open.
+     */
+    public long commit() {
+        return publisher.finishClaim(type);
+    }
+
+    /**
+     * Gives the space up; subscribers skip it.
+     *
+     * @return the ring's new end position in bytes.
+     * @throws SlotLostException if the slot has another owner.
+     * @throws ClosedException if the publisher was closed.
+     * @throws InvalidArgumentException if the claim is not open.
+     */
+    public long abort() {
+        return publisher.finishClaim(Layout.TYPE_PADDING);
+    }
+
+    /** Aborts the claim if it is still open. */
+    @Override
+    public void close() {
+        if (open) {
+            abort();
+        }
+    }
+}

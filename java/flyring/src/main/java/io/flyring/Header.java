@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.HexFormat;
+import java.util.UUID;
+import java.util.zip.CRC32C;
+
+/** The header page, read once into private memory and checked field by field (spec/channel.md 3.3, 4.1, 4.2). */
+final class Header {
+    static final byte[] MAGIC = HexFormat.of().parseHex(Layout.MAGIC_HEX);
+    private static final int MAX_SCHEMA_NUMBER = 0xffff;
+
+    final Kind kind;
+    final int capacity;
+    final int alignment;
+    final int publishers;
+    final int subscribers;
+    final int counters;
+    final int schemaId;
+    final int schemaVersion;
+    final UUID id;
+    final long createdAt;
+
+    final long controlOffset = Layout.HEADER_LENGTH;
+    final long controlLength;
+    final long counterMetadataOffset;
+    final long counterMetadataLength;
+    final long counterValuesOffset;
+    final long counterValuesLength;
+    final long ringsOffset;
+    final long ringStride;
+    final long schemaOffset;
+    final long schemaLength;
+    final long fileLength;
+
+    private Header(Kind kind, int capacity, int alignment, int publishers, int subscribers, int counters,
+        long schemaLength, int schemaId, int schemaVersion, UUID id, long createdAt) {
+        this.kind = kind;
+        this.capacity = capacity;
+        this.alignment = alignment;
+        this.publishers = publishers;
+        this.subscribers = subscribers;
+        this.counters = counters;
+        this.schemaLength = schemaLength;
+        this.schemaId = schemaId;
+        this.schemaVersion = schemaVersion;
+        this.id = id;
+        this.createdAt = createdAt;
+        controlLength = pages(Layout.CONTROL_SLOTS + (long) Layout.CONTROL_SLOT_LENGTH * (publishers + subscribers));
+        counterMetadataOffset = pages(controlOffset + controlLength);
+        counterMetadataLength = (long) Layout.COUNTER_METADATA_STRIDE * counters;
+        counterValuesOffset = pages(counterMetadataOffset + counterMetadataLength);
+        counterValuesLength = (long) Layout.COUNTER_VALUE_STRIDE * counters;
+        ringsOffset = pages(counterValuesOffset + counterValuesLength);
+        ringStride = capacity + trailerLength(subscribers);
+        schemaOffset = pages(ringsOffset + ringStride * publishers);
+        fileLength = pages(schemaOffset + schemaLength);
+    }
+
+    static Header of(ChannelOptions options, UUID id, long createdAt) {
+        int c = options.capacity;
+        check(c >= Layout.MIN_CAPACITY && c <= Layout.MAX_CAPACITY && Integer.bitCount(c) == 1, "capacity", c,
+            "a power of two from 4096 to 1073741824 bytes");
+        check(options.publishers >= 1 && options.publishers <= Layout.MAX_PUBLISHERS, "publishers",
+            options.publishers, "1 to 1024");
+        int least = options.kind == Kind.INBOX ? 1 : 0;
+        check(options.subscribers >= least && options.subscribers <= Layout.MAX_SUBSCRIBERS, "subscribers",
+            options.subscribers, least + " to 1024");
+        check(options.alignment == 8 || options.alignment == 64, "alignment", options.alignment, "64 or 8");
+        check(options.counters >= 0 && options.counters <= Layout.MAX_COUNTERS, "counters", options.counters,
+            "0 to 65536");
+        check(options.schema.length <= Layout.MAX_SCHEMA_LENGTH, "schema", options.schema.length,
+            "at most 16777216 bytes of UTF-8");
+        check(number(options.schemaId), "schema_id", options.schemaId, "0 to 65535");
+        check(number(options.schemaVersion), "schema_version", options.schemaVersion, "0 to 65535");
+        check((options.mode & ~0777) == 0, "mode", options.mode, "permission bits, 0 to 0777");
+        return new Header(options.kind, c, options.alignment, options.publishers, options.subscribers,
+            options.counters, options.schema.length, options.schemaId, options.schemaVersion, id, createdAt);
+    }
+
+    private static boolean number(long value) {
+        return value >= 0 && value <= MAX_SCHEMA_NUMBER;
+    }
+
+    private static void check(boolean good, String argument, int value, String valid) {
+        if (!good) {
+            throw new InvalidArgumentException(argument,
+                "The option " + argument + " is " + value + "; it must be " + valid + ".");
+        }
+    }
+
+    static long pages(long length) {
+        return length + Layout.SECTION_ALIGNMENT - 1 & -Layout.SECTION_ALIGNMENT;
+    }
+
+    private static int trailerLength(int subscribers) {
+        return (int) pages(Layout.TRAILER_LENGTH + (long) Layout.TRAILER_GATE_STRIDE * Math.max(0, subscribers - 1));
+    }
+
+    int trailerLength() {
+        return trailerLength(subscribers);
+    }
+
+    long ringOffset(int ring) {
+        return ringsOffset + ring * ringStride;
+    }
+
+    static int gate(int slot) {
+        return slot == 0 ? Layout.TRAILER_GATE : Layout.TRAILER_MORE_GATES + (slot - 1) * Layout.TRAILER_GATE_STRIDE;
+    }
+
+    static int start(int ring) {
+        return Layout.START_STRIDE * ring % Layout.START_MODULUS;
+    }
+
+    int publisherSlot(int slot) {
+        return Layout.CONTROL_SLOTS + Layout.CONTROL_SLOT_LENGTH * slot;
+    }
+
+    int subscriberSlot(int slot) {
+        return publisherSlot(publishers + slot);
+    }
+
+    ByteBuffer encode() {
+        ByteBuffer page = ByteBuffer.allocate(Layout.HEADER_LENGTH).order(ByteOrder.LITTLE_ENDIAN);
+        page.put(Layout.HEADER_MAGIC, MAGIC);
+        page.putShort(Layout.HEADER_MAJOR, (short) Layout.MAJOR);
+        page.putShort(Layout.HEADER_MINOR, (short) Layout.MINOR);
+        page.putInt(Layout.HEADER_HEADER_LENGTH, Layout.HEADER_LENGTH);
+        page.putLong(Layout.HEADER_FILE_LENGTH, fileLength);
+        page.put(Layout.HEADER_CHANNEL_ID, Identity.bytes(id));
+        page.putLong(Layout.HEADER_CREATED_AT, createdAt);
+        page.putInt(Layout.HEADER_KIND, kind.code);
+        page.putInt(Layout.HEADER_ALIGNMENT, alignment);
+        page.putInt(Layout.HEADER_CAPACITY, capacity);
+        page.putInt(Layout.HEADER_PUBLISHERS, publishers);
+        page.putInt(Layout.HEADER_SUBSCRIBERS, subscribers);
+        page.putInt(Layout.HEADER_COUNTERS, counters);
+        page.putLong(Layout.HEADER_CONTROL_OFFSET, controlOffset);
+        page.putLong(Layout.HEADER_CONTROL_LENGTH, controlLength);
+        page.putLong(Layout.HEADER_COUNTER_METADATA_OFFSET, counterMetadataOffset);
+        page.putLong(Layout.HEADER_COUNTER_METADATA_LENGTH, counterMetadataLength);
+        page.putLong(Layout.HEADER_COUNTER_VALUES_OFFSET, counterValuesOffset);
+        page.putLong(Layout.HEADER_COUNTER_VALUES_LENGTH, counterValuesLength);
+        page.putLong(Layout.HEADER_RINGS_OFFSET, ringsOffset);
+        page.putLong(Layout.HEADER_RING_STRIDE, ringStride);
+        page.putLong(Layout.HEADER_SCHEMA_OFFSET, schemaOffset);
+        page.putLong(Layout.HEADER_SCHEMA_LENGTH, schemaLength);
+        page.putInt(Layout.HEADER_SCHEMA_ID, schemaId);
+        page.putInt(Layout.HEADER_SCHEMA_VERSION, schemaVersion);
+        page.putInt(Layout.HEADER_CRC, crc(page));
+        return page;
+    }
+
+    static int crc(ByteBuffer page) {
+        CRC32C crc = new CRC32C();
+        crc.update(page.array(), 0, Layout.HEADER_CRC_LENGTH);
+        return (int) crc.getValue();
+    }
+
+    /** Checks 1 to 9 of 3.3 on the first bytes of a file of {@code size} bytes; the first failure is the error. */
+    static Header parse(byte[] first, long size, String path) {
+        int length = first.length;
+        ByteBuffer page = ByteBuffer.allocate(Layout.HEADER_LENGTH).order(ByteOrder.LITTLE_ENDIAN).put(0, first);
+        if (length < MAGIC.length || !page.slice(0, MAGIC.length).equals(ByteBuffer.wrap(MAGIC))) {
+            throw new NotAChannelException(path, path + " is not a Flyring channel: it does not start with the magic "
+                + "FLYRING. Name another file, or remove this one if it is not needed.");
+        }
+        if (length >= Layout.HEADER_MINOR) {
+            int major = page.getShort(Layout.HEADER_MAJOR) & 0xffff;
+            if (major > Layout.MAJOR) {
+                throw tooNew(path, "major", major, Layout.MAJOR);
+            }
+            require(major == Layout.MAJOR, path, "major", major);
+        }
+        if (length >= Layout.HEADER_OPTIONAL_FEATURES) {
+            long features = page.getLong(Layout.HEADER_REQUIRED_FEATURES);
+            if ((features & ~(long) Layout.SUPPORTED_REQUIRED_FEATURES) != 0) {
+                throw tooNew(path, "required_features", features, Layout.SUPPORTED_REQUIRED_FEATURES);
+            }
+        }
+        if (length < Layout.HEADER_LENGTH) {
+            long expected = length >= Layout.HEADER_CHANNEL_ID ? page.getLong(Layout.HEADER_FILE_LENGTH) : 0;
+            throw truncated(path, Math.max(Layout.HEADER_LENGTH, expected), size);
+        }
+        long fileLength = page.getLong(Layout.HEADER_FILE_LENGTH);
+        if (fileLength > size) {
+            throw truncated(path, fileLength, size);
+        }
+        require(fileLength == size, path, "file_length", fileLength);
+        require(page.getInt(Layout.HEADER_CRC) == crc(page), path, "crc", page.getInt(Layout.HEADER_CRC));
+        return fields(page, path);
+    }
+
+    private static Header fields(ByteBuffer page, String path) {
+        int headerLength = page.getInt(Layout.HEADER_HEADER_LENGTH);
+        require(headerLength == Layout.HEADER_LENGTH, path, "header_length", headerLength);
+        int kind = page.getInt(Layout.HEADER_KIND);
+        require(kind == Layout.KIND_INBOX || kind == Layout.KIND_BROADCAST, path, "kind", kind);
+        int alignment = page.getInt(Layout.HEADER_ALIGNMENT);
+        require(alignment == 8 || alignment == 64, path, "alignment", alignment);
+        int capacity = page.getInt(Layout.HEADER_CAPACITY);
+        require(capacity >= Layout.MIN_CAPACITY && capacity <= Layout.MAX_CAPACITY && Integer.bitCount(capacity) == 1,
+            path, "capacity", capacity);
+        int publishers = page.getInt(Layout.HEADER_PUBLISHERS);
+        require(publishers >= 1 && publishers <= Layout.MAX_PUBLISHERS, path, "publishers", publishers);
+        int subscribers = page.getInt(Layout.HEADER_SUBSCRIBERS);
+        require(subscribers >= (kind == Layout.KIND_INBOX ? 1 : 0) && subscribers <= Layout.MAX_SUBSCRIBERS, path,
+            "subscribers", subscribers);
+        int counters = page.getInt(Layout.HEADER_COUNTERS);
+        require(counters >= 0 && counters <= Layout.MAX_COUNTERS, path, "counters", counters);
+        long schemaLength = page.getLong(Layout.HEADER_SCHEMA_LENGTH);
+        int schemaId = page.getInt(Layout.HEADER_SCHEMA_ID);
+        int schemaVersion = page.getInt(Layout.HEADER_SCHEMA_VERSION);
+        ByteBuffer id = page.duplicate().order(ByteOrder.BIG_ENDIAN);
+        Header header = new Header(kind == Layout.KIND_INBOX ? Kind.INBOX : Kind.BROADCAST, capacity, alignment,
+            publishers, subscribers, counters, schemaLength, schemaId, schemaVersion,
+            new UUID(id.getLong(Layout.HEADER_CHANNEL_ID), id.getLong(Layout.HEADER_CHANNEL_ID + Long.BYTES)),
+            page.getLong(Layout.HEADER_CREATED_AT));
+        same(page, Layout.HEADER_CONTROL_OFFSET, header.controlOffset, path, "control_offset");
+        same(page, Layout.HEADER_CONTROL_LENGTH, header.controlLength, path, "control_length");
+        same(page, Layout.HEADER_COUNTER_METADATA_OFFSET, header.counterMetadataOffset, path,
+            "counter_metadata_offset");
+        same(page, Layout.HEADER_COUNTER_METADATA_LENGTH, header.counterMetadataLength, path,
+            "counter_metadata_length");
+        same(page, Layout.HEADER_COUNTER_VALUES_OFFSET, header.counterValuesOffset, path, "counter_values_offset");
+        same(page, Layout.HEADER_COUNTER_VALUES_LENGTH, header.counterValuesLength, path, "counter_values_length");
+        same(page, Layout.HEADER_RINGS_OFFSET, header.ringsOffset, path, "rings_offset");
+        same(page, Layout.HEADER_RING_STRIDE, header.ringStride, path, "ring_stride");
+        same(page, Layout.HEADER_SCHEMA_OFFSET, header.schemaOffset, path, "schema_offset");
+        require(schemaLength >= 0 && schemaLength <= Layout.MAX_SCHEMA_LENGTH, path, "schema_length", schemaLength);
+        require(number(schemaId), path, "schema_id", schemaId);
+        require(number(schemaVersion), path, "schema_version", schemaVersion);
+        long fileLength = page.getLong(Layout.HEADER_FILE_LENGTH);
+        require(header.fileLength <= fileLength, path, "file_length", fileLength);
+        return header;
+    }
+
+    private static void same(ByteBuffer page, int offset, long expected, String path, String field) {
+        require(page.getLong(offset) == expected, path, field, page.getLong(offset));
+    }
+
+    private static void require(boolean good, String path, String field, long value) {
+        if (!good) {
+            throw new CorruptHeaderException(field, "The header of " + path + " is damaged: its field " + field
+                + " is " + value + ", which the other fields do not allow. Create the channel again.");
+        }
+    }
+
+    private static VersionTooNewException tooNew(String path, String field, long found, long supported) {
+        return new VersionTooNewException(field, found, supported, path + " was made by a newer Flyring: its field "
+            + field + " is " + Long.toUnsignedString(found) + ", this version understands " + supported
+            + ". Update this program's Flyring.");
+    }
+
+    private static TruncatedException truncated(String path, long expected, long actual) {
+        return new TruncatedException(expected, actual, path + " is cut off: " + expected + " bytes were expected, it"
+            + " has " + actual + ". Copy or create it again.");
+    }
+}

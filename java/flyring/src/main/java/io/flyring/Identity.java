@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.UUID;
+import java.util.function.LongSupplier;
+
+/**
+ * Where identity and time come from. For tests: the same operations with the same identity write the same bytes, in
+ * every language. What is not set is real. Spec 10.
+ */
+public final class Identity {
+    static final Identity REAL = new Identity();
+
+    private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+    private static final long NANOS_PER_SECOND = 1_000_000_000L;
+
+    private UUID channelId;
+    private Long createdAt;
+    private UUID bootId;
+    private int pid;
+    private LongSupplier clock;
+
+    /** An identity that is real in every respect. */
+    public Identity() {
+    }
+
+    /**
+     * Sets the id of a channel to be created.
+     *
+     * @param id the id.
+     * @return this.
+     */
+    public Identity channelId(UUID id) {
+        channelId = id;
+        return this;
+    }
+
+    /**
+     * Sets when a channel is created.
+     *
+     * @param nanos nanoseconds since 1970.
+     * @return this.
+     */
+    public Identity createdAt(long nanos) {
+        createdAt = nanos;
+        return this;
+    }
+
+    /**
+     * Sets the id of the running boot.
+     *
+     * @param id the id.
+     * @return this.
+     */
+    public Identity bootId(UUID id) {
+        bootId = id;
+        return this;
+    }
+
+    /**
+     * Sets the process id that is written into slots.
+     *
+     * @param id the process id.
+     * @return this.
+     */
+    public Identity pid(int id) {
+        pid = id;
+        return this;
+    }
+
+    /**
+     * Sets the wall clock.
+     *
+     * @param nanos gives nanoseconds since 1970.
+     * @return this.
+     */
+    public Identity clock(LongSupplier nanos) {
+        clock = nanos;
+        return this;
+    }
+
+    UUID newChannelId() {
+        return channelId != null ? channelId : UUID.randomUUID();
+    }
+
+    long creation() {
+        return createdAt != null ? createdAt : now();
+    }
+
+    long now() {
+        if (clock != null) {
+            return clock.getAsLong();
+        }
+        Instant now = Instant.now();
+        return now.getEpochSecond() * NANOS_PER_SECOND + now.getNano();
+    }
+
+    int processId() {
+        return pid != 0 ? pid : (int) ProcessHandle.current().pid();
+    }
+
+    byte[] boot() {
+        try {
+            return bytes(bootId != null ? bootId : UUID.fromString(Files.readString(BOOT_ID).trim()));
+        } catch (IOException e) {
+            throw ChannelFile.io("read", e, BOOT_ID.toString());
+        }
+    }
+
+    /** A UUID in the byte order of RFC 9562. */
+    static byte[] bytes(UUID id) {
+        return ByteBuffer.allocate(Long.BYTES * 2).putLong(id.getMostSignificantBits())
+            .putLong(id.getLeastSignificantBits()).array();
+    }
+}

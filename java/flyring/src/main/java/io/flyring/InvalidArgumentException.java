@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/** An argument is outside its valid range. Code {@code invalid-argument}. */
+public final class InvalidArgumentException extends FlyringException {
+    private static final long serialVersionUID = 1L;
+
+    /** Name of the argument. */
+    private final String argument;
+
+    InvalidArgumentException(String argument, String message) {
+        super("invalid-argument", message);
+        this.argument = argument;
+    }
+
+    /**
+     * Name of the argument.
+     *
+     * @return name of the argument.
+     */
+    public String argument() {
+        return argument;
+    }
+}

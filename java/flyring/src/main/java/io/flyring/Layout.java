@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/**
+ * Every constant and offset of the channel file, with the names of spec/layout.toml: {@code <table>_<key>} in upper
+ * case, those of its table {@code constants} without a prefix. A test compares all of them.
+ */
+final class Layout {
+    // Constants of the format and defaults.
+    static final String MAGIC_HEX = "464c5952494e4700";
+    static final int MAJOR = 1;
+    static final int MINOR = 0;
+    static final int SECTION_ALIGNMENT = 4096;
+    static final int HEADER_LENGTH = 4096;
+    static final int HEADER_CRC_LENGTH = 4092;
+    static final int MIN_CAPACITY = 4096;
+    static final int MAX_CAPACITY = 1073741824;
+    static final int MAX_PUBLISHERS = 1024;
+    static final int MAX_SUBSCRIBERS = 1024;
+    static final int MAX_COUNTERS = 65536;
+    static final int MAX_SCHEMA_LENGTH = 16777216;
+    static final int MAX_NAME_LENGTH = 64;
+    static final long MAX_POSITION = 4611686018427387904L;
+    static final int DEFAULT_CAPACITY = 1048576;
+    static final int DEFAULT_PUBLISHERS = 4;
+    static final int DEFAULT_SUBSCRIBERS = 4;
+    static final int DEFAULT_ALIGNMENT = 64;
+    static final int DEFAULT_COUNTERS = 64;
+    static final int DEFAULT_POLL_LIMIT = 256;
+    static final int KIND_INBOX = 1;
+    static final int KIND_BROADCAST = 2;
+    static final int FEATURE_BLOCKING = 1;
+    static final int FEATURE_FOREIGN = 2;
+    static final int SUPPORTED_REQUIRED_FEATURES = 0;
+    static final int TYPE_PADDING = -1;
+    static final int TYPE_OWNER = -2;
+    static final int NOT_GATING = -1;
+    static final int BACK_PRESSURED = -1;
+    static final int BOUNDARIES = 8;
+    static final int START_STRIDE = 64;
+    static final int START_MODULUS = 4096;
+    static final int MAX_MESSAGE_DIVISOR = 4;
+    static final int GATE_STORE_DIVISOR = 8;
+
+    // Header page, from the start of the file.
+    static final int HEADER_MAGIC = 0;
+    static final int HEADER_MAJOR = 8;
+    static final int HEADER_MINOR = 10;
+    static final int HEADER_HEADER_LENGTH = 12;
+    static final int HEADER_REQUIRED_FEATURES = 16;
+    static final int HEADER_OPTIONAL_FEATURES = 24;
+    static final int HEADER_FILE_LENGTH = 32;
+    static final int HEADER_CHANNEL_ID = 40;
+    static final int HEADER_CREATED_AT = 56;
+    static final int HEADER_KIND = 64;
+    static final int HEADER_ALIGNMENT = 68;
+    static final int HEADER_CAPACITY = 72;
+    static final int HEADER_PUBLISHERS = 76;
+    static final int HEADER_SUBSCRIBERS = 80;
+    static final int HEADER_COUNTERS = 84;
+    static final int HEADER_CONTROL_OFFSET = 88;
+    static final int HEADER_CONTROL_LENGTH = 96;
+    static final int HEADER_COUNTER_METADATA_OFFSET = 104;
+    static final int HEADER_COUNTER_METADATA_LENGTH = 112;
+    static final int HEADER_COUNTER_VALUES_OFFSET = 120;
+    static final int HEADER_COUNTER_VALUES_LENGTH = 128;
+    static final int HEADER_RINGS_OFFSET = 136;
+    static final int HEADER_RING_STRIDE = 144;
+    static final int HEADER_SCHEMA_OFFSET = 152;
+    static final int HEADER_SCHEMA_LENGTH = 160;
+    static final int HEADER_SCHEMA_ID = 168;
+    static final int HEADER_SCHEMA_VERSION = 172;
+    static final int HEADER_CRC = 4092;
+
+    // Control section, from its start.
+    static final int CONTROL_BOOT_ID = 0;
+    static final int CONTROL_LOCK_TEST = 32;
+    static final int CONTROL_DATA_SEQUENCE = 64;
+    static final int CONTROL_DATA_SLEEPERS = 68;
+    static final int CONTROL_ROOM_SEQUENCE = 128;
+    static final int CONTROL_ROOM_SLEEPERS = 132;
+    static final int CONTROL_SLOTS = 256;
+    static final int CONTROL_SLOT_LENGTH = 256;
+    static final int CONTROL_CONTROL_LOCK = 0;
+    static final int CONTROL_SLOT_LOCK = 0;
+
+    // A publisher slot, from its start.
+    static final int PUBLISHER_SLOT_EPOCH = 0;
+    static final int PUBLISHER_SLOT_START = 8;
+    static final int PUBLISHER_SLOT_CLOSED = 16;
+    static final int PUBLISHER_SLOT_NAME_LENGTH = 20;
+    static final int PUBLISHER_SLOT_NAME = 24;
+    static final int PUBLISHER_SLOT_PID = 88;
+    static final int PUBLISHER_SLOT_ATTACHED_AT = 96;
+
+    // A subscriber slot, from its start.
+    static final int SUBSCRIBER_SLOT_EPOCH = 0;
+    static final int SUBSCRIBER_SLOT_KEPT = 16;
+    static final int SUBSCRIBER_SLOT_NAME_LENGTH = 20;
+    static final int SUBSCRIBER_SLOT_NAME = 24;
+    static final int SUBSCRIBER_SLOT_PID = 88;
+    static final int SUBSCRIBER_SLOT_ATTACHED_AT = 96;
+
+    // A record, from its start.
+    static final int RECORD_LENGTH = 0;
+    static final int RECORD_TYPE = 4;
+    static final int RECORD_PAYLOAD = 8;
+    static final int RECORD_HEADER_LENGTH = 8;
+
+    // Payload of a record of TYPE_OWNER, from the payload.
+    static final int OWNER_RECORD_EPOCH = 0;
+    static final int OWNER_RECORD_NAME_LENGTH = 8;
+    static final int OWNER_RECORD_NAME = 12;
+
+    // A ring's trailer, from the end of the ring's data.
+    static final int TRAILER_BOUNDARY = 0;
+    static final int TRAILER_BOUNDARY_COUNT = 8;
+    static final int TRAILER_BOUNDARY_STRIDE = 16;
+    static final int TRAILER_CLAIMED = 128;
+    static final int TRAILER_PUBLISHED = 136;
+    static final int TRAILER_MESSAGES_BEGUN = 144;
+    static final int TRAILER_MESSAGES_DONE = 152;
+    static final int TRAILER_HEAD_CACHE = 256;
+    static final int TRAILER_GATE = 384;
+    static final int TRAILER_CORRELATION = 512;
+    static final int TRAILER_HEARTBEAT = 640;
+    static final int TRAILER_LENGTH = 768;
+    static final int TRAILER_MORE_GATES = 768;
+    static final int TRAILER_GATE_STRIDE = 128;
+
+    // Metadata of one counter, from its start.
+    static final int COUNTER_METADATA_STATE = 0;
+    static final int COUNTER_METADATA_TYPE_ID = 4;
+    static final int COUNTER_METADATA_FREE_FOR_REUSE = 8;
+    static final int COUNTER_METADATA_KEY = 16;
+    static final int COUNTER_METADATA_KEY_LENGTH = 112;
+    static final int COUNTER_METADATA_LABEL_LENGTH = 128;
+    static final int COUNTER_METADATA_LABEL = 132;
+    static final int COUNTER_METADATA_LABEL_MAX_LENGTH = 380;
+    static final int COUNTER_METADATA_STRIDE = 512;
+    static final int COUNTER_METADATA_STATE_UNUSED = 0;
+    static final int COUNTER_METADATA_STATE_ALLOCATED = 1;
+    static final int COUNTER_METADATA_STATE_RECLAIMED = -1;
+
+    // Value of one counter, from its start.
+    static final int COUNTER_VALUE_VALUE = 0;
+    static final int COUNTER_VALUE_REGISTRATION_ID = 8;
+    static final int COUNTER_VALUE_OWNER_ID = 16;
+    static final int COUNTER_VALUE_REFERENCE_ID = 24;
+    static final int COUNTER_VALUE_STRIDE = 128;
+
+    private Layout() {
+    }
+}

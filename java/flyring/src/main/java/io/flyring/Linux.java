@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/** The numbers of Linux that the system calls need; x86-64 and AArch64 differ only where it is said. */
+final class Linux {
+    static final int O_RDONLY = 0;
+    static final int O_RDWR = 2;
+    static final int O_CREAT = 0x40;
+    static final int O_EXCL = 0x80;
+    static final int O_CLOEXEC = 0x80000;
+    static final int O_NONBLOCK = 0x800;
+    static final int O_DIRECTORY = arm() ? 0x4000 : 0x10000;
+    static final int O_NOFOLLOW = arm() ? 0x8000 : 0x20000;
+    static final int O_TMPFILE = 0x400000 | O_DIRECTORY;
+
+    static final int F_RDLCK = 0;
+    static final int F_WRLCK = 1;
+    static final int F_UNLCK = 2;
+    static final int F_OFD_GETLK = 36;
+    static final int F_OFD_SETLK = 37;
+    static final int F_OFD_SETLKW = 38;
+
+    static final int ENOENT = 2;
+    static final int EINTR = 4;
+    static final int EACCES = 13;
+    static final int EPERM = 1;
+    static final int ENXIO = 6;
+    static final int EAGAIN = 11;
+    static final int EEXIST = 17;
+    static final int ENOTDIR = 20;
+    static final int EISDIR = 21;
+    static final int EINVAL = 22;
+    static final int EFBIG = 27;
+    static final int ENOSPC = 28;
+    static final int EROFS = 30;
+    static final int ELOOP = 40;
+    static final int EOPNOTSUPP = 95;
+    static final int EDQUOT = 122;
+
+    static final int AT_FDCWD = -100;
+    static final int AT_SYMLINK_FOLLOW = 0x400;
+    static final int MADV_POPULATE_READ = 22;
+    static final int MADV_POPULATE_WRITE = 23;
+
+    /** struct flock: l_type at 0 (short), l_whence at 2 (short), l_start at 8, l_len at 16, l_pid at 24 (int). */
+    static final int FLOCK_SIZE = 32;
+    static final int FLOCK_START = 8;
+    static final int FLOCK_LENGTH = 16;
+
+    /** struct statfs: f_type at 0, f_bavail at 32, f_frsize at 72; 120 bytes on both architectures. */
+    static final int STATFS_SIZE = 120;
+    static final int STATFS_BLOCK_SIZE = 72;
+    static final int STATFS_AVAILABLE = 32;
+
+    /** Bytes of a CPU set of 1024 CPUs. */
+    static final int CPU_SET_SIZE = 128;
+
+    private Linux() {
+    }
+
+    private static boolean arm() {
+        return "aarch64".equals(System.getProperty("os.arch"));
+    }
+
+    /** The usual words for an error number; the number itself where there are none. */
+    static String text(int errno) {
+        return switch (errno) {
+            case EPERM -> "operation not permitted";
+            case ENOENT -> "no such file or directory";
+            case EINTR -> "interrupted";
+            case EAGAIN -> "locked by another";
+            case EACCES -> "permission denied";
+            case EEXIST -> "file exists";
+            case EISDIR -> "is a directory";
+            case EINVAL -> "invalid argument";
+            case ENOSPC -> "no space left on device";
+            case ELOOP -> "is a symbolic link";
+            case EOPNOTSUPP -> "not supported by the file system";
+            case EDQUOT -> "disk quota exceeded";
+            default -> "errno " + errno;
+        };
+    }
+}

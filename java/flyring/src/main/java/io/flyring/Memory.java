@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Objects;
+
+/**
+ * A stretch of memory, little endian, every access checked against its bounds. All access to mapped memory goes
+ * through here, so that this one class may differ between versions of Java. Acquire, release and volatile accesses
+ * need an index that is a multiple of their size. A read-only stretch answers a write with
+ * {@link java.nio.ReadOnlyBufferException}.
+ *
+ * <p>The memory is unmapped by the garbage collector when nothing refers to it any more, never before: a use after
+ * close can find stale bytes at worst.
+ */
+final class Memory {
+    /** Up to this many bytes a loop over words beats a bulk copy, whose set-up costs more than it saves. */
+    static final int SMALL = 64;
+
+    /** Nothing at all: every access is out of bounds. */
+    static final Memory EMPTY = new Memory(ByteBuffer.allocateDirect(0), 0);
+
+    private static final VarHandle SHORT =
+        MethodHandles.byteBufferViewVarHandle(short[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle INT = MethodHandles.byteBufferViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle LONG = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
+    private final ByteBuffer buffer;
+    /** Where the memory lies; 0 if it is not known, as on the heap. */
+    private final long address;
+    /** Bytes that may be read, and written, by address; 0: through the buffer only, as on the heap. */
+    private final int readable;
+    private final int writable;
+
+    private Memory(ByteBuffer buffer, long address) {
+        this.buffer = buffer;
+        this.address = address;
+        this.readable = Raw.AVAILABLE && address != 0 ? buffer.capacity() : 0;
+        this.writable = buffer.isReadOnly() ? 0 : readable;
+    }
+
+    private static boolean inside(int index, int size, int capacity) {
+        return index >= 0 && index <= capacity - size;
+    }
+
+    /** All of a buffer, whatever its position, limit and byte order; those are left alone. */
+    static Memory of(ByteBuffer buffer) {
+        ByteBuffer own = buffer.duplicate().clear().order(ByteOrder.LITTLE_ENDIAN);
+        return new Memory(own, own.isDirect() ? Sys.address(own) : 0);
+    }
+
+    int capacity() {
+        return buffer.capacity();
+    }
+
+    long address() {
+        return address;
+    }
+
+    /** The array below, or null. */
+    byte[] array() {
+        return buffer.hasArray() ? buffer.array() : null;
+    }
+
+    boolean readOnly() {
+        return buffer.isReadOnly();
+    }
+
+    /** A second view of the same memory, for others to move about in. */
+    ByteBuffer view() {
+        return buffer.duplicate();
+    }
+
+    /** Brings all pages in, so that the first lap meets no page fault. An old kernel that cannot is no error. */
+    void prefault() {
+        if (capacity() > 0) {
+            Sys.advise(address, capacity(), readOnly() ? Linux.MADV_POPULATE_READ : Linux.MADV_POPULATE_WRITE);
+        }
+    }
+
+    byte getByte(int index) {
+        if (inside(index, 1, readable)) {
+            byte value = Raw.getByte(address + index);
+            Reference.reachabilityFence(this);
+            return value;
+        }
+        return buffer.get(index);
+    }
+
+    void putByte(int index, byte value) {
+        if (inside(index, 1, writable)) {
+            Raw.putByte(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            buffer.put(index, value);
+        }
+    }
+
+    short getShort(int index) {
+        if (inside(index, Short.BYTES, readable)) {
+            short value = Raw.getShort(address + index);
+            Reference.reachabilityFence(this);
+            return value;
+        }
+        return (short) SHORT.get(buffer, index);
+    }
+
+    void putShort(int index, short value) {
+        if (inside(index, Short.BYTES, writable)) {
+            Raw.putShort(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            SHORT.set(buffer, index, value);
+        }
+    }
+
+    int getInt(int index) {
+        if (inside(index, Integer.BYTES, readable)) {
+            int value = Raw.getInt(address + index);
+            Reference.reachabilityFence(this);
+            return value;
+        }
+        return (int) INT.get(buffer, index);
+    }
+
+    void putInt(int index, int value) {
+        if (inside(index, Integer.BYTES, writable)) {
+            Raw.putInt(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            INT.set(buffer, index, value);
+        }
+    }
+
+    long getLong(int index) {
+        if (inside(index, Long.BYTES, readable)) {
+            long value = Raw.getLong(address + index);
+            Reference.reachabilityFence(this);
+            return value;
+        }
+        return (long) LONG.get(buffer, index);
+    }
+
+    void putLong(int index, long value) {
+        if (inside(index, Long.BYTES, writable)) {
+            Raw.putLong(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            LONG.set(buffer, index, value);
+        }
+    }
+
+    int getIntAcquire(int index) {
+        if (inside(index, Integer.BYTES, readable)) {
+            int value = Raw.getIntAcquire(address + index);
+            Reference.reachabilityFence(this);
+            return value;
+        }
+        return (int) INT.getAcquire(buffer, index);
+    }
+
+    void putIntRelease(int index, int value) {
+        if (inside(index, Integer.BYTES, writable)) {
+            Raw.putIntRelease(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            INT.setRelease(buffer, index, value);
+        }
+    }
+
+    void putIntOpaque(int index, int value) {
+        if (inside(index, Integer.BYTES, writable)) {
+            Raw.putIntOpaque(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            INT.setOpaque(buffer, index, value);
+        }
+    }
+
+    int getIntOpaque(int index) {
+        return (int) INT.getOpaque(buffer, index);
+    }
+
+    long getLongOpaque(int index) {
+        if (inside(index, Long.BYTES, readable)) {
+            long value = Raw.getLongOpaque(address + index);
+            Reference.reachabilityFence(this);
+            return value;
+        }
+        return (long) LONG.getOpaque(buffer, index);
+    }
+
+    void putLongOpaque(int index, long value) {
+        if (inside(index, Long.BYTES, writable)) {
+            Raw.putLongOpaque(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            LONG.setOpaque(buffer, index, value);
+        }
+    }
+
+    long getLongAcquire(int index) {
+        if (inside(index, Long.BYTES, readable)) {
+            long value = Raw.getLongAcquire(address + index);
+            Reference.reachabilityFence(this);
+            return value;
+        }
+        return (long) LONG.getAcquire(buffer, index);
+    }
+
+    void putLongRelease(int index, long value) {
+        if (inside(index, Long.BYTES, writable)) {
+            Raw.putLongRelease(address + index, value);
+            Reference.reachabilityFence(this);
+        } else {
+            LONG.setRelease(buffer, index, value);
+        }
+    }
+
+    long getLongVolatile(int index) {
+        return (long) LONG.getVolatile(buffer, index);
+    }
+
+    void putLongVolatile(int index, long value) {
+        LONG.setVolatile(buffer, index, value);
+    }
+
+    long getAndAddLong(int index, long delta) {
+        return (long) LONG.getAndAdd(buffer, index, delta);
+    }
+
+    boolean compareAndSetLong(int index, long expected, long value) {
+        return LONG.compareAndSet(buffer, index, expected, value);
+    }
+
+    void getBytes(int index, byte[] target, int offset, int length) {
+        buffer.get(index, target, offset, length);
+    }
+
+    void putBytes(int index, byte[] source, int offset, int length) {
+        buffer.put(index, source, offset, length);
+    }
+
+    /** Copies from any buffer, absolute on both sides. */
+    void putBytes(int index, ByteBuffer source, int offset, int length) {
+        buffer.put(index, source, offset, length);
+    }
+
+    /** Copies from other memory, or from this one, as if through a third. */
+    void putBytes(int index, Memory source, int offset, int length) {
+        boolean apart = Math.abs(address + index - source.address - offset) >= length;
+        if (length > SMALL || length < 0 || !apart) {
+            buffer.put(index, source.buffer, offset, length);
+            return;
+        }
+        int i = 0;
+        for (; i <= length - Long.BYTES; i += Long.BYTES) {
+            putLong(index + i, source.getLong(offset + i));
+        }
+        for (; i < length; i++) {
+            putByte(index + i, source.getByte(offset + i));
+        }
+    }
+
+    /** Copies into any buffer, absolute on both sides. */
+    void getBytes(int index, ByteBuffer target, int offset, int length) {
+        target.put(offset, buffer, index, length);
+    }
+
+    void fill(int index, int length, byte value) {
+        Objects.checkFromIndexSize(index, length, capacity());
+        long word = (value & 0xffL) * 0x0101010101010101L;
+        int at = index;
+        for (int end = index + (length & ~7); at < end; at += 8) {
+            LONG.set(buffer, at, word);
+        }
+        for (int end = index + length; at < end; at++) {
+            buffer.put(at, value);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/** Gets the messages of a poll. */
+@FunctionalInterface
+public interface MessageHandler {
+    /**
+     * One message, in place: it is valid until this method returns, and so is its buffer. A message whose handler
+     * throws counts as consumed.
+     *
+     * @param message the message; one object per subscriber, used again for each.
+     */
+    void onMessage(Message message);
+}

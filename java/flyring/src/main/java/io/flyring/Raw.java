@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import static java.lang.invoke.MethodType.methodType;
+
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.reflect.Field;
+
+/**
+ * Unchecked access to memory by address, for {@link Memory} alone, which checks bounds and keeps the memory reachable:
+ * through sun.misc.Unsafe, which needs no flag. The jar holds another version of this class for Java 22 and newer;
+ * where this one is used there all the same, it is not available from 24 on, which warn of such use.
+ */
+final class Raw {
+    /** Whether the methods below may be used. */
+    static final boolean AVAILABLE;
+
+    private static final int LAST_WITHOUT_WARNING = 23;
+
+    private static final MethodHandle GET_BYTE;
+    private static final MethodHandle PUT_BYTE;
+    private static final MethodHandle GET_SHORT;
+    private static final MethodHandle PUT_SHORT;
+    private static final MethodHandle GET_INT;
+    private static final MethodHandle PUT_INT;
+    private static final MethodHandle GET_LONG;
+    private static final MethodHandle PUT_LONG;
+    private static final MethodHandle GET_INT_VOLATILE;
+    private static final MethodHandle PUT_INT_ORDERED;
+    private static final MethodHandle GET_LONG_VOLATILE;
+    private static final MethodHandle PUT_LONG_ORDERED;
+
+    static {
+        Object unsafe = Runtime.version().feature() <= LAST_WITHOUT_WARNING ? unsafe() : null;
+        AVAILABLE = unsafe != null;
+        GET_BYTE = get(unsafe, "getByte", byte.class);
+        PUT_BYTE = put(unsafe, "putByte", byte.class);
+        GET_SHORT = get(unsafe, "getShort", short.class);
+        PUT_SHORT = put(unsafe, "putShort", short.class);
+        GET_INT = get(unsafe, "getInt", int.class);
+        PUT_INT = put(unsafe, "putInt", int.class);
+        GET_LONG = get(unsafe, "getLong", long.class);
+        PUT_LONG = put(unsafe, "putLong", long.class);
+        GET_INT_VOLATILE = offHeap(unsafe, "getIntVolatile", int.class, Object.class, long.class);
+        PUT_INT_ORDERED = offHeap(unsafe, "putOrderedInt", void.class, Object.class, long.class, int.class);
+        GET_LONG_VOLATILE = offHeap(unsafe, "getLongVolatile", long.class, Object.class, long.class);
+        PUT_LONG_ORDERED = offHeap(unsafe, "putOrderedLong", void.class, Object.class, long.class, long.class);
+    }
+
+    private Raw() {
+    }
+
+    private static Object unsafe() {
+        try {
+            Field field = Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe");
+            field.setAccessible(true);
+            return field.get(null);
+        } catch (ReflectiveOperationException | RuntimeException e) {
+            return null;
+        }
+    }
+
+    private static MethodHandle get(Object unsafe, String name, Class<?> type) {
+        return find(unsafe, name, type, long.class);
+    }
+
+    private static MethodHandle put(Object unsafe, String name, Class<?> type) {
+        return find(unsafe, name, void.class, long.class, type);
+    }
+
+    /** The methods with an ordering come with an object and an offset in it only; no object: an address. */
+    private static MethodHandle offHeap(Object unsafe, String name, Class<?> result, Class<?>... arguments) {
+        MethodHandle handle = find(unsafe, name, result, arguments);
+        return handle == null ? null : MethodHandles.insertArguments(handle, 0, (Object) null);
+    }
+
+    private static MethodHandle find(Object unsafe, String name, Class<?> result, Class<?>... arguments) {
+        try {
+            return unsafe == null ? null : MethodHandles.lookup()
+                .findVirtual(unsafe.getClass(), name, methodType(result, arguments)).bindTo(unsafe);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    static byte getByte(long address) {
+        try {
+            return (byte) GET_BYTE.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putByte(long address, byte value) {
+        try {
+            PUT_BYTE.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static short getShort(long address) {
+        try {
+            return (short) GET_SHORT.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putShort(long address, short value) {
+        try {
+            PUT_SHORT.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static int getInt(long address) {
+        try {
+            return (int) GET_INT.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putInt(long address, int value) {
+        try {
+            PUT_INT.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static long getLong(long address) {
+        try {
+            return (long) GET_LONG.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putLong(long address, long value) {
+        try {
+            PUT_LONG.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static int getIntAcquire(long address) {
+        try {
+            return (int) GET_INT_VOLATILE.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putIntRelease(long address, int value) {
+        try {
+            PUT_INT_ORDERED.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putIntOpaque(long address, int value) {
+        try {
+            PUT_INT.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static long getLongAcquire(long address) {
+        try {
+            return (long) GET_LONG_VOLATILE.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static long getLongOpaque(long address) {
+        try {
+            return (long) GET_LONG_VOLATILE.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putLongRelease(long address, long value) {
+        try {
+            PUT_LONG_ORDERED.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    static void putLongOpaque(long address, long value) {
+        try {
+            PUT_LONG.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    /** Unsafe's methods throw nothing but errors, such as the one for memory that a truncated file took away. */
+    private static Error impossible(Throwable error) {
+        return error instanceof Error known ? known : new AssertionError(error);
+    }
+}

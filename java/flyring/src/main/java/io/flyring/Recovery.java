@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/** What the next owner of a ring does before it writes: spec 6.8, with the checks of 9. */
+final class Recovery {
+    private Recovery() {
+    }
+
+    static CorruptRingException corrupt(int ring, long position, String reason) {
+        return new CorruptRingException(ring, position, reason, "Ring " + ring + " is damaged at position " + position
+            + ": " + reason + ". Some process wrote what it must not; create the channel again.");
+    }
+
+    static boolean isPosition(long position, int alignment) {
+        return position >= 0 && position < Layout.MAX_POSITION && (position & alignment - 1) == 0;
+    }
+
+    /** Mends the ring, under its slot's lock and the control lock; returns the count of messages ever published. */
+    static long recover(Memory memory, int ring, Header header) {
+        int capacity = header.capacity;
+        int mask = capacity - 1;
+        long p = memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // pairs with: publish 7
+        long q = memory.getLongOpaque(capacity + Layout.TRAILER_CLAIMED);
+        if (!isPosition(p, header.alignment) || !isPosition(q, header.alignment) || q < p
+            || (p & mask) + (q - p) > capacity) {
+            throw corrupt(ring, p, "published is " + p + " and claimed is " + q);
+        }
+        if (p == q) {
+            long count = memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN);
+            finish(memory, capacity, p, count);
+            return count;
+        }
+        long count = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
+        int at = (int) p & mask;
+        if (memory.getIntAcquire(at) <= 0) { // pairs with: publish 6
+            memory.putIntOpaque((int) q & mask, 0);
+            memory.putInt(at + Layout.RECORD_TYPE, Layout.TYPE_PADDING);
+            memory.putIntRelease(at, (int) (q - p)); // pairs with: poll 1
+        } else {
+            count += messages(memory, ring, header, p, q);
+        }
+        finish(memory, capacity, q, count);
+        return count;
+    }
+
+    private static long messages(Memory memory, int ring, Header header, long from, long to) {
+        long count = 0;
+        for (long c = from; c < to;) {
+            int at = (int) c & header.capacity - 1;
+            int length = memory.getIntAcquire(at); // pairs with: publish 6
+            if (length < Layout.RECORD_HEADER_LENGTH || length > to - c) {
+                throw corrupt(ring, c, "a record of " + length + " bytes in an unfinished claim up to " + to);
+            }
+            count += memory.getInt(at + Layout.RECORD_TYPE) > 0 ? 1 : 0;
+            c += (long) length + header.alignment - 1 & -header.alignment;
+        }
+        return count;
+    }
+
+    private static void finish(Memory memory, int capacity, long published, long count) {
+        memory.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, count);
+        memory.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, published); // pairs with: join 2, 4
+        memory.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, count); // pairs with: consistent count
+    }
+}

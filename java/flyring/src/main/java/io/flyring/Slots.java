@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+
+/** The slots of publishers and subscribers in the control section: who owns them, under which name (spec 5). */
+final class Slots {
+    private static final long TAKE_NANOS = 10_000_000;
+    private static final long RETRY_NANOS = 100_000;
+    private static final int CHANGING = -1;
+    private static final int READ_TRIES = 1000;
+
+    private final Header header;
+    private final Memory control;
+    private final ChannelFile file;
+    private final Identity identity;
+    private final String path;
+
+    Slots(Header header, Memory control, ChannelFile file, Identity identity, String path) {
+        this.header = header;
+        this.control = control;
+        this.file = file;
+        this.identity = identity;
+        this.path = path;
+    }
+
+    static byte[] name(String name) {
+        byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
+        if (bytes.length > Layout.MAX_NAME_LENGTH) {
+            throw new InvalidArgumentException("name", "The name " + name + " has " + bytes.length
+                + " bytes; at most " + Layout.MAX_NAME_LENGTH + " are allowed.");
+        }
+        return bytes;
+    }
+
+    /** Steps 1 and 2 of 5.2: the control lock and a slot's lock, both through {@code lock}. */
+    int takePublisher(Lock lock, byte[] name) {
+        long since = System.nanoTime();
+        while (true) {
+            lock.lockControl(header);
+            for (int slot : publisherCandidates(name)) {
+                if (lock.tryLock(header.controlOffset + header.publisherSlot(slot))) {
+                    return slot;
+                }
+            }
+            lock.unlockControl(header);
+            waitForSlot(since, "publisher", header.publishers, name);
+        }
+    }
+
+    /** Steps 1 and 2 of 5.3. */
+    int takeSubscriber(Lock lock, byte[] name) {
+        long since = System.nanoTime();
+        while (true) {
+            lock.lockControl(header);
+            for (int slot : subscriberCandidates(name)) {
+                if (lock.tryLock(header.controlOffset + header.subscriberSlot(slot))) {
+                    return slot;
+                }
+            }
+            lock.unlockControl(header);
+            waitForSlot(since, "subscriber", header.subscribers, name);
+        }
+    }
+
+    private void waitForSlot(long since, String kind, int slots, byte[] name) {
+        if (System.nanoTime() - since > TAKE_NANOS) {
+            String which = name.length == 0 ? "All " + slots + " " + kind + " slots of " + path + " are"
+                : "Of the " + slots + " " + kind + " slots of " + path + " none that "
+                    + new String(name, StandardCharsets.UTF_8) + " may have is";
+            throw new NoFreeSlotException(kind, slots, which
+                + (name.length == 0 ? " owned by live processes" : " free")
+                + ". Close one, or create the channel with more.");
+        }
+        LockSupport.parkNanos(RETRY_NANOS);
+    }
+
+    private List<Integer> publisherCandidates(byte[] name) {
+        List<Integer> unnamed = new ArrayList<>();
+        List<Integer> named = new ArrayList<>();
+        for (int slot = 0; slot < header.publishers; slot++) {
+            int at = header.publisherSlot(slot);
+            if (name.length > 0 && hasName(at, name)) {
+                return List.of(slot);
+            }
+            // pairs with: take publisher, step 4
+            boolean empty = control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH) == 0;
+            (empty ? unnamed : named).add(slot);
+        }
+        unnamed.addAll(named);
+        return unnamed;
+    }
+
+    private List<Integer> subscriberCandidates(byte[] name) {
+        List<Integer> free = new ArrayList<>();
+        for (int slot = 0; slot < header.subscribers; slot++) {
+            int at = header.subscriberSlot(slot);
+            if (!kept(slot)) {
+                free.add(slot);
+            } else if (name.length > 0 && hasName(at, name)) {
+                return List.of(slot);
+            } else if (control.getIntAcquire(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH) <= 0) {
+                // pairs with: take subscriber, step 3
+                free.add(slot);
+            }
+        }
+        return free;
+    }
+
+    private boolean hasName(int at, byte[] name) {
+        // pairs with: take, name_length stored last
+        if (control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH) != name.length) {
+            return false;
+        }
+        return Arrays.equals(name, bytes(at + Layout.PUBLISHER_SLOT_NAME, name.length));
+    }
+
+    private byte[] bytes(int at, int length) {
+        byte[] bytes = new byte[length];
+        control.getBytes(at, bytes, 0, length);
+        return bytes;
+    }
+
+    boolean kept(int slot) {
+        // pairs with: take subscriber, step 4 (kept := 1)
+        return control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT) != 0;
+    }
+
+    /** 5.5: the file outlived a boot; under the control lock. */
+    void adoptBoot() {
+        byte[] boot = identity.boot();
+        if (!Arrays.equals(boot, bytes(Layout.CONTROL_BOOT_ID, boot.length))) {
+            control.putBytes(Layout.CONTROL_BOOT_ID, boot, 0, boot.length);
+        }
+    }
+
+    /** 5.2 step 4; returns the new epoch. */
+    long enterPublisher(int slot, byte[] name, long start) {
+        int at = header.publisherSlot(slot);
+        begin(at);
+        control.putLong(at + Layout.PUBLISHER_SLOT_START, start);
+        control.putInt(at + Layout.PUBLISHER_SLOT_CLOSED, 0);
+        return finish(at, name);
+    }
+
+    /** 5.3 step 3; returns the new epoch. */
+    long enterSubscriber(int slot, byte[] name) {
+        int at = header.subscriberSlot(slot);
+        begin(at);
+        return finish(at, name);
+    }
+
+    private void begin(int at) {
+        control.putIntOpaque(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING); // pairs with: 6.12
+        VarHandle.releaseFence();
+    }
+
+    private long finish(int at, byte[] name) {
+        control.putInt(at + Layout.PUBLISHER_SLOT_PID, identity.processId());
+        control.putLong(at + Layout.PUBLISHER_SLOT_ATTACHED_AT, identity.now());
+        putName(at, name);
+        long epoch = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) + 1;
+        control.putLongRelease(at + Layout.PUBLISHER_SLOT_EPOCH, epoch); // pairs with: 5.4, 6.12
+        control.putIntRelease(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, name.length); // pairs with: 6.12
+        return epoch;
+    }
+
+    private void putName(int at, byte[] name) {
+        control.fill(at + Layout.PUBLISHER_SLOT_NAME, Layout.MAX_NAME_LENGTH, (byte) 0);
+        control.putBytes(at + Layout.PUBLISHER_SLOT_NAME, name, 0, name.length);
+    }
+
+    void closePublisher(int slot) {
+        // pairs with: a reader that drained the ring and wants to know whether more can come
+        control.putIntRelease(header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_CLOSED, 1);
+    }
+
+    void keep(int slot, boolean kept) {
+        // pairs with: retire's look at kept
+        control.putIntRelease(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT, kept ? 1 : 0);
+    }
+
+    void clearSubscriberName(int slot) {
+        int at = header.subscriberSlot(slot);
+        begin(at);
+        putName(at, new byte[0]);
+        control.putIntRelease(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH, 0); // pairs with: 6.12
+    }
+
+    long epochOfSubscriber(int slot) {
+        return control.getLongOpaque(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH);
+    }
+
+    /** 6.7 for one slot; true if it was retired. {@code stillHolds} looks at the gate again under the slot's lock. */
+    boolean retire(int slot, List<Memory> trailers, BooleanSupplier stillHolds) {
+        long offset = header.controlOffset + header.subscriberSlot(slot);
+        try (Lock lock = file.newLock()) {
+            if (!lock.tryLock(offset)) {
+                return false;
+            }
+            boolean dead = !kept(slot) && stillHolds.getAsBoolean();
+            if (dead) {
+                int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
+                control.putLongRelease(epoch, control.getLongOpaque(epoch) + 1); // pairs with: 5.4
+                for (Memory trailer : trailers) {
+                    trailer.putLongRelease(Header.gate(slot), Layout.NOT_GATING); // pairs with: recompute
+                }
+            }
+            lock.unlock(offset);
+            return dead;
+        }
+    }
+
+    /** What people may want to know about a subscriber slot (6.12), and whether its owner lives. */
+    Holder holder(int slot, long position) {
+        int at = header.subscriberSlot(slot);
+        for (int i = 0; i < READ_TRIES; i++) {
+            long epoch = control.getLongAcquire(at + Layout.SUBSCRIBER_SLOT_EPOCH); // pairs with: take, epoch
+            int length = control.getIntAcquire(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH); // pairs with: take
+            if (length < 0 || length > Layout.MAX_NAME_LENGTH) {
+                Thread.onSpinWait();
+                continue;
+            }
+            byte[] name = bytes(at + Layout.SUBSCRIBER_SLOT_NAME, length);
+            int pid = control.getIntOpaque(at + Layout.SUBSCRIBER_SLOT_PID);
+            VarHandle.acquireFence();
+            if (control.getLongOpaque(at + Layout.SUBSCRIBER_SLOT_EPOCH) == epoch
+                && control.getIntOpaque(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH) == length) {
+                return holder(slot, new String(name, StandardCharsets.UTF_8), pid, position);
+            }
+        }
+        return holder(slot, "", 0, position);
+    }
+
+    private Holder holder(int slot, String name, int pid, long position) {
+        try (Lock lock = file.newLock()) {
+            boolean live = lock.heldByAnother(header.controlOffset + header.subscriberSlot(slot));
+            return new Holder(slot, name, pid, live, kept(slot), position);
+        }
+    }
+}

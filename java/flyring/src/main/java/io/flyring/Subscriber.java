@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.util.Arrays;
+
+/**
+ * A reliable reader of chosen rings; made by {@link Channel#subscriber(int...)}. Polling neither allocates nor locks
+ * nor calls the system. Messages of one publisher come in the order of publication; there is no order between
+ * publishers. To be used by one thread at a time ({@link TwoThreadsException} as well as a cheap flag can tell).
+ * Spec 5.3, 6.4 to 6.9.
+ */
+public final class Subscriber implements AutoCloseable {
+    private static final long GONE = -1;
+
+    private final Channel channel;
+    private final String name;
+    private final int slot;
+    private final Lock lock;
+    private final RingReader[] readers;
+    private final Memory control;
+    private final int epochAt;
+    private final long epoch;
+    private final boolean kept;
+
+    /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
+    private long expectedEpoch;
+    private boolean busy;
+    private boolean lost;
+    private int next;
+    private Message taken;
+    private final MessageHandler taker = message -> taken = message.copy();
+
+    Subscriber(Channel channel, String name, int slot, Lock lock, RingReader[] readers, long epoch, boolean kept) {
+        this.channel = channel;
+        this.name = name;
+        this.slot = slot;
+        this.lock = lock;
+        this.readers = readers;
+        this.control = channel.control();
+        this.epochAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
+        this.epoch = epoch;
+        this.expectedEpoch = epoch;
+        this.kept = kept;
+    }
+
+    /**
+     * Hands out up to 256 messages.
+     *
+     * @param handler gets them, one after another.
+     * @return messages handed out, 0 to 256.
+     * @see #poll(MessageHandler, int)
+     */
+    public int poll(MessageHandler handler) {
+        return poll(handler, Layout.DEFAULT_POLL_LIMIT);
+    }
+
+    /**
+     * Hands out messages in place, beginning with the ring after the one that was served last. A handler that throws
+     * has consumed its message; the exception reaches the caller.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @return messages handed out, 0 to {@code limit}.
+     * @throws ClosedException after close.
+     * @throws SlotLostException if the slot was taken away.
+     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
+     * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
+     */
+    public int poll(MessageHandler handler, int limit) {
+        if (control.getLongOpaque(epochAt) != expectedEpoch) {
+            throw gone();
+        }
+        if (busy) {
+            throw twoThreads();
+        }
+        if (limit <= 0) {
+            return 0;
+        }
+        busy = true;
+        final RingReader[] rings = readers;
+        int at = next;
+        int handed = 0;
+        try {
+            for (int i = 0; i < rings.length; i++) {
+                RingReader reader = rings[at];
+                at = at + 1 == rings.length ? 0 : at + 1;
+                int more = poll(reader, handler, limit - handed);
+                if (more > 0) {
+                    next = at;
+                    handed += more;
+                    if (handed == limit) {
+                        break;
+                    }
+                }
+            }
+        } finally {
+            busy = false;
+        }
+        return handed;
+    }
+
+    private int poll(RingReader reader, MessageHandler handler, int limit) {
+        try {
+            return reader.poll(handler, limit);
+        } catch (CorruptRingException e) {
+            if (reader.broken() && !kept) {
+                reader.storeGate(Layout.NOT_GATING);
+            }
+            throw e;
+        }
+    }
+
+    /**
+     * Takes one message out of the rings.
+     *
+     * @return a message that owns its bytes, or null if there is none.
+     * @throws ClosedException after close.
+     * @throws SlotLostException if the slot was taken away.
+     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
+     */
+    public Message take() {
+        if (poll(taker, 1) == 0) {
+            return null;
+        }
+        Message message = taken;
+        taken = null;
+        return message;
+    }
+
+    private static TwoThreadsException twoThreads() {
+        return new TwoThreadsException("This subscriber is in use by another thread, or by its own handler."
+            + " Give each thread its own.");
+    }
+
+    private FlyringException gone() {
+        if (expectedEpoch == GONE && !lost) {
+            return new ClosedException("The subscriber in slot " + slot + " is closed. Make a new one.");
+        }
+        if (!lost) {
+            lost = true;
+            expectedEpoch = GONE;
+            if (channel.owns(lock, slot)) {
+                for (RingReader reader : readers) {
+                    reader.undoGate();
+                }
+            }
+        }
+        return new SlotLostException(slot, "Subscriber slot " + slot + " was taken away from this subscriber."
+            + " Close it and make a new one.");
+    }
+
+    /**
+     * Where this subscriber is in a ring.
+     *
+     * @param ring index of a ring that it chose.
+     * @return position in bytes up to which messages were handed out.
+     * @throws InvalidArgumentException if the ring was not chosen.
+     */
+    public long position(int ring) {
+        for (RingReader reader : readers) {
+            if (reader.ring == ring) {
+                return reader.cursor();
+            }
+        }
+        throw new InvalidArgumentException("ring", "This subscriber does not read ring " + ring + ", but "
+            + Arrays.toString(rings()) + ".");
+    }
+
+    /**
+     * The rings that this subscriber reads.
+     *
+     * @return their indices, ascending.
+     */
+    public int[] rings() {
+        return Arrays.stream(readers).mapToInt(reader -> reader.ring).toArray();
+    }
+
+    /**
+     * The subscriber slot.
+     *
+     * @return its index, from 0.
+     */
+    public int slot() {
+        return slot;
+    }
+
+    /**
+     * The subscriber's name.
+     *
+     * @return the name, empty if it has none.
+     */
+    public String name() {
+        return name;
+    }
+
+    /**
+     * Whether the slot waits for its owner to come back after a close or a death.
+     *
+     * @return true if it is kept.
+     */
+    public boolean kept() {
+        return kept;
+    }
+
+    /**
+     * Which owner of the slot this is.
+     *
+     * @return the epoch, from 1.
+     */
+    public long epoch() {
+        return epoch;
+    }
+
+    boolean busy() {
+        return busy;
+    }
+
+    /**
+     * Gives the slot back. A kept slot stays where it is, and its publishers wait for its next owner; any other stops
+     * gating. Closing twice is fine.
+     *
+     * @throws ViewAliveException from inside a handler of this subscriber.
+     */
+    @Override
+    public void close() {
+        close(false);
+    }
+
+    /**
+     * Closes, and gives up a kept slot for good: nothing is kept for it any more, and anybody may have it.
+     *
+     * @throws ViewAliveException from inside a handler of this subscriber.
+     */
+    public void forget() {
+        close(true);
+    }
+
+    private void close(boolean forget) {
+        if (busy) {
+            throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
+                + " after the poll.");
+        }
+        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
+            if (forget) {
+                channel.joining().forget(lock, slot);
+            }
+            if (forget || !kept) {
+                channel.joining().stopGating(slot);
+            }
+        }
+        lost = false;
+        expectedEpoch = GONE;
+        channel.release(this, lock, slot);
+    }
+}

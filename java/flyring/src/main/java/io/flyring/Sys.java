@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import com.sun.jna.Memory;
+import com.sun.jna.Native;
+import com.sun.jna.Pointer;
+import java.nio.ByteBuffer;
+
+/**
+ * The system calls that Flyring needs, through JNA; the jar holds a second version of this class for Java 22 and
+ * newer that goes through java.lang.foreign. Each call returns its result, or the error number negated. None is on a
+ * hot path.
+ */
+final class Sys {
+    /** Which version of this class is at work. */
+    static String implementation() {
+        return "jna";
+    }
+
+    static {
+        Native.register(Sys.class, "c");
+    }
+
+    private Sys() {
+    }
+
+    // open and fcntl are variadic in C: on Linux x86-64 and AArch64 such arguments travel as all others do.
+    private static native int open(String path, int flags, int mode);
+
+    private static native int fcntl(int fd, int command, Pointer argument);
+
+    private static native int close(int fd);
+
+    private static native int posix_fallocate(int fd, long offset, long length);
+
+    private static native int linkat(int fromFolder, String from, int toFolder, String to, int flags);
+
+    private static native int rename(String from, String to);
+
+    private static native int fchmod(int fd, int mode);
+
+    private static native int fstatfs(int fd, Pointer result);
+
+    private static native int geteuid();
+
+    private static native int getpagesize();
+
+    private static native int sched_setaffinity(int thread, long size, Pointer set);
+
+    private static native int madvise(Pointer address, long length, int advice);
+
+    private static int result(int returned) {
+        return returned >= 0 ? returned : -Native.getLastError();
+    }
+
+    static int openFile(String path, int flags, int mode) {
+        return result(open(path, flags, mode));
+    }
+
+    static int closeFile(int fd) {
+        return result(close(fd));
+    }
+
+    /** fcntl with a struct flock; F_OFD_GETLK answers the type of the lock that is in the way, F_UNLCK for none. */
+    static int lock(int fd, int command, int type, long start, long length) {
+        try (Memory flock = new Memory(Linux.FLOCK_SIZE)) {
+            flock.clear();
+            flock.setShort(0, (short) type);
+            flock.setLong(Linux.FLOCK_START, start);
+            flock.setLong(Linux.FLOCK_LENGTH, length);
+            int result = result(fcntl(fd, command, flock));
+            return result == 0 && command == Linux.F_OFD_GETLK ? flock.getShort(0) : result;
+        }
+    }
+
+    static int allocate(int fd, long length) {
+        return -posix_fallocate(fd, 0, length);
+    }
+
+    /** Gives an open file (also one without any name) the name {@code path}, which must be free. */
+    static int link(int fd, String path) {
+        return result(linkat(Linux.AT_FDCWD, "/proc/self/fd/" + fd, Linux.AT_FDCWD, path, Linux.AT_SYMLINK_FOLLOW));
+    }
+
+    static int renameFile(String from, String to) {
+        return result(rename(from, to));
+    }
+
+    static int changeMode(int fd, int mode) {
+        return result(fchmod(fd, mode));
+    }
+
+    /** Fills in the file system's magic number and the bytes free to unprivileged users. */
+    static int fileSystem(int fd, long[] typeAndFree) {
+        try (Memory statfs = new Memory(Linux.STATFS_SIZE)) {
+            int result = result(fstatfs(fd, statfs));
+            typeAndFree[0] = statfs.getLong(0);
+            typeAndFree[1] = statfs.getLong(Linux.STATFS_BLOCK_SIZE) * statfs.getLong(Linux.STATFS_AVAILABLE);
+            return result;
+        }
+    }
+
+    static int effectiveUser() {
+        return geteuid();
+    }
+
+    static int pageSize() {
+        return getpagesize();
+    }
+
+    /** Pins the calling thread to one CPU. */
+    static int pin(int cpu) {
+        try (Memory set = new Memory(Linux.CPU_SET_SIZE)) {
+            set.clear();
+            set.setByte(cpu >> 3, (byte) (1 << (cpu & 7)));
+            return result(sched_setaffinity(0, Linux.CPU_SET_SIZE, set));
+        }
+    }
+
+    static int advise(long address, long length, int advice) {
+        return result(madvise(new Pointer(address), length, advice));
+    }
+
+    static long address(ByteBuffer direct) {
+        return Pointer.nativeValue(Native.getDirectBufferPointer(direct));
+    }
+
+    /** A direct buffer over memory that somebody else owns. */
+    static ByteBuffer bufferAt(long address, int length) {
+        return new Pointer(address).getByteBuffer(0, length);
+    }
+}

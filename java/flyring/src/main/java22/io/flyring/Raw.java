@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+
+/**
+ * Unchecked access to memory by address, for {@link Memory} alone, which checks bounds and keeps the memory reachable:
+ * through one constant segment over all of the address space, for Java 22 and newer.
+ */
+@SuppressWarnings("restricted")
+final class Raw {
+    /** Whether the methods below may be used. */
+    static final boolean AVAILABLE = true;
+
+    private static final MemorySegment ALL = MemorySegment.NULL.reinterpret(Long.MAX_VALUE);
+    private static final VarHandle BYTE = handle(ValueLayout.JAVA_BYTE);
+    private static final VarHandle SHORT = handle(ValueLayout.JAVA_SHORT_UNALIGNED);
+    private static final VarHandle INT = handle(ValueLayout.JAVA_INT_UNALIGNED);
+    private static final VarHandle LONG = handle(ValueLayout.JAVA_LONG_UNALIGNED);
+    private static final VarHandle ATOMIC_INT = handle(ValueLayout.JAVA_INT);
+    private static final VarHandle ATOMIC_LONG = handle(ValueLayout.JAVA_LONG);
+
+    private Raw() {
+    }
+
+    /** (long address) instead of (MemorySegment, long offset). */
+    private static VarHandle handle(ValueLayout layout) {
+        return MethodHandles.insertCoordinates(layout.varHandle(), 0, ALL).withInvokeExactBehavior();
+    }
+
+    static byte getByte(long address) {
+        return (byte) BYTE.get(address);
+    }
+
+    static void putByte(long address, byte value) {
+        BYTE.set(address, value);
+    }
+
+    static short getShort(long address) {
+        return (short) SHORT.get(address);
+    }
+
+    static void putShort(long address, short value) {
+        SHORT.set(address, value);
+    }
+
+    static int getInt(long address) {
+        return (int) INT.get(address);
+    }
+
+    static void putInt(long address, int value) {
+        INT.set(address, value);
+    }
+
+    static long getLong(long address) {
+        return (long) LONG.get(address);
+    }
+
+    static void putLong(long address, long value) {
+        LONG.set(address, value);
+    }
+
+    static int getIntAcquire(long address) {
+        return (int) ATOMIC_INT.getAcquire(address);
+    }
+
+    static void putIntRelease(long address, int value) {
+        ATOMIC_INT.setRelease(address, value);
+    }
+
+    static void putIntOpaque(long address, int value) {
+        ATOMIC_INT.setOpaque(address, value);
+    }
+
+    static long getLongAcquire(long address) {
+        return (long) ATOMIC_LONG.getAcquire(address);
+    }
+
+    static long getLongOpaque(long address) {
+        return (long) ATOMIC_LONG.getOpaque(address);
+    }
+
+    static void putLongRelease(long address, long value) {
+        ATOMIC_LONG.setRelease(address, value);
+    }
+
+    static void putLongOpaque(long address, long value) {
+        ATOMIC_LONG.setOpaque(address, value);
+    }
+}

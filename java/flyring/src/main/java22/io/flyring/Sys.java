@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+import static java.lang.foreign.ValueLayout.JAVA_SHORT;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+
+/**
+ * The system calls that Flyring needs, through java.lang.foreign, for Java 22 and newer; the same methods as the JNA
+ * version for older ones. Each call returns its result, or the error number negated. None is on a hot path.
+ */
+@SuppressWarnings("restricted")
+final class Sys {
+    /** Which version of this class is at work. */
+    static String implementation() {
+        return "ffm";
+    }
+
+    private static final Linker LINKER = Linker.nativeLinker();
+    private static final Linker.Option ERRNO_STATE = Linker.Option.captureCallState("errno");
+    private static final VarHandle ERRNO = Linker.Option.captureStateLayout()
+        .varHandle(MemoryLayout.PathElement.groupElement("errno"));
+
+    private static final MethodHandle OPEN = variadic("open", 2, ADDRESS, JAVA_INT, JAVA_INT);
+    private static final MethodHandle FCNTL = variadic("fcntl", 2, JAVA_INT, JAVA_INT, ADDRESS);
+    private static final MethodHandle CLOSE = function("close", JAVA_INT);
+    private static final MethodHandle FALLOCATE = function("posix_fallocate", JAVA_INT, JAVA_LONG, JAVA_LONG);
+    private static final MethodHandle LINKAT = function("linkat", JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_INT);
+    private static final MethodHandle RENAME = function("rename", ADDRESS, ADDRESS);
+    private static final MethodHandle FCHMOD = function("fchmod", JAVA_INT, JAVA_INT);
+    private static final MethodHandle FSTATFS = function("fstatfs", JAVA_INT, ADDRESS);
+    private static final MethodHandle GETEUID = function("geteuid");
+    private static final MethodHandle GETPAGESIZE = function("getpagesize");
+    private static final MethodHandle SETAFFINITY = function("sched_setaffinity", JAVA_INT, JAVA_LONG, ADDRESS);
+    private static final MethodHandle MADVISE = function("madvise", JAVA_LONG, JAVA_LONG, JAVA_INT);
+
+    private Sys() {
+    }
+
+    private static MethodHandle function(String name, MemoryLayout... arguments) {
+        return LINKER.downcallHandle(LINKER.defaultLookup().find(name).orElseThrow(),
+            FunctionDescriptor.of(JAVA_INT, arguments), ERRNO_STATE);
+    }
+
+    private static MethodHandle variadic(String name, int fixed, MemoryLayout... arguments) {
+        return LINKER.downcallHandle(LINKER.defaultLookup().find(name).orElseThrow(),
+            FunctionDescriptor.of(JAVA_INT, arguments), ERRNO_STATE, Linker.Option.firstVariadicArg(fixed));
+    }
+
+    /** One call; its arena lives as long as the call. */
+    private interface Call {
+        int make(Arena arena, MemorySegment errno) throws Throwable;
+    }
+
+    private static int call(Call call) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment state = arena.allocate(Linker.Option.captureStateLayout());
+            int returned = call.make(arena, state);
+            return returned >= 0 ? returned : -(int) ERRNO.get(state, 0L);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new IllegalStateException("A call into the C library failed.", e);
+        }
+    }
+
+    static int openFile(String path, int flags, int mode) {
+        return call((arena, errno) -> (int) OPEN.invokeExact(errno, arena.allocateFrom(path), flags, mode));
+    }
+
+    static int closeFile(int fd) {
+        return call((arena, errno) -> (int) CLOSE.invokeExact(errno, fd));
+    }
+
+    /** fcntl with a struct flock; F_OFD_GETLK answers the type of the lock that is in the way, F_UNLCK for none. */
+    static int lock(int fd, int command, int type, long start, long length) {
+        return call((arena, errno) -> {
+            MemorySegment flock = arena.allocate(Linux.FLOCK_SIZE, 8);
+            flock.set(JAVA_SHORT, 0, (short) type);
+            flock.set(JAVA_LONG, Linux.FLOCK_START, start);
+            flock.set(JAVA_LONG, Linux.FLOCK_LENGTH, length);
+            int result = (int) FCNTL.invokeExact(errno, fd, command, flock);
+            return result == 0 && command == Linux.F_OFD_GETLK ? flock.get(JAVA_SHORT, 0) : result;
+        });
+    }
+
+    static int allocate(int fd, long length) {
+        return -call((arena, errno) -> (int) FALLOCATE.invokeExact(errno, fd, 0L, length));
+    }
+
+    /** Gives an open file (also one without any name) the name {@code path}, which must be free. */
+    static int link(int fd, String path) {
+        return call((arena, errno) -> (int) LINKAT.invokeExact(errno, Linux.AT_FDCWD,
+            arena.allocateFrom("/proc/self/fd/" + fd), Linux.AT_FDCWD, arena.allocateFrom(path),
+            Linux.AT_SYMLINK_FOLLOW));
+    }
+
+    static int renameFile(String from, String to) {
+        return call((arena, errno) ->
+            (int) RENAME.invokeExact(errno, arena.allocateFrom(from), arena.allocateFrom(to)));
+    }
+
+    static int changeMode(int fd, int mode) {
+        return call((arena, errno) -> (int) FCHMOD.invokeExact(errno, fd, mode));
+    }
+
+    /** Fills in the file system's magic number and the bytes free to unprivileged users. */
+    static int fileSystem(int fd, long[] typeAndFree) {
+        return call((arena, errno) -> {
+            MemorySegment statfs = arena.allocate(Linux.STATFS_SIZE, 8);
+            int result = (int) FSTATFS.invokeExact(errno, fd, statfs);
+            typeAndFree[0] = statfs.get(JAVA_LONG, 0);
+            typeAndFree[1] =
+                statfs.get(JAVA_LONG, Linux.STATFS_BLOCK_SIZE) * statfs.get(JAVA_LONG, Linux.STATFS_AVAILABLE);
+            return result;
+        });
+    }
+
+    static int effectiveUser() {
+        return call((arena, errno) -> (int) GETEUID.invokeExact(errno));
+    }
+
+    static int pageSize() {
+        return call((arena, errno) -> (int) GETPAGESIZE.invokeExact(errno));
+    }
+
+    /** Pins the calling thread to one CPU. */
+    static int pin(int cpu) {
+        return call((arena, errno) -> {
+            MemorySegment set = arena.allocate(Linux.CPU_SET_SIZE, 8);
+            set.set(JAVA_BYTE, cpu >> 3, (byte) (1 << (cpu & 7)));
+            return (int) SETAFFINITY.invokeExact(errno, 0, (long) Linux.CPU_SET_SIZE, set);
+        });
+    }
+
+    static int advise(long address, long length, int advice) {
+        return call((arena, errno) -> (int) MADVISE.invokeExact(errno, address, length, advice));
+    }
+
+    static long address(ByteBuffer direct) {
+        return MemorySegment.ofBuffer(direct).address() - direct.position();
+    }
+
+    /** A direct buffer over memory that somebody else owns. */
+    static ByteBuffer bufferAt(long address, int length) {
+        return MemorySegment.ofAddress(address).reinterpret(length).asByteBuffer();
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import org.agrona.concurrent.BackoffIdleStrategy;
+import org.agrona.concurrent.BusySpinIdleStrategy;
+import org.agrona.concurrent.SleepingIdleStrategy;
+import org.agrona.concurrent.YieldingIdleStrategy;
+
+/** What other processes do in the tests: {@code Child WHAT PATH}. It says "ready" and then waits to be killed. */
+final class Child {
+    private Child() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        switch (arguments[0]) {
+            case "claim" -> claim(Channel.open(arguments[1]).publisher("mortal"));
+            case "subscribe" -> Channel.open(arguments[1]).subscriber("mortal", false);
+            case "keep" -> keep(Channel.open(arguments[1]).subscriber("mortal", true));
+            case "stream" -> stream(Channel.open(arguments[1]).publisher());
+            case "everything" -> everything(arguments[1]);
+            case "try" -> {
+                System.out.println(outcome(() -> Channel.open(arguments[1])));
+                System.out.println(outcome(() -> Channel.unlink(arguments[1])));
+                System.out.println(outcome(() -> Channel.create(arguments[1] + "2", ChannelOptions.broadcast())));
+                return;
+            }
+            case "truncate" -> {
+                truncate(arguments[1]);
+                return;
+            }
+            default -> throw new IllegalArgumentException(arguments[0]);
+        }
+        System.out.println("ready");
+        if (System.in.read() == -1) {
+            System.exit(0);
+        }
+    }
+
+    private static String outcome(Runnable action) {
+        try {
+            action.run();
+            return "ok";
+        } catch (FlyringException e) {
+            return e.code();
+        }
+    }
+
+    private static void claim(Publisher publisher) {
+        for (int i = 0; i < 3; i++) {
+            publisher.offer(Rings.pattern(i, 100));
+        }
+        Claim claim = publisher.claim(200);
+        claim.buffer().setMemory(0, 150, (byte) 0x55);
+    }
+
+    /** Reads what somebody has cut off, interpreted and compiled. */
+    private static void truncate(String path) throws IOException {
+        Subscriber subscriber = Channel.open(path).subscriber();
+        for (int i = 0; i < 100_000; i++) {
+            subscriber.poll(message -> { });
+        }
+        try (FileChannel file = FileChannel.open(Path.of(path), StandardOpenOption.WRITE)) {
+            file.truncate(Layout.HEADER_LENGTH);
+        }
+        int faults = 0;
+        for (int i = 0; i < 100; i++) {
+            try {
+                subscriber.poll(message -> { });
+            } catch (InternalError e) {
+                faults++;
+            }
+        }
+        System.out.println(faults > 0 ? "survived" : "nothing happened");
+    }
+
+    private static void keep(Subscriber subscriber) {
+        for (int got = 0; got < 2;) {
+            got += subscriber.poll(message -> { }, 1);
+        }
+    }
+
+    private static void stream(Publisher publisher) {
+        byte[] bytes = new byte[Long.BYTES];
+        for (long i = 0; i < 200_000; i++) {
+            ByteBuffer.wrap(bytes).putLong(i);
+            while (publisher.offer(bytes) < 0) {
+                Thread.onSpinWait();
+            }
+        }
+    }
+
+    /** Uses every class of the binding once. */
+    private static void everything(String path) {
+        try (Channel channel = Channel.create(path, ChannelOptions.inbox().capacity(4096).schema("<x/>", 1, 1));
+            Channel second = Channel.openOrCreate(path,
+                ChannelOptions.inbox().capacity(4096).schema("<x/>", 1, 1));
+            Publisher publisher = channel.publisher("p"); Subscriber subscriber = second.subscriber()) {
+            Counter counter = channel.counters().allocate("c", 1, new byte[4]);
+            counter.getAndAdd(second.counters().find("c").get() + 1);
+            PayloadBuffer source = new PayloadBuffer();
+            source.wrap(new byte[1000]);
+            source.putStringUtf8(0, "text");
+            source.putIntAscii(100, source.parseIntAscii(200 - source.putIntAscii(198, 17), 2));
+            for (int i = 0; i < 1000; i++) {
+                publisher.offer(source, 0, i);
+                publisher.offer(ByteBuffer.allocateDirect(i), 2);
+                publisher.offerBatch(source);
+                Claim claim = publisher.claim(i);
+                if (claim != null) {
+                    claim.buffer().putBytes(0, source, 0, i);
+                    claim.commit();
+                }
+                subscriber.poll(message -> message.buffer().getBytes(0, source, 0, message.length()), 3);
+                subscriber.take();
+            }
+            publisher.heldBy();
+            new BackoffIdleStrategy().idle();
+            new BusySpinIdleStrategy().idle();
+            new YieldingIdleStrategy().idle();
+            new SleepingIdleStrategy().idle();
+            Affinity.pin(0);
+        }
+        Channel.replace(path, ChannelOptions.broadcast()).close();
+        Channel.unlink(path);
+    }
+}

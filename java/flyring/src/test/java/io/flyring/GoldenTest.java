@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.stream.Stream;
+import org.agrona.DirectBuffer;
+import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** The golden files of the specification: their operations write their bytes, and what they hold is read. */
+class GoldenTest {
+    @RegisterExtension
+    final Rings rings = new Rings();
+
+    private final Map<String, Publisher> publishers = new HashMap<>();
+    private final Map<String, Subscriber> subscribers = new HashMap<>();
+    private final Map<String, Claim> claims = new HashMap<>();
+    private Channel channel;
+
+    static Stream<String> names() throws Exception {
+        try (Stream<Path> files = Files.list(Rings.spec("golden"))) {
+            List<String> names = files.map(file -> file.getFileName().toString())
+                .filter(name -> name.endsWith(".ring")).map(name -> name.replace(".ring", "")).sorted().toList();
+            assertTrue(names.size() >= 15, "golden files: " + names);
+            return names.stream();
+        }
+    }
+
+    private static JsonObject json(String name) throws Exception {
+        return JsonParser.parseString(Files.readString(Rings.spec("golden/" + name + ".json"))).getAsJsonObject();
+    }
+
+    private static byte[] data(JsonElement element) {
+        if (element.isJsonObject()) {
+            JsonObject pattern = element.getAsJsonObject();
+            return Rings.pattern(pattern.get("pattern").getAsInt(), pattern.get("length").getAsInt());
+        }
+        return HexFormat.of().parseHex(element.getAsString());
+    }
+
+    private static ChannelOptions options(JsonObject create, JsonObject inject) {
+        ChannelOptions options = create.get("kind").getAsString().equals("inbox")
+            ? ChannelOptions.inbox() : ChannelOptions.broadcast();
+        options.capacity = number(create, "capacity", options.capacity);
+        options.publishers = number(create, "publishers", options.publishers);
+        options.subscribers = number(create, "subscribers", options.subscribers);
+        options.alignment = number(create, "alignment", options.alignment);
+        options.counters = number(create, "counters", options.counters);
+        if (create.has("schema")) {
+            options.schema(create.get("schema").getAsString(), number(create, "schema_id", 0),
+                number(create, "schema_version", 0));
+        }
+        long now = inject.get("now").getAsLong();
+        return options.identity(new Identity().channelId(UUID.fromString(inject.get("channel_id").getAsString()))
+            .bootId(UUID.fromString(inject.get("boot_id").getAsString())).pid(inject.get("pid").getAsInt())
+            .createdAt(inject.get("created_at").getAsLong()).clock(() -> now));
+    }
+
+    private static int number(JsonObject object, String name, int absent) {
+        return object.has(name) ? object.get(name).getAsInt() : absent;
+    }
+
+    @ParameterizedTest
+    @MethodSource("names")
+    void theSameOperationsWriteTheSameBytes(String name) throws Exception {
+        JsonObject golden = json(name);
+        String path = rings.path(name);
+        channel = Channel.create(path,
+            options(golden.getAsJsonObject("create"), golden.getAsJsonObject("inject")));
+        int number = 0;
+        for (JsonElement operation : golden.getAsJsonArray("operations")) {
+            String where = name + " operation " + number++ + " " + operation;
+            perform(operation.getAsJsonObject(), where.substring(0, Math.min(300, where.length())));
+        }
+        ByteBuffer expected = Rings.load(Rings.spec("golden/" + name + ".ring"));
+        ByteBuffer actual = Rings.load(Path.of(path));
+        int mismatch = expected.mismatch(actual);
+        assertEquals(-1, mismatch, () -> "byte 0x" + Integer.toHexString(mismatch) + " of " + name + ": expected "
+            + expected.get(mismatch) + ", found " + actual.get(mismatch));
+        channel.close();
+    }
+
+    private void perform(JsonObject operation, String where) {
+        String publisher = operation.has("publisher") ? operation.get("publisher").getAsString() : null;
+        String subscriber = operation.has("subscriber") ? operation.get("subscriber").getAsString() : null;
+        int type = number(operation, "type", 1);
+        switch (operation.get("op").getAsString()) {
+            case "publisher" -> {
+                Publisher made = channel.publisher(operation.get("name").getAsString());
+                publishers.put(operation.get("as").getAsString(), made);
+                assertEquals(operation.get("ring").getAsInt(), made.ring(), where);
+                assertEquals(operation.get("epoch").getAsLong(), made.epoch(), where);
+                assertEquals(operation.get("position").getAsLong(), made.position(), where);
+            }
+            case "subscriber" -> {
+                int[] chosen = operation.get("rings").isJsonNull() ? new int[0]
+                    : operation.getAsJsonArray("rings").asList().stream().mapToInt(JsonElement::getAsInt).toArray();
+                Subscriber made = channel.subscriber(operation.get("name").getAsString(),
+                    operation.get("kept").getAsBoolean(), chosen);
+                subscribers.put(operation.get("as").getAsString(), made);
+                assertEquals(operation.get("slot").getAsInt(), made.slot(), where);
+                assertEquals(operation.get("epoch").getAsLong(), made.epoch(), where);
+                JsonObject positions = new JsonObject();
+                for (int ring : made.rings()) {
+                    positions.addProperty(String.valueOf(ring), made.position(ring));
+                }
+                assertEquals(operation.get("positions").toString(), positions.toString(), where);
+            }
+            case "offer" -> {
+                byte[] bytes = data(operation.get("data"));
+                assertEquals(operation.get("position").getAsLong(),
+                    publishers.get(publisher).offer(bytes, 0, bytes.length, type), where);
+            }
+            case "claim" -> {
+                Claim claim = publishers.get(publisher).claim(operation.get("length").getAsInt(), type);
+                assertEquals(operation.get("claimed").getAsBoolean(), claim != null, where);
+                claims.put(publisher, claim);
+            }
+            case "commit" -> {
+                claims.get(publisher).buffer().putBytes(0, data(operation.get("data")));
+                assertEquals(operation.get("position").getAsLong(), claims.get(publisher).commit(), where);
+            }
+            case "abort" -> assertEquals(operation.get("position").getAsLong(), claims.get(publisher).abort(), where);
+            case "offer_batch" -> {
+                List<DirectBuffer> batch = new ArrayList<>();
+                for (JsonElement message : operation.getAsJsonArray("data")) {
+                    PayloadBuffer buffer = new PayloadBuffer();
+                    buffer.wrap(data(message));
+                    batch.add(buffer);
+                }
+                assertEquals(operation.get("taken").getAsInt(),
+                    publishers.get(publisher).offerBatch(batch.toArray(new DirectBuffer[0]), 0, batch.size(), type),
+                    where);
+            }
+            case "poll" -> assertEquals(operation.get("expect").getAsInt(),
+                subscribers.get(subscriber).poll(message -> { }, operation.get("limit").getAsInt()), where);
+            case "close" -> {
+                if (publisher != null) {
+                    publishers.get(publisher).close();
+                } else {
+                    subscribers.get(subscriber).close();
+                }
+            }
+            case "forget" -> subscribers.get(subscriber).forget();
+            case "counter_allocate" -> assertEquals(operation.get("counter").getAsInt(),
+                channel.counters().allocate(operation.get("label").getAsString(),
+                    number(operation, "type_id", 0), data(operation.get("key"))).id(), where);
+            case "counter_set" -> channel.counters().counter(operation.get("counter").getAsInt())
+                .set(operation.get("value").getAsLong());
+            case "counter_add" -> assertEquals(operation.get("previous").getAsLong(), channel.counters()
+                .counter(operation.get("counter").getAsInt()).getAndAdd(operation.get("delta").getAsLong()), where);
+            case "counter_free" -> channel.counters().counter(operation.get("counter").getAsInt()).free();
+            default -> throw new AssertionError(where);
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("names")
+    void whatAGoldenFileHoldsIsRead(String name) throws Exception {
+        JsonObject expected = json(name).getAsJsonObject("expected");
+        Path path = Path.of(rings.path(name));
+        Files.copy(Rings.spec("golden/" + name + ".ring"), path);
+        try (Channel opened = Channel.open(path.toString())) {
+            channel = opened;
+            header(expected.getAsJsonObject("header"), expected.get("schema").getAsString(), Files.size(path));
+            counters(expected.getAsJsonArray("counters"));
+            slots(expected);
+            for (JsonElement slot : expected.getAsJsonArray("unread")) {
+                unread(slot.getAsJsonObject());
+            }
+            for (JsonElement each : expected.getAsJsonArray("publishers")) {
+                publisher(each.getAsJsonObject());
+            }
+        }
+    }
+
+    private void header(JsonObject header, String schema, long size) {
+        assertEquals(header.get("channel_id").getAsString(), channel.id().toString());
+        assertEquals(header.get("created_at").getAsLong(), channel.createdAt());
+        assertEquals(header.get("kind").getAsInt(), channel.kind().code);
+        assertEquals(header.get("alignment").getAsInt(), channel.alignment());
+        assertEquals(header.get("capacity").getAsInt(), channel.capacity());
+        assertEquals(header.get("publishers").getAsInt(), channel.publishers());
+        assertEquals(header.get("subscribers").getAsInt(), channel.subscribers());
+        assertEquals(header.get("counters").getAsInt(), channel.counterSlots());
+        assertEquals(header.get("schema_id").getAsInt(), channel.schemaId());
+        assertEquals(header.get("schema_version").getAsInt(), channel.schemaVersion());
+        assertEquals(header.get("file_length").getAsLong(), size);
+        assertEquals(header.get("ring_stride").getAsLong(), channel.header().ringStride);
+        assertEquals(header.get("schema_offset").getAsLong(), channel.header().schemaOffset);
+        assertEquals(schema, channel.schema());
+    }
+
+    private void counters(JsonArray expected) {
+        JsonArray found = new JsonArray();
+        channel.counters().forEach(counter -> {
+            JsonObject each = new JsonObject();
+            each.addProperty("id", counter.id());
+            each.addProperty("label", counter.label());
+            each.addProperty("type_id", counter.typeId());
+            each.addProperty("key", HexFormat.of().formatHex(counter.key()));
+            each.addProperty("value", counter.getVolatile());
+            found.add(each);
+        });
+        assertEquals(expected.toString(), found.toString());
+    }
+
+    private void slots(JsonObject expected) {
+        Memory control = channel.control();
+        for (JsonElement element : expected.getAsJsonArray("publishers")) {
+            JsonObject slot = element.getAsJsonObject();
+            int at = channel.header().publisherSlot(slot.get("ring").getAsInt());
+            assertEquals(slot.get("epoch").getAsLong(), control.getLong(at + Layout.PUBLISHER_SLOT_EPOCH));
+            assertEquals(slot.get("start").getAsLong(), control.getLong(at + Layout.PUBLISHER_SLOT_START));
+            assertEquals(slot.get("closed").getAsInt(), control.getInt(at + Layout.PUBLISHER_SLOT_CLOSED));
+            assertEquals(slot.get("name").getAsString(), name(control, at));
+        }
+        for (JsonElement element : expected.getAsJsonArray("subscribers")) {
+            JsonObject slot = element.getAsJsonObject();
+            int number = slot.get("slot").getAsInt();
+            JsonArray gates = slot.getAsJsonArray("gates");
+            for (int ring = 0; ring < gates.size(); ring++) {
+                long gate = channel.trailers().get(ring).getLong(Header.gate(number));
+                assertEquals(gates.get(ring).getAsLong(), gate);
+                Holder holder = channel.slots().holder(number, gate);
+                assertEquals(new Holder(number, slot.get("name").getAsString(), slot.get("pid").getAsInt(), false,
+                    slot.get("kept").getAsInt() == 1, gate), holder);
+            }
+        }
+    }
+
+    private static String name(Memory control, int at) {
+        byte[] name = new byte[control.getInt(at + Layout.PUBLISHER_SLOT_NAME_LENGTH)];
+        control.getBytes(at + Layout.PUBLISHER_SLOT_NAME, name, 0, name.length);
+        return new String(name, StandardCharsets.UTF_8);
+    }
+
+    /** Resumes the slot anew for each of its rings, so that what is compared comes from one ring. */
+    private void unread(JsonObject expected) throws Exception {
+        int ring = expected.get("ring").getAsInt();
+        Path copy = Path.of(rings.path("copy"));
+        Files.copy(Path.of(channel.path()), copy);
+        try (Channel other = Channel.open(copy.toString());
+            Subscriber subscriber = other.subscriber(expected.get("name").getAsString(), false)) {
+            assertEquals(expected.get("slot").getAsInt(), subscriber.slot());
+            assertTrue(subscriber.kept());
+            List<String> found = new ArrayList<>();
+            for (Message message = subscriber.take(); message != null; message = subscriber.take()) {
+                if (message.ring() == ring) {
+                    found.add(message.type() + "@" + message.position() + ":"
+                        + HexFormat.of().formatHex(message.toByteArray()));
+                }
+            }
+            List<String> wanted = new ArrayList<>();
+            for (JsonElement element : expected.getAsJsonArray("messages")) {
+                JsonObject message = element.getAsJsonObject();
+                wanted.add(message.get("type").getAsInt() + "@" + message.get("position").getAsLong() + ":"
+                    + message.get("data").getAsString());
+            }
+            assertEquals(wanted, found);
+            assertNull(subscriber.take());
+        }
+        Files.delete(copy);
+    }
+
+    private void publisher(JsonObject expected) {
+        String name = expected.get("name").getAsString();
+        if (name.isEmpty()) {
+            return;
+        }
+        try (Publisher publisher = channel.publisher(name)) {
+            assertEquals(expected.get("ring").getAsInt(), publisher.ring());
+            assertEquals(expected.get("epoch").getAsLong() + 1, publisher.epoch());
+            assertEquals(expected.get("published").getAsLong(), publisher.position());
+            assertFalse(publisher.busy());
+        }
+    }
+}
