@@ -376,7 +376,7 @@ def main():
                        if n not in files or n not in found or (HERE / n).read_bytes() != files[n])
         for name in wrong:
             print(f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py and look at the difference")
-        print(f"{len(files) - len(wrong)} golden files as generated, {len(wrong)} not")
+        print(f"{len(set(files) - set(wrong))} passed, {len(wrong)} failed")
         return 1 if wrong else 0
     if sys.argv[1:]:
         sys.exit(__doc__)
