@@ -323,6 +323,25 @@ def aborted_and_batch():
     return g
 
 
+def batch_new_limit():
+    """A batch of which only the first message fits before the limit that the publisher remembers, and all of them
+    before the limit of now: one group, so one boundary."""
+    g = Golden("batch-new-limit", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
+    g.publisher("p0")
+    g.subscriber("s0")
+    for i in range(31):
+        g.offer("p0", 1, pattern(i, 120))
+    g.poll("s0", 8)
+    g.offer("p0", 2, pattern(1, 56))
+    for i in range(7):
+        g.offer("p0", 3, pattern(i, 120))
+    p = g.objects["p0"]
+    assert p.t + 128 + 8 <= p.limit < p.t + 256 + 8
+    g.poll("s0")
+    g.offer_batch("p0", 4, [pattern(i, 120) for i in range(8)])
+    return g
+
+
 def counters():
     g = Golden("counters", kind="broadcast", capacity=4096, publishers=1, subscribers=1, counters=6)
     g.counter_allocate("sent", 1)
@@ -363,7 +382,7 @@ def schema():
 
 GOLDENS = (empty_inbox, empty_broadcast, empty_many_subscribers, empty_no_subscribers, one_message, wrapped,
            padding_at_end, exact_end, three_publishers, compact, kept_slot, untouched_inbox, aborted_and_batch,
-           counters, maximum_message, schema)
+           batch_new_limit, counters, maximum_message, schema)
 
 
 def main():

@@ -2,6 +2,7 @@
 """Flyring's steps (spec/channel.md, layout 1.0) done literally on a bytearray, by one thread: a second opinion on the
 spec for making golden files. Section numbers in comments are those of channel.md. Locks are a set of names, memory
 orderings do not exist here, and time stands still at the injected values."""
+import itertools
 import struct
 import uuid
 
@@ -323,23 +324,18 @@ class Channel:
                 break
             if not self.fits_before_end(p, sizes[0]) and not self.pad_to_end(p):
                 break
-            if not self.has_room(p, sizes[0]):
+            ends = list(itertools.accumulate(sizes))  # of as many messages each
+            ends = [n for n in ends if self.fits_before_end(p, n) and n <= self.C // 4]
+            if p.t + ends[-1] + 8 > p.limit:
+                self.recompute(p)
+                ends = [n for n in ends if p.t + n + 8 <= p.limit]
+            if not ends:
                 break
-            m, n = 0, 0
-            while m < len(sizes) and self.fits_before_end(p, n + sizes[m]) and n + sizes[m] <= self.C // 4:
-                if p.t + n + sizes[m] + 8 > p.limit:
-                    old = p.limit  # "after at most one recompute": when, is left open; so it must not matter here
-                    self.recompute(p)
-                    assert p.limit == old, "depends on a choice"
-                    break
-                n += sizes[m]
-                m += 1
+            m, n = len(ends), ends[-1]
             self.begin(p, n)
-            position = p.t + sizes[0]
             for i in range(1, m):
                 data = messages[taken + i]
-                self.write(p, position, 8 + len(data), kind, data)
-                position += sizes[i]
+                self.write(p, p.t + ends[i - 1], 8 + len(data), kind, data)
             self.write(p, p.t, 8 + len(messages[taken]), kind, messages[taken])
             self.finish(p, n, m)
             taken += m

@@ -56,15 +56,17 @@ class SlotWords {
     /// Take, step 4 or 3: `more` writes the fields that only this kind of slot has. Returns the new epoch.
     template <typename More>
     std::int64_t take(const std::string& name, const Environment& environment, More&& more) const {
-        store_relaxed(name_length(), -1);  // readers retry (6.12)
+        // A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3).
+        const bool renamed = load_relaxed(name_length()) != static_cast<std::int32_t>(name.size()) || this->name() != name;
+        if (renamed) store_relaxed(name_length(), -1);  // readers retry (6.12)
         release_fence();
         more();
         put(slot_ + layout::SUBSCRIBER_SLOT_PID, process_id(environment));
         put(slot_ + layout::SUBSCRIBER_SLOT_ATTACHED_AT, wall_clock(environment));
-        write_name(name);
+        if (renamed) write_name(name);
         const std::int64_t epoch = next(load_relaxed(this->epoch()));
         store_release(this->epoch(), epoch);
-        store_release(name_length(), static_cast<std::int32_t>(name.size()));  // pairs with 6.12
+        if (renamed) store_release(name_length(), static_cast<std::int32_t>(name.size()));  // pairs with 6.12
         return epoch;
     }
 

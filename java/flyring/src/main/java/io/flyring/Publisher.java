@@ -224,10 +224,20 @@ public final class Publisher implements AutoCloseable {
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
         int taken = 1;
+        boolean looked = false;
         while (taken < number) {
             int more = total + recordSize(messages[from + taken].capacity());
-            if (more > most || tail + more + Layout.RECORD_HEADER_LENGTH > limit) {
+            if (more > most) {
                 break;
+            }
+            if (tail + more + Layout.RECORD_HEADER_LENGTH > limit) {
+                if (!looked) {
+                    looked = true;
+                    limit = room.limit(tail);
+                }
+                if (tail + more + Layout.RECORD_HEADER_LENGTH > limit) {
+                    break;
+                }
             }
             total = more;
             taken++;

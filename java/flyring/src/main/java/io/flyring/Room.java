@@ -45,7 +45,8 @@ final class Room {
         return limit;
     }
 
-    private long limit(long tail) {
+    /** Recompute 1 and 2. */
+    long limit(long tail) {
         VarHandle.fullFence(); // pairs with: join 3
         long least = tail;
         for (int slot = 0; slot < slots; slot++) {

@@ -89,8 +89,7 @@ final class Slots {
             if (name.length > 0 && hasName(at, name)) {
                 return List.of(slot);
             }
-            // pairs with: take publisher, step 4
-            boolean empty = control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH) == 0;
+            boolean empty = noName(at);
             (empty ? unnamed : named).add(slot);
         }
         unnamed.addAll(named);
@@ -105,12 +104,17 @@ final class Slots {
                 free.add(slot);
             } else if (name.length > 0 && hasName(at, name)) {
                 return List.of(slot);
-            } else if (control.getIntAcquire(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH) <= 0) {
-                // pairs with: take subscriber, step 3
+            } else if (noName(at)) {
                 free.add(slot);
             }
         }
         return free;
+    }
+
+    /** An owner that was killed while it wrote its name counts as none. */
+    private boolean noName(int at) {
+        int length = control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH); // pairs with: take, stored last
+        return length <= 0 || length > Layout.MAX_NAME_LENGTH;
     }
 
     private boolean hasName(int at, byte[] name) {
@@ -143,31 +147,39 @@ final class Slots {
     /** 5.2 step 4; returns the new epoch. */
     long enterPublisher(int slot, byte[] name, long start) {
         int at = header.publisherSlot(slot);
-        begin(at);
+        boolean renamed = begin(at, name);
         control.putLong(at + Layout.PUBLISHER_SLOT_START, start);
         control.putInt(at + Layout.PUBLISHER_SLOT_CLOSED, 0);
-        return finish(at, name);
+        return finish(at, name, renamed);
     }
 
     /** 5.3 step 3; returns the new epoch. */
     long enterSubscriber(int slot, byte[] name) {
         int at = header.subscriberSlot(slot);
-        begin(at);
-        return finish(at, name);
+        return finish(at, name, begin(at, name));
     }
 
-    private void begin(int at) {
-        control.putIntOpaque(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING); // pairs with: 6.12
+    /** A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3). */
+    private boolean begin(int at, byte[] name) {
+        boolean renamed = !hasName(at, name);
+        if (renamed) {
+            control.putIntOpaque(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING); // pairs with: 6.12
+        }
         VarHandle.releaseFence();
+        return renamed;
     }
 
-    private long finish(int at, byte[] name) {
+    private long finish(int at, byte[] name, boolean renamed) {
         control.putInt(at + Layout.PUBLISHER_SLOT_PID, identity.processId());
         control.putLong(at + Layout.PUBLISHER_SLOT_ATTACHED_AT, identity.now());
-        putName(at, name);
+        if (renamed) {
+            putName(at, name);
+        }
         long epoch = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) + 1;
         control.putLongRelease(at + Layout.PUBLISHER_SLOT_EPOCH, epoch); // pairs with: 5.4, 6.12
-        control.putIntRelease(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, name.length); // pairs with: 6.12
+        if (renamed) {
+            control.putIntRelease(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, name.length); // pairs with: 6.12
+        }
         return epoch;
     }
 
@@ -188,9 +200,10 @@ final class Slots {
 
     void clearSubscriberName(int slot) {
         int at = header.subscriberSlot(slot);
-        begin(at);
-        putName(at, new byte[0]);
-        control.putIntRelease(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH, 0); // pairs with: 6.12
+        if (begin(at, new byte[0])) {
+            putName(at, new byte[0]);
+            control.putIntRelease(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH, 0); // pairs with: 6.12
+        }
     }
 
     long epochOfSubscriber(int slot) {

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden files (spec/golden/README.md) through the peers: each language writes the same bytes by the same operations,
+and each reads what is stored."""
+import json
+
+from driver import ROOT
+from harness import Wrong, equal
+
+GOLDEN = ROOT / "spec" / "golden"
+
+
+def names():
+    found = sorted(p.stem for p in GOLDEN.glob("*.ring"))
+    if not found:
+        raise Wrong(f"no golden files in {GOLDEN}")
+    return found
+
+
+def payload(data):
+    """Hex of an operation's data."""
+    return data if isinstance(data, str) else bytes(
+        (data["pattern"] + 7 * i) & 0xFF for i in range(data["length"])).hex()
+
+
+def replay(peer, channel, operation):
+    """Does one operation of a golden file; what it expects must come back."""
+    o = dict(operation)
+    op, handle = o.pop("op"), o.pop("as", None)
+    if op in ("publisher", "subscriber"):
+        o |= {"channel": channel, op: handle}
+    elif op.startswith("counter"):
+        o["channel"] = channel
+    if "data" in o:
+        o["data"] = [payload(d) for d in o["data"]] if op == "offer_batch" else payload(o["data"])
+    results = {}
+    for result in {"publisher": ("ring", "epoch", "position"), "subscriber": ("slot", "epoch", "positions"),
+                   "offer": ("position",), "commit": ("position",), "abort": ("position",), "claim": ("claimed",),
+                   "offer_batch": ("taken",), "poll": ("expect",), "counter_allocate": ("counter",),
+                   "counter_add": ("previous",)}.get(op, ()):
+        results[result] = o.pop(result)
+    for key in ("publisher", "subscriber"):
+        if key in o:
+            o[key] = channel + o[key]
+    if op == "counter_add":
+        results = {"value": (results["previous"] + o["delta"] + 2**63) % 2**64 - 2**63}
+        o["times"] = 1
+    if op == "counter_set":
+        o["order"] = "plain"
+    answer = peer.call(op, **{k: v for k, v in o.items() if v is not None})
+    if op == "poll":
+        answer["expect"] = len(answer["messages"])
+    for result, value in results.items():
+        equal(f"{peer.label}: {json.dumps(operation)[:200]}: {result}", answer.get(result), value)
+
+
+def written(run, language):
+    """The same operations write the same bytes."""
+    peer = run.peer(language)
+    for golden in names():
+        content = json.loads((GOLDEN / f"{golden}.json").read_text())
+        name = run.name()
+        peer.call("create", channel=name, name=name, inject=content["inject"], **content["create"])
+        for operation in content["operations"]:
+            replay(peer, name, operation)
+        same((run.folder / (name + ".ring")).read_bytes(), (GOLDEN / f"{golden}.ring").read_bytes(),
+             f"{peer.label}: {golden}")
+        peer.call("close", channel=name)
+
+
+def same(found, expected, what):
+    equal(f"{what}: length", len(found), len(expected))
+    wrong = [i for i in range(len(expected)) if found[i] != expected[i]]
+    if wrong:
+        at = wrong[0] & ~7
+        raise Wrong(f"{what}: {len(wrong)} bytes differ, the first at {wrong[0]}: {found[at:at + 16].hex()} from {at}, "
+                    f"expected {expected[at:at + 16].hex()}")
+
+
+def read(run, language):
+    """A copy of the file opens, and whoever resumes its kept slots and reads its counters finds what is expected."""
+    peer = run.peer(language)
+    for golden in names():
+        expected = json.loads((GOLDEN / f"{golden}.json").read_text())["expected"]
+        name = run.name()
+        (run.folder / f"{name}.ring").write_bytes((GOLDEN / f"{golden}.ring").read_bytes())
+        answer = peer.call("open", channel=name, name=name)
+        info, header = answer.get("info", answer), expected["header"]
+        for field in ("channel_id", "capacity", "publishers", "subscribers", "alignment", "counters", "file_length"):
+            equal(f"{golden}: {field}", info.get(field), header[field])
+        equal(f"{golden}: kind", info.get("kind"), {1: "inbox", 2: "broadcast"}[header["kind"]])
+        if header["counters"]:
+            found = [{k: c[k] for k in ("id", "label", "type_id", "value")}
+                     for c in peer.call("counters", channel=name)["counters"]]
+            equal(f"{golden}: counters", found,
+                  [{k: c[k] for k in ("id", "label", "type_id", "value")} for c in expected["counters"]])
+        for slot in expected["subscribers"]:
+            if not slot["kept"]:
+                continue
+            handle = run.name("s")
+            taken = peer.call("subscriber", channel=name, subscriber=handle, name=slot["name"], kept=bool(slot["name"]))
+            equal(f"{golden}: slot and epoch", (taken["slot"], taken["epoch"]), (slot["slot"], slot["epoch"] + 1))
+            messages = peer.call("poll", subscriber=handle, limit=10_000)["messages"]
+            for unread in expected["unread"]:
+                if unread["slot"] == slot["slot"]:
+                    equal(f"{golden}: slot {slot['slot']}, ring {unread['ring']}",
+                          [{k: m[k] for k in ("type", "position", "data")} for m in messages
+                           if m["ring"] == unread["ring"]], unread["messages"])
+            equal(f"{golden}: how many", len(messages),
+                  sum(len(u["messages"]) for u in expected["unread"] if u["slot"] == slot["slot"]))
+        for publisher in expected["publishers"]:
+            if publisher["name"]:
+                taken = peer.call("publisher", channel=name, publisher=run.name("p"), name=publisher["name"])
+                equal(f"{golden}: publisher {publisher['name']}", (taken["ring"], taken["epoch"], taken["position"]),
+                      (publisher["ring"], publisher["epoch"] + 1, publisher["published"]))
+        peer.call("close", channel=name)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* offer_batch: many messages in one claim (spec 6.3). */
+#include "publisher.h"
+
+typedef struct {
+    Py_buffer *views;
+    Py_ssize_t count;
+} batch;
+
+static void batch_release(batch *messages)
+{
+    for (Py_ssize_t i = 0; i < messages->count; i++)
+        PyBuffer_Release(&messages->views[i]);
+    PyMem_Free(messages->views);
+}
+
+/* Holds all buffers; their lengths were checked. */
+static bool batch_acquire(batch *messages, PyObject *tuple, int64_t longest)
+{
+    Py_ssize_t count = PyTuple_Size(tuple);
+    messages->count = 0;
+    messages->views = PyMem_Calloc((size_t)count + 1, sizeof(Py_buffer));
+    if (messages->views == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (; messages->count < count; messages->count++) {
+        Py_buffer *view = &messages->views[messages->count];
+        PyObject *item = PyTuple_GetItem(tuple, messages->count);
+        if (PyBytes_CheckExact(item)) { /* the tuple holds it, so a plain pointer is enough */
+            view->buf = PyBytes_AsString(item);
+            view->len = PyBytes_Size(item);
+        } else if (PyObject_GetBuffer(item, view, PyBUF_SIMPLE) < 0) {
+            break;
+        }
+        if (view->len > longest) {
+            core_raise("MessageTooLargeError", "(nL)", view->len, (long long)longest);
+            messages->count++;
+            break;
+        }
+    }
+    if (PyErr_Occurred()) {
+        batch_release(messages);
+        return false;
+    }
+    return true;
+}
+
+static inline int64_t record_length(const ring_writer *ring, const Py_buffer *view)
+{
+    return ring_align(ring, RECORD_HEADER_LENGTH + view->len);
+}
+
+/* How many of the messages from `first` fit together below `most` bytes; `total` gets their bytes. */
+static Py_ssize_t that_fit(const ring_writer *ring, const batch *messages, Py_ssize_t first, int64_t most,
+                           int64_t *total)
+{
+    Py_ssize_t i = first;
+    for (*total = 0; i < messages->count; i++) {
+        int64_t n = record_length(ring, &messages->views[i]);
+        if (*total + n > most)
+            break;
+        *total += n;
+    }
+    return i - first;
+}
+
+static void write_part(ring_writer *ring, const Py_buffer *views, Py_ssize_t count, int64_t total, int32_t type)
+{
+    ring_begin(ring, total);
+    uint8_t *record = ring->data + (ring->tail & ring->mask);
+    for (Py_ssize_t i = 1; i < count; i++) { /* nobody gets here before record 1 has its length: plain */
+        record += record_length(ring, &views[i - 1]);
+        STORE32_RELAXED(record + RECORD_LENGTH, RECORD_HEADER_LENGTH + views[i].len);
+        STORE32_RELAXED(record + RECORD_TYPE, type);
+        memcpy(record + RECORD_PAYLOAD, views[i].buf, (size_t)views[i].len);
+    }
+    memcpy(ring->data + (ring->tail & ring->mask) + RECORD_PAYLOAD, views[0].buf, (size_t)views[0].len);
+    ring_commit(ring, RECORD_HEADER_LENGTH + views[0].len, type);
+    ring_advance(ring, total, count);
+}
+
+/* How many were taken, or -1 with an exception. */
+static Py_ssize_t offer_all(Publisher *self, const batch *messages, int32_t type)
+{
+    ring_writer *ring = &self->ring;
+    Py_ssize_t done = 0;
+    while (done < messages->count) {
+        int64_t limit_before = ring->limit;
+        int room = publisher_make_room(self, record_length(ring, &messages->views[done]));
+        if (room < 0)
+            return -1;
+        if (room == 0)
+            break;
+        int64_t most = ring_to_end(ring) < ring->longest ? ring_to_end(ring) : ring->longest, total;
+        Py_ssize_t count = that_fit(ring, messages, done, most, &total);
+        if (!ring_has_room(ring, total) && ring->limit == limit_before) {
+            FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
+            ring->limit = ring_gates(ring);
+        }
+        if (!ring_has_room(ring, total))
+            count = that_fit(ring, messages, done, ring->limit - RECORD_HEADER_LENGTH - ring->tail, &total);
+        write_part(ring, messages->views + done, count, total, type);
+        done += count;
+    }
+    return done;
+}
+
+PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"messages", "type"};
+    static const signature expected = {parameters, 2, 1};
+    PyObject *values[2] = {NULL, NULL};
+    int32_t type = 1;
+    if (!parse_arguments(&expected, args, n, names, values) ||
+        (values[1] != NULL && (type = parse_type(values[1])) == 0))
+        return NULL;
+    PyObject *tuple = PySequence_Tuple(values[0]);
+    if (tuple == NULL)
+        return NULL;
+    batch messages;
+    PyObject *result = NULL;
+    if (publisher_usable(self) && batch_acquire(&messages, tuple, self->ring.longest - RECORD_HEADER_LENGTH)) {
+        /* Again: getting the buffers may have run Python code. From here on none runs until all is written. */
+        if (publisher_usable(self)) {
+            Py_ssize_t taken = offer_all(self, &messages, type);
+            if (taken >= 0)
+                result = PyLong_FromSsize_t(taken);
+        }
+        batch_release(&messages);
+    }
+    Py_DECREF(tuple);
+    return result;
+}

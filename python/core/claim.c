@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claim: space in the ring, filled in place through the buffer protocol, then committed or aborted. */
+#include "publisher.h"
+
+PyTypeObject *claim_type;
+
+Claim *claim_new(Publisher *publisher, Py_ssize_t length, int32_t type)
+{
+    Claim *self = PyObject_New(Claim, claim_type);
+    if (self == NULL)
+        return NULL;
+    self->publisher = (Publisher *)Py_NewRef((PyObject *)publisher);
+    self->data = NULL;
+    self->length = length;
+    self->exports = 0;
+    self->type = type;
+    return self;
+}
+
+static int claim_get_buffer(Claim *self, Py_buffer *view, int flags)
+{
+    if (self->data == NULL || self->publisher->forked) {
+        view->obj = NULL;
+        core_raise("ClosedError", "(si)", "claim", (int)self->publisher->forked);
+        return -1;
+    }
+    if (PyBuffer_FillInfo(view, (PyObject *)self, self->data, self->length, 0, flags) < 0)
+        return -1;
+    self->exports++;
+    return 0;
+}
+
+static void claim_release_buffer(Claim *self, Py_buffer *view)
+{
+    (void)view;
+    self->exports--;
+}
+
+static PyObject *claim_end(Claim *self, bool commit)
+{
+    if (self->data == NULL)
+        return core_raise("ClosedError", "(s)", "claim");
+    if (self->exports != 0 && !self->publisher->forked)
+        return core_raise(
+            "ViewAliveError", "(s)",
+            "a memoryview or array of this claim is still alive; release it first (the claim stays open)");
+    return publisher_end_claim(self->publisher, commit);
+}
+
+static PyObject *claim_commit(Claim *self, PyObject *ignored)
+{
+    (void)ignored;
+    return claim_end(self, true);
+}
+
+static PyObject *claim_abort(Claim *self, PyObject *ignored)
+{
+    (void)ignored;
+    return claim_end(self, false);
+}
+
+static PyObject *claim_enter(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
+{
+    (void)args, (void)n;
+    if (self->data != NULL) {
+        PyObject *position = claim_end(self, false);
+        if (position == NULL)
+            return NULL;
+        Py_DECREF(position);
+    }
+    return Py_NewRef(Py_None);
+}
+
+static void claim_dealloc(Claim *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    if (self->data != NULL) { /* forgotten: without exports, for they would hold a reference */
+        PyObject *kind, *value, *traceback;
+        PyErr_Fetch(&kind, &value, &traceback);
+        PyObject *position = publisher_end_claim(self->publisher, false);
+        if (position == NULL)
+            PyErr_Clear(); /* closed or lost meanwhile: there is nothing to abort */
+        Py_XDECREF(position);
+        PyErr_Restore(kind, value, traceback);
+    }
+    Py_XDECREF((PyObject *)self->publisher);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t claim_length(Claim *self)
+{
+    return self->length;
+}
+
+static int claim_is_true(Claim *self)
+{
+    (void)self;
+    return 1;
+}
+
+static PyObject *claim_data(Claim *self, void *ignored)
+{
+    (void)ignored;
+    return PyMemoryView_FromObject((PyObject *)self);
+}
+
+/* claim[i], claim[i:j] and their assignment are those of a memoryview that lives for just that long. */
+
+static PyObject *claim_get_item(PyObject *self, PyObject *key)
+{
+    PyObject *view = PyMemoryView_FromObject(self);
+    if (view == NULL)
+        return NULL;
+    PyObject *item = PyObject_GetItem(view, key);
+    Py_DECREF(view);
+    return item;
+}
+
+static int claim_set_item(PyObject *self, PyObject *key, PyObject *value)
+{
+    if (value == NULL) {
+        PyErr_SetString(PyExc_TypeError, "the bytes of a claim cannot be deleted");
+        return -1;
+    }
+    PyObject *view = PyMemoryView_FromObject(self);
+    if (view == NULL)
+        return -1;
+    int result = PyObject_SetItem(view, key, value);
+    Py_DECREF(view);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"commit", (PyCFunction)claim_commit, METH_NOARGS,
+     "commit() -> int: publishes the claim; the ring's new end position in bytes.\n\n"
+     "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
+    {"abort", (PyCFunction)claim_abort, METH_NOARGS,
+     "abort() -> int: gives the claim up (it becomes padding); the ring's new end position in bytes.\n\n"
+     "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
+    {"__enter__", claim_enter, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))claim_exit, METH_FASTCALL, "Aborts the claim if it is still open."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"data", (getter)claim_data, NULL, "the space as a writable memoryview; release it before commit", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Space in the ring to be filled in place: claim[i:j] = bytes, struct.pack_into(..., claim, 0, ...),\n"
+                "numpy.frombuffer(claim), or claim.data; then commit() or abort(). As a context manager it aborts at\n"
+                "the end unless it was committed (spec/api.md)."},
+    {Py_tp_dealloc, claim_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {Py_mp_length, claim_length},
+    {Py_nb_bool, claim_is_true},
+    {Py_mp_subscript, claim_get_item},
+    {Py_mp_ass_subscript, claim_set_item},
+    {Py_bf_getbuffer, claim_get_buffer},
+    {Py_bf_releasebuffer, claim_release_buffer},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring.Claim", sizeof(Claim), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
+
+PyTypeObject *make_claim_type(PyObject *module)
+{
+    return claim_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory: a mapping with atomic access by offset, for everything that is not the data path (slots, counters,
+   header). */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "core.h"
+
+#include <sys/mman.h>
+
+PyTypeObject *memory_type;
+
+/* In a child the file is replaced by private zeros at the same place: views that were inherited can neither read nor
+   damage the parent's channel, and the child's copy keeps nothing of it alive. */
+static void memory_forked(fork_node *node)
+{
+    Memory *self = (Memory *)((char *)node - offsetof(Memory, node));
+    self->forked = true;
+    if (self->base != NULL) {
+        int protection = self->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+        mmap(self->base, (size_t)self->length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0);
+    }
+}
+
+static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"mapping", "writable", NULL};
+    PyObject *mapping;
+    int writable;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Op:Memory", names, &mapping, &writable))
+        return NULL;
+    Memory *self = (Memory *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL)
+        return NULL;
+    fork_add(&self->node, memory_forked);
+    if (PyObject_GetBuffer(mapping, &self->view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    if ((uintptr_t)self->view.buf % 4096 != 0) {
+        Py_DECREF(self);
+        PyErr_SetString(PyExc_ValueError, "the mapping must start at a page boundary");
+        return NULL;
+    }
+    self->base = self->view.buf;
+    self->length = self->view.len;
+    self->writable = writable;
+    return (PyObject *)self;
+}
+
+static void memory_release(Memory *self)
+{
+    self->closed = true;
+    if (self->users == 0 && self->view.obj != NULL) {
+        fork_lock(); /* a fork meanwhile must not remap what is no longer ours */
+        self->base = NULL;
+        fork_unlock();
+        PyBuffer_Release(&self->view);
+    }
+}
+
+void memory_use(Memory *self)
+{
+    Py_INCREF((PyObject *)self);
+    self->users++;
+}
+
+void memory_unuse(Memory *self)
+{
+    self->users--;
+    if (self->closed)
+        memory_release(self);
+    Py_DECREF((PyObject *)self);
+}
+
+static void memory_dealloc(Memory *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    fork_remove(&self->node);
+    memory_release(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+bool memory_covers(Memory *self, int64_t offset, int64_t length)
+{
+    if (self->closed || self->forked) {
+        core_raise("ClosedError", "(si)", "channel", (int)self->forked);
+        return false;
+    }
+    if (offset < 0 || length < 0 || offset > self->length || length > self->length - offset) {
+        PyErr_Format(PyExc_IndexError, "[%lld, +%lld) is not in the %lld bytes mapped", (long long)offset,
+                     (long long)length, (long long)self->length);
+        return false;
+    }
+    return true;
+}
+
+/* The address of the `size` bytes at args[0], checked; `count` arguments must have been given, as integers. */
+static uint8_t *cell(Memory *self, PyObject *const *args, Py_ssize_t given, Py_ssize_t count, int size, bool write)
+{
+    if (given != count) {
+        PyErr_Format(PyExc_TypeError, "%zd arguments expected, got %zd", count, given);
+        return NULL;
+    }
+    int64_t offset = PyLong_AsLongLong(args[0]);
+    if (offset == -1 && PyErr_Occurred())
+        return NULL;
+    if (!memory_covers(self, offset, size))
+        return NULL;
+    if (offset % size != 0) {
+        PyErr_Format(PyExc_ValueError, "offset %lld is not a multiple of %d", (long long)offset, size);
+        return NULL;
+    }
+    if (write && !self->writable) {
+        PyErr_SetString(PyExc_TypeError, "this mapping is read-only");
+        return NULL;
+    }
+    return self->base + offset;
+}
+
+static bool integer(PyObject *object, int64_t *value)
+{
+    *value = PyLong_AsLongLong(object);
+    return *value != -1 || !PyErr_Occurred();
+}
+
+static bool integer32(PyObject *object, int32_t *value)
+{
+    int64_t wide;
+    if (!integer(object, &wide))
+        return false;
+    if (wide < INT32_MIN || wide > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the value does not fit into 32 bits");
+        return false;
+    }
+    *value = (int32_t)wide;
+    return true;
+}
+
+/* Pairings are those of the caller: spec steps in slots.py and counters.py. */
+
+static PyObject *memory_load32(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    uint8_t *at = cell(self, args, n, 1, 4, false);
+    return at == NULL ? NULL : PyLong_FromLong(LOAD32_ACQUIRE(at));
+}
+
+static PyObject *memory_load64(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    uint8_t *at = cell(self, args, n, 1, 8, false);
+    return at == NULL ? NULL : PyLong_FromLongLong(LOAD64_ACQUIRE(at));
+}
+
+static PyObject *memory_load64_plain(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    uint8_t *at = cell(self, args, n, 1, 8, false);
+    return at == NULL ? NULL : PyLong_FromLongLong(LOAD64_RELAXED(at));
+}
+
+static PyObject *memory_load64_volatile(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    uint8_t *at = cell(self, args, n, 1, 8, false);
+    return at == NULL ? NULL : PyLong_FromLongLong(atomic_load_explicit(ATOMIC64(at), memory_order_seq_cst));
+}
+
+static PyObject *memory_store32(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int32_t value;
+    uint8_t *at = cell(self, args, n, 2, 4, true);
+    if (at == NULL || !integer32(args[1], &value))
+        return NULL;
+    STORE32_RELEASE(at, value);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *memory_store64(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int64_t value;
+    uint8_t *at = cell(self, args, n, 2, 8, true);
+    if (at == NULL || !integer(args[1], &value))
+        return NULL;
+    STORE64_RELEASE(at, value);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *memory_store64_plain(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int64_t value;
+    uint8_t *at = cell(self, args, n, 2, 8, true);
+    if (at == NULL || !integer(args[1], &value))
+        return NULL;
+    STORE64_RELAXED(at, value);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *memory_store64_volatile(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int64_t value;
+    uint8_t *at = cell(self, args, n, 2, 8, true);
+    if (at == NULL || !integer(args[1], &value))
+        return NULL;
+    atomic_store_explicit(ATOMIC64(at), value, memory_order_seq_cst);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *memory_add64(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int64_t delta;
+    uint8_t *at = cell(self, args, n, 2, 8, true);
+    if (at == NULL || !integer(args[1], &delta))
+        return NULL;
+    return PyLong_FromLongLong(atomic_fetch_add_explicit(ATOMIC64(at), delta, memory_order_seq_cst));
+}
+
+static PyObject *memory_compare_and_set64(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int64_t expected, value;
+    uint8_t *at = cell(self, args, n, 3, 8, true);
+    if (at == NULL || !integer(args[1], &expected) || !integer(args[2], &value))
+        return NULL;
+    return PyBool_FromLong(atomic_compare_exchange_strong_explicit(ATOMIC64(at), &expected, value, memory_order_seq_cst,
+                                                                   memory_order_seq_cst));
+}
+
+static PyObject *memory_read(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int64_t offset, length;
+    if (n != 2) {
+        PyErr_SetString(PyExc_TypeError, "read(offset, length)");
+        return NULL;
+    }
+    if (!integer(args[0], &offset) || !integer(args[1], &length) || !memory_covers(self, offset, length))
+        return NULL;
+    return PyBytes_FromStringAndSize((const char *)self->base + offset, (Py_ssize_t)length);
+}
+
+static PyObject *memory_write(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    int64_t offset;
+    Py_buffer data;
+    if (n != 2) {
+        PyErr_SetString(PyExc_TypeError, "write(offset, data)");
+        return NULL;
+    }
+    if (!integer(args[0], &offset) || PyObject_GetBuffer(args[1], &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    bool fits = memory_covers(self, offset, data.len);
+    if (fits && !self->writable) {
+        PyErr_SetString(PyExc_TypeError, "this mapping is read-only");
+        fits = false;
+    }
+    if (fits)
+        memcpy(self->base + offset, data.buf, (size_t)data.len);
+    PyBuffer_Release(&data);
+    if (!fits)
+        return NULL;
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *memory_fence(Memory *self, PyObject *ignored)
+{
+    (void)self, (void)ignored;
+    FENCE_SEQ_CST();
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *memory_close(Memory *self, PyObject *ignored)
+{
+    (void)ignored;
+    memory_release(self);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *memory_length(Memory *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->length);
+}
+
+#define FAST(name, text) #name, (PyCFunction)(void (*)(void))memory_##name, METH_FASTCALL, text
+static PyMethodDef methods[] = {
+    {FAST(load32, "load32(offset) -> int, acquire")},
+    {FAST(load64, "load64(offset) -> int, acquire")},
+    {FAST(load64_plain, "load64_plain(offset) -> int, relaxed")},
+    {FAST(load64_volatile, "load64_volatile(offset) -> int, sequentially consistent")},
+    {FAST(store32, "store32(offset, value), release")},
+    {FAST(store64, "store64(offset, value), release")},
+    {FAST(store64_plain, "store64_plain(offset, value), relaxed")},
+    {FAST(store64_volatile, "store64_volatile(offset, value), sequentially consistent")},
+    {FAST(add64, "add64(offset, delta) -> the value before; wraps; sequentially consistent")},
+    {FAST(compare_and_set64, "compare_and_set64(offset, expected, value) -> bool, sequentially consistent")},
+    {FAST(read, "read(offset, length) -> bytes, a plain copy")},
+    {FAST(write, "write(offset, data), a plain copy")},
+    {"fence", (PyCFunction)memory_fence, METH_NOARGS, "fence(): sequentially consistent"},
+    {"close", (PyCFunction)memory_close, METH_NOARGS, "close(): gives the mapping back; twice is fine"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"length", (getter)memory_length, NULL, "bytes mapped", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Memory(mapping, writable): atomic access to a mapping by byte offset."},
+    {Py_tp_new, memory_new},
+    {Py_tp_dealloc, memory_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring._core.Memory", sizeof(Memory), 0, Py_TPFLAGS_DEFAULT, slots};
+
+PyTypeObject *make_memory_type(PyObject *module)
+{
+    return memory_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

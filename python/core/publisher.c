@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Publisher: how it begins and closes (spec 5.2, 5.4). */
+#include "publisher.h"
+
+PyTypeObject *publisher_type;
+
+/* Life */
+
+static void publisher_forked(fork_node *node)
+{
+    Publisher *self = (Publisher *)((char *)node - offsetof(Publisher, node));
+    self->forked = true;
+    atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
+}
+
+static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *memory, *shape, *lock, *name, *wait;
+    int slot, strategy;
+    long long epoch, position, count;
+    if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "positional arguments only");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSO:Publisher", memory_type, &memory, &PyTuple_Type, &shape, lock_file_type,
+                          &lock, &slot, &epoch, &position, &count, &name, &wait) ||
+        wait_parse(wait, &strategy) < 0)
+        return NULL;
+    Memory *file = (Memory *)memory;
+    geometry at;
+    if (!memory_covers(file, 0, 0) || !geometry_parse(shape, file->length, &at))
+        return NULL;
+    if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers || position < 0 || position >= MAX_POSITION ||
+        position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH) {
+        PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot and a position of this channel");
+        return NULL;
+    }
+    Publisher *self = (Publisher *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL)
+        return NULL;
+    memory_use(file);
+    self->memory = file;
+    self->lock = (LockFile *)Py_NewRef(lock);
+    self->name = Py_NewRef(name);
+    self->shape = at;
+    self->slot = slot;
+    self->wait = strategy;
+    self->epoch = epoch;
+    self->owner_pending = true;
+    int shift = 0;
+    while ((int64_t)BOUNDARIES << shift < at.capacity)
+        shift++;
+    self->ring = (ring_writer){
+        .data = file->base + ring_data_offset(&at, slot),
+        .trailer = file->base + ring_trailer_offset(&at, slot),
+        .capacity = at.capacity,
+        .mask = at.capacity - 1,
+        .alignment = at.alignment,
+        .tail = position,
+        .limit = 0,
+        .count = count,
+        .longest = at.capacity / MAX_MESSAGE_DIVISOR,
+        .boundary_shift = shift,
+        .subscribers = at.subscribers,
+    };
+    uint8_t *epoch_word = file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH;
+    atomic_store_explicit(&self->epoch_word, (const int64_t *)(void *)epoch_word, memory_order_relaxed);
+    fork_add(&self->node, publisher_forked);
+    return (PyObject *)self;
+}
+
+void publisher_let_go_of_memory(Publisher *self)
+{
+    Memory *memory = self->memory;
+    self->memory = NULL;
+    if (memory != NULL)
+        memory_unuse(memory);
+}
+
+/* 5.2 Close. No export of a claim may be alive. */
+static void publisher_shut(Publisher *self)
+{
+    if (self->closed)
+        return;
+    if (!self->forked && epoch_holds(self)) {
+        if (self->claim != NULL)
+            Py_XDECREF(publisher_end_claim(self, false));
+        uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
+        STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
+    }
+    if (self->claim != NULL) {
+        self->claim->data = NULL;
+        self->claim = NULL;
+    }
+    self->closed = true;
+    atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
+    lock_shut(self->lock);
+    /* A waiting thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
+    if (!self->busy && !self->forked)
+        publisher_let_go_of_memory(self);
+}
+
+static void publisher_dealloc(Publisher *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    fork_remove(&self->node);
+    if (self->lock != NULL)
+        publisher_shut(self);
+    publisher_let_go_of_memory(self);
+    Py_XDECREF((PyObject *)self->lock);
+    Py_XDECREF(self->name);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *publisher_close(Publisher *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->claim != NULL && self->claim->exports != 0 && !self->forked)
+        return core_raise("ViewAliveError", "(s)",
+                          "a memoryview or array of this publisher's claim is still alive; release it before close");
+    publisher_shut(self);
+    return Py_NewRef(Py_None);
+}
+
+bool publisher_in_use(Publisher *self)
+{
+    if (self->closed || self->forked)
+        core_raise("ClosedError", "(si)", "publisher", (int)self->forked);
+    else if (self->busy)
+        core_raise("TwoThreadsError", "(s)", "publisher");
+    else if (!epoch_holds(self))
+        core_raise("SlotLostError", "(si)", "publisher", self->slot);
+    else
+        return false;
+    return true;
+}
+
+bool publisher_explain_unusable(Publisher *self)
+{
+    if (!publisher_in_use(self))
+        core_raise("ViewAliveError", "(s)", "a claim of this publisher is open; commit or abort it first");
+    return false;
+}
+
+/* What Python is told */
+
+static PyObject *get_position(Publisher *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->ring.tail);
+}
+
+static PyObject *get_max_message_length(Publisher *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->ring.longest - RECORD_HEADER_LENGTH);
+}
+
+static PyObject *get_ring(Publisher *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLong(self->slot);
+}
+
+static PyObject *get_epoch(Publisher *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->epoch);
+}
+
+static PyObject *get_closed(Publisher *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->closed || self->forked);
+}
+
+#define KEYWORDS(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
+static PyMethodDef methods[] = {
+    {"offer", KEYWORDS(publisher_offer),
+     "offer(data, type=1, timeout=0) -> int\n\n"
+     "Copies and publishes one message: the ring's new end position in bytes, or BACK_PRESSURED (-1) if\n"
+     "there was no room within ``timeout`` seconds (0: do not wait; None: for ever). MessageTooLargeError;\n"
+     "InvalidArgumentError unless ``type`` is 1 to 2^31-1."},
+    {"claim", KEYWORDS(publisher_claim),
+     "claim(length, type=1, timeout=0) -> Claim | None\n\n"
+     "Space for a message of ``length`` bytes, or None if there was no room within ``timeout`` seconds.\n"
+     "Nothing else can be done with the publisher until it is committed or aborted."},
+    {"offer_batch", KEYWORDS(publisher_offer_batch),
+     "offer_batch(messages, type=1) -> int\n\n"
+     "Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none\n"
+     "was."},
+    {"close", (PyCFunction)publisher_close, METH_NOARGS,
+     "close()\n\n"
+     "Aborts an open claim, marks the ring closed, gives the slot back; twice is fine. ViewAliveError if a\n"
+     "view of a claim is alive. A thread that waits in this publisher gets ClosedError."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"position", (getter)get_position, NULL, "end of what was published, in bytes since the ring was made", NULL},
+    {"max_message_length", (getter)get_max_message_length, NULL, "the largest payload, in bytes", NULL},
+    {"ring", (getter)get_ring, NULL, "the ring, and slot, of this publisher", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many owners the slot has had, this one included", NULL},
+    {"closed", (getter)get_closed, NULL, "True after close, and in a forked child", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, publisher_new},
+    {Py_tp_dealloc, publisher_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring._core.Publisher", sizeof(Publisher), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           slots};
+
+PyTypeObject *make_publisher_type(PyObject *module)
+{
+    return publisher_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The writer of one ring, without Python: spec/channel.md section 6.1 to 6.3, in its steps. */
+#ifndef FLYRING_RING_H
+#define FLYRING_RING_H
+
+#include "layout.h"
+
+typedef struct {
+    uint8_t *data; /* the ring's first byte */
+    uint8_t *trailer;
+    int64_t capacity, mask, alignment;
+    int64_t tail; /* t: end of what was published */
+    int64_t limit; /* what is written, and 8 bytes behind it, stays below */
+    int64_t count; /* messages published */
+    int64_t longest; /* of a record: capacity / 4 */
+    int boundary_shift; /* log2 of an eighth of the capacity */
+    int32_t subscribers;
+} ring_writer;
+
+static inline int64_t ring_align(const ring_writer *ring, int64_t length)
+{
+    return (length + ring->alignment - 1) & -ring->alignment;
+}
+
+static inline int64_t gate_offset(int32_t slot)
+{
+    return slot == 0 ? TRAILER_GATE : TRAILER_MORE_GATES + (slot - 1) * TRAILER_GATE_STRIDE;
+}
+
+/* Steps 3 and 4: announces that [tail, tail + n) is being written, and puts the zero behind it. */
+static inline void ring_begin(ring_writer *ring, int64_t n)
+{
+    int64_t end = ring->tail + n;
+    STORE64_RELAXED(ring->trailer + TRAILER_CLAIMED,
+                    end); /* 3: read by lossy 2-4 after their acquire fence; recover 6.8 */
+    FENCE_RELEASE(); /* 3: before any byte changes; pairs with the acquire fence of lossy 2-4 */
+    STORE32_RELAXED(ring->data + (end & ring->mask) + RECORD_LENGTH, 0); /* 4: published by the release of 6 */
+}
+
+/* Steps 5 (type) and 6: the record at the tail becomes visible. `length` with the 8 bytes of its header. */
+static inline void ring_commit(ring_writer *ring, int64_t length, int32_t type)
+{
+    uint8_t *record = ring->data + (ring->tail & ring->mask);
+    STORE32_RELAXED(record + RECORD_TYPE, type); /* 5 */
+    STORE32_RELEASE(record + RECORD_LENGTH, length); /* 6: pairs with poll 1, lossy 1 (acquire) */
+}
+
+/* Steps 7 and 8: moves the tail over n bytes that hold `messages` messages. */
+static inline void ring_advance(ring_writer *ring, int64_t n, int64_t messages)
+{
+    uint8_t *trailer = ring->trailer;
+    int64_t tail = ring->tail, end = tail + n;
+    int64_t count = ring->count =
+        (int64_t)((uint64_t)ring->count + (uint64_t)messages); /* wraps, if the file says so */
+    STORE64_RELAXED(trailer + TRAILER_MESSAGES_BEGUN, count); /* 7: lossy reads it last */
+    STORE64_RELEASE(trailer + TRAILER_PUBLISHED, end); /* 7: pairs with join 2 and 4, lossy 5 (acquire) */
+    STORE64_RELEASE(trailer + TRAILER_MESSAGES_DONE, count); /* 7: pairs with lossy 5, which reads it first (acquire) */
+    int shift = ring->boundary_shift;
+    if (UNLIKELY(tail >> shift != end >> shift)) {
+        uint8_t *boundary = trailer + TRAILER_BOUNDARY + ((end >> shift) & (BOUNDARIES - 1)) * TRAILER_BOUNDARY_STRIDE;
+        STORE64_RELAXED(boundary, -1); /* 8 */
+        FENCE_RELEASE(); /* 8: pairs with the acquire fence of 6.10 "start at what is still there" */
+        STORE64_RELAXED(boundary + TRAILER_BOUNDARY_COUNT, count); /* 8 */
+        STORE64_RELEASE(boundary, end); /* 8: pairs with the acquire load of 6.10 */
+    }
+    ring->tail = end;
+}
+
+/* 6.2, 2: the limit that the gates allow now. */
+static inline int64_t ring_gates(const ring_writer *ring)
+{
+    int64_t least = ring->tail;
+    for (int32_t slot = 0; slot < ring->subscribers; slot++) {
+        int64_t gate =
+            LOAD64_ACQUIRE(ring->trailer + gate_offset(slot)); /* pairs with poll 4, join 2 and 4 (release) */
+        if (gate >= 0 && gate < least)
+            least = gate;
+    }
+    return least + ring->capacity;
+}
+
+static inline bool ring_has_room(const ring_writer *ring, int64_t n)
+{
+    return ring->tail + n + RECORD_HEADER_LENGTH <= ring->limit;
+}
+
+/* Bytes from the tail to the ring's end. */
+static inline int64_t ring_to_end(const ring_writer *ring)
+{
+    return ring->capacity - (ring->tail & ring->mask);
+}
+
+/* Step 1's padding, up to the ring's end. There must be room. */
+static inline void ring_pad(ring_writer *ring)
+{
+    int64_t n = ring_to_end(ring);
+    ring_begin(ring, n);
+    ring_commit(ring, n, TYPE_PADDING);
+    ring_advance(ring, n, 0);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The owner of a subscriber slot, as Python object: shared by subscriber.c (life) and poll.c (reading). */
+#ifndef FLYRING_SUBSCRIBER_H
+#define FLYRING_SUBSCRIBER_H
+
+#include "core.h"
+#include "ring.h"
+
+typedef struct {
+    uint8_t *data; /* mapped read-only */
+    uint8_t *gate;
+    int64_t cursor;
+    int64_t stored; /* what the gate holds */
+    int32_t ring;
+    bool corrupt; /* reported; not looked at again */
+} ring_reader;
+
+enum { IDLE, IN_POLL, WAITING }; /* changed with the GIL held only, so exact */
+
+typedef struct {
+    PyObject_HEAD
+    _Atomic(const int64_t *) epoch_word; /* in the slot; &dead_epoch_word once closed, forked or lost */
+    int64_t epoch;
+    ring_reader *rings;
+    int count, next; /* rings chosen; the one after the ring that was served last */
+    int64_t capacity, mask, alignment, store_every;
+    int use;
+    unsigned long thread; /* that is IN_POLL */
+    Message *spare; /* a shell without owner, kept from poll to poll */
+    Message *pinned; /* handed out, and still exported when its handler returned: the gate stays at its record */
+    ring_reader *pinned_ring;
+    bool closed, forked, lost, kept;
+    int wait;
+    int32_t slot;
+    Memory *data, *memory;
+    geometry shape;
+    LockFile *lock;
+    fork_node node;
+} Subscriber;
+
+static inline bool epoch_holds(Subscriber *self)
+{
+    const int64_t *word = atomic_load_explicit(&self->epoch_word, memory_order_relaxed);
+    return LIKELY(LOAD64_RELAXED((void *)word) == self->epoch); /* 5.4 */
+}
+
+static inline void store_gate(ring_reader *ring, int64_t position)
+{
+    if (ring->stored != position) {
+        ring->stored = position;
+        STORE64_RELEASE(ring->gate, position); /* 6.9, 4: after the last read below it; pairs with 6.2, 2 */
+    }
+}
+
+/* Raises and returns false. */
+bool subscriber_explain_unusable(Subscriber *self);
+PyObject *subscriber_view_alive(void); /* raises */
+/* Drops the pin if its last export is gone. */
+bool subscriber_unpin(Subscriber *self);
+void subscriber_let_go_of_memory(Subscriber *self);
+
+static inline bool subscriber_usable(Subscriber *self)
+{
+    if (UNLIKELY(self->use != IDLE || !epoch_holds(self)))
+        return subscriber_explain_unusable(self);
+    if (UNLIKELY(self->pinned != NULL && !subscriber_unpin(self))) {
+        subscriber_view_alive();
+        return false;
+    }
+    return true;
+}
+
+/* poll.c */
+PyObject *subscriber_poll(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting: first a short spin with the GIL held, then, as the strategy says, without it. */
+#include "core.h"
+
+#include <math.h>
+#include <sched.h>
+#include <time.h>
+
+#define SPIN_WITH_GIL_NS \
+    20000 /* longer than a round trip through another process, far less than a GIL switch (5 ms) \
+                                 */
+#define SIGNAL_CHECK_NS 2000000 /* how long at most without the GIL: Ctrl-C is seen after this */
+#define CLOCK_EVERY 32 /* spins between two looks at the clock */
+#define YIELDS_BEFORE_SLEEP 100
+#define SHORTEST_SLEEP_NS 1000
+#define LONGEST_SLEEP_NS 1000000
+
+int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb");
+#endif
+}
+
+int wait_parse(PyObject *name, int *strategy)
+{
+    static const char *const names[] = {"spin", "yield", "backoff"};
+    if (PyUnicode_Check(name)) {
+        for (int i = 0; i < 3; i++) {
+            if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0) {
+                *strategy = i;
+                return 0;
+            }
+        }
+    }
+    core_raise("InvalidArgumentError", "(ss)", "wait", "must be \"spin\", \"yield\" or \"backoff\"");
+    return -1;
+}
+
+int64_t wait_timeout(PyObject *seconds)
+{
+    if (seconds == Py_None)
+        return WAIT_FOR_EVER;
+    double value = PyFloat_AsDouble(seconds);
+    if (value == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(value >= 0.0)) {
+        core_raise("InvalidArgumentError", "(ss)", "timeout", "must be seconds, 0 or more, or None to wait for ever");
+        return -1;
+    }
+    return value >= 4e9 ? WAIT_FOR_EVER : (int64_t)(value * 1e9);
+}
+
+void wait_begin(wait_state *state, int strategy, int64_t timeout)
+{
+    state->strategy = strategy;
+    state->deadline = timeout == WAIT_FOR_EVER ? WAIT_FOR_EVER : now_ns() + timeout;
+    state->sleep = SHORTEST_SLEEP_NS;
+    state->spun = false;
+}
+
+static bool spin_until(int64_t end, bool (*ready)(void *), void *context)
+{
+    do {
+        for (int i = 0; i < CLOCK_EVERY; i++) {
+            if (ready(context))
+                return true;
+            pause_cpu();
+        }
+    } while (now_ns() < end);
+    return false;
+}
+
+static bool yield_until(int64_t end, bool (*ready)(void *), void *context)
+{
+    do {
+        if (ready(context))
+            return true;
+        sched_yield();
+    } while (now_ns() < end);
+    return false;
+}
+
+static bool back_off_until(wait_state *state, int64_t end, bool (*ready)(void *), void *context)
+{
+    if (state->sleep == SHORTEST_SLEEP_NS) {
+        for (int i = 0; i < YIELDS_BEFORE_SLEEP; i++) {
+            if (ready(context))
+                return true;
+            sched_yield();
+        }
+    }
+    for (;;) {
+        if (ready(context))
+            return true;
+        int64_t left = end - now_ns();
+        if (left <= 0)
+            return false;
+        struct timespec pause = {0, (long)(state->sleep < left ? state->sleep : left)};
+        nanosleep(&pause, NULL);
+        if (state->sleep < LONGEST_SLEEP_NS)
+            state->sleep *= 2;
+    }
+}
+
+int wait_some(wait_state *state, bool (*ready)(void *), void *context)
+{
+    bool found;
+    if (state->spun && (now_ns() >= state->deadline || PyErr_CheckSignals() < 0)) {
+        /* Here too: what is ready again and again may never be enough (a ring of nothing but padding). */
+        return PyErr_Occurred() ? -1 : -2;
+    }
+    if (!state->spun) {
+        state->spun = true;
+        int64_t end = now_ns() + SPIN_WITH_GIL_NS;
+        found = spin_until(end < state->deadline ? end : state->deadline, ready, context);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        int64_t end = now_ns() + SIGNAL_CHECK_NS;
+        if (end > state->deadline)
+            end = state->deadline;
+        if (state->strategy == WAIT_SPIN)
+            found = spin_until(end, ready, context);
+        else if (state->strategy == WAIT_YIELD)
+            found = yield_until(end, ready, context);
+        else
+            found = back_off_until(state, end, ready, context);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+    }
+    if (found)
+        return 1;
+    return now_ns() >= state->deadline ? -2 : 0;
+}

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The test peer of the Python binding (interop-tests/PEER.md): ``python -m flyring_peer [--socket PATH]``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+from uuid import UUID
+
+import flyring
+from flyring import BACK_PRESSURED, Channel, Counter, FlyringError, Identity, Message, Publisher, Subscriber
+from flyring_stream import StreamMismatchError, Verifier, message_at
+
+CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
+MORE_CARRIED = ("kind", "count", "length", "limit", "argument", "slot", "call")
+OPTIONS = ("capacity", "publishers", "subscribers", "alignment", "counters", "schema", "schema_id", "schema_version")
+MORE_OPTIONS = ("mode", "any_file_system")
+BATCH = 8
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
+
+
+class BadRequestError(Exception):
+    """The peer does not understand the request."""
+
+
+class RefusedError(Exception):
+    """An answer with ok = false that is not an error of the binding."""
+
+    def __init__(self, code: str, text: str, **more: Any) -> None:
+        super().__init__(text)
+        self.answer = {"error": code, "message": text, **more}
+
+
+class Idle:
+    """Spins a little, then yields, then sleeps up to 50 microseconds."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def wait(self) -> None:
+        self.turns += 1
+        if self.turns > 200:
+            time.sleep(50e-6)
+        elif self.turns > 100:
+            os.sched_yield()
+
+    def reset(self) -> None:
+        self.turns = 0
+
+
+def described(message: Message) -> dict[str, Any]:
+    return {
+        "data": bytes(message).hex(),
+        "type": message.type,
+        "ring": message.ring,
+        "position": message.position,
+    }
+
+
+class Peer:
+    def __init__(self) -> None:
+        self.channels: dict[str, Channel] = {}
+        self.publishers: dict[str, Publisher] = {}
+        self.subscribers: dict[str, Subscriber] = {}
+        self.claims: dict[str, flyring.Claim] = {}
+        self.ops: dict[str, Callable[[Request], Answer]] = {
+            name.removeprefix("op_"): getattr(self, name) for name in dir(self) if name.startswith("op_")
+        }
+
+    def answer(self, line: str) -> Answer:
+        request: Any = None
+        result: Answer
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict) or request.get("op") not in self.ops:
+                raise BadRequestError(f"no such request: {line.strip()[:200]}")
+            result = {"ok": True} | self.ops[request["op"]](request)
+        except FlyringError as error:
+            result = {"ok": False, "error": error.code, "message": str(error)}
+            for name in CARRIED + MORE_CARRIED:
+                value = getattr(error, name, None)
+                if value is not None and not callable(value):
+                    result[name] = value if isinstance(value, (int, str, list)) else str(value)
+        except RefusedError as refused:
+            result = {"ok": False} | refused.answer
+        except (BadRequestError, KeyError, TypeError, ValueError, OverflowError) as error:
+            result = {"ok": False, "error": "bad-request", "message": f"{type(error).__name__}: {error}"}
+        if isinstance(request, dict) and "id" in request:
+            result["id"] = request["id"]
+        return result
+
+    def close_all(self) -> None:
+        for channel in self.channels.values():
+            with contextlib.suppress(FlyringError):
+                channel.close()
+
+    # Channels
+
+    def op_hello(self, request: Request) -> Answer:
+        return {
+            "language": "python",
+            "version": flyring.__version__,
+            "layout": "1.0",
+            "pid": os.getpid(),
+            "ops": [*self.ops, "quit"],
+        }
+
+    def _make(self, request: Request, make: Callable[..., Channel]) -> Answer:
+        options = {name: request[name] for name in OPTIONS + MORE_OPTIONS if request.get(name) is not None}
+        inject = request.get("inject") or {}
+        identity = Identity(
+            channel_id=UUID(inject["channel_id"]) if "channel_id" in inject else None,
+            created_at=inject.get("created_at"),
+            boot_id=UUID(inject["boot_id"]) if "boot_id" in inject else None,
+            pid=inject.get("pid"),
+            now=inject.get("now"),
+        )
+        return self._attached(request, make(request["name"], request["kind"], identity=identity, **options))
+
+    def _attached(self, request: Request, channel: Channel) -> Answer:
+        self.channels[request["channel"]] = channel
+        return self.op_info(request)
+
+    def op_create(self, request: Request) -> Answer:
+        return self._make(request, Channel.create)
+
+    def op_open_or_create(self, request: Request) -> Answer:
+        return self._make(request, Channel.open_or_create)
+
+    def op_replace(self, request: Request) -> Answer:
+        return self._make(request, Channel.replace)
+
+    def op_open(self, request: Request) -> Answer:
+        return self._attached(request, Channel.open(request["name"]))
+
+    def op_info(self, request: Request) -> Answer:
+        channel = self.channels[request["channel"]]
+        return {
+            "path": channel.path,
+            "channel_id": str(channel.id),
+            "kind": channel.kind,
+            "capacity": channel.capacity,
+            "publishers": channel.publishers,
+            "subscribers": channel.subscribers,
+            "alignment": channel.alignment,
+            "counters": channel.counter_count,
+            "file_length": channel.header.file_length,
+        }
+
+    def op_unlink(self, request: Request) -> Answer:
+        flyring.unlink(request["name"])
+        return {}
+
+    def op_publisher(self, request: Request) -> Answer:
+        publisher = self.channels[request["channel"]].publisher(request.get("name") or "")
+        self.publishers[request["publisher"]] = publisher
+        return {"ring": publisher.ring, "epoch": publisher.epoch, "position": publisher.position}
+
+    def op_subscriber(self, request: Request) -> Answer:
+        subscriber = self.channels[request["channel"]].subscriber(
+            request.get("name") or "", kept=bool(request.get("kept", False)), rings=request.get("rings")
+        )
+        self.subscribers[request["subscriber"]] = subscriber
+        return {
+            "slot": subscriber.slot,
+            "epoch": subscriber.epoch,
+            "rings": list(subscriber.rings),
+            "positions": {str(ring): subscriber.position(ring) for ring in subscriber.rings},
+        }
+
+    def op_close(self, request: Request) -> Answer:
+        if "channel" in request:
+            self.channels[request["channel"]].close()
+        elif "publisher" in request:
+            self.publishers[request["publisher"]].close()
+        else:
+            self.subscribers[request["subscriber"]].close()
+        return {}
+
+    def op_forget(self, request: Request) -> Answer:
+        self.subscribers[request["subscriber"]].forget()
+        return {}
+
+    # Publishing
+
+    def op_offer(self, request: Request) -> Answer:
+        publisher = self.publishers[request["publisher"]]
+        return {"position": publisher.offer(bytes.fromhex(request["data"]), request.get("type", 1))}
+
+    def op_offer_batch(self, request: Request) -> Answer:
+        publisher = self.publishers[request["publisher"]]
+        messages = [bytes.fromhex(data) for data in request["data"]]
+        return {"taken": publisher.offer_batch(messages, request.get("type", 1))}
+
+    def op_claim(self, request: Request) -> Answer:
+        handle = request["publisher"]
+        claim = self.publishers[handle].claim(request["length"], request.get("type", 1))
+        if claim is not None:
+            self.claims[handle] = claim
+        return {"claimed": claim is not None}
+
+    def op_commit(self, request: Request) -> Answer:
+        claim, data = self.claims[request["publisher"]], bytes.fromhex(request.get("data", ""))
+        claim[: len(data)] = data
+        return {"position": claim.commit()}
+
+    def op_abort(self, request: Request) -> Answer:
+        return {"position": self.claims[request["publisher"]].abort()}
+
+    def op_held_by(self, request: Request) -> Answer:
+        holder = self.publishers[request["publisher"]].held_by()
+        return {"holder": None if holder is None else vars(holder)}
+
+    def op_positions(self, request: Request) -> Answer:
+        if "publisher" in request:
+            return {"position": self.publishers[request["publisher"]].position}
+        subscriber = self.subscribers[request["subscriber"]]
+        return {"positions": {str(ring): subscriber.position(ring) for ring in subscriber.rings}}
+
+    def op_publish_stream(self, request: Request) -> Answer:
+        publisher = self.publishers[request["publisher"]]
+        seed, least, most = request["seed"], request["min"], request["max"]
+        if not 0 <= least <= most:
+            raise BadRequestError("min must be 0 to max")
+        how, fixed = request.get("how", "offer"), request.get("type")
+        if how not in ("offer", "claim", "batch", "mix"):
+            raise BadRequestError(f"how: {how}")
+        first = request.get("first", 0)
+        end = first + request["count"]
+        start = time.monotonic()
+        give_up = start + request.get("seconds", 60)
+        idle, back_pressured, i = Idle(), 0, first
+        while i < end:
+            way = ("offer", "claim", "batch")[i % 3] if how == "mix" else how
+            kind, data = message_at(seed, i, least, most, fixed)
+            if way == "offer":
+                taken = int(publisher.offer(data, kind) != BACK_PRESSURED)
+            elif way == "claim":
+                if how == "mix" and i % 30 == 1 and (aborted := publisher.claim(len(data), kind)) is not None:
+                    aborted.abort()
+                taken = self._claim_and_commit(publisher, data, kind)
+            else:
+                batch = [data]
+                while len(batch) < BATCH and i + len(batch) < end:
+                    next_kind, next_data = message_at(seed, i + len(batch), least, most, fixed)
+                    if next_kind != kind:
+                        break
+                    batch.append(next_data)
+                taken = publisher.offer_batch(batch, kind)
+            if taken:
+                i += taken
+                idle.reset()
+            else:
+                back_pressured += 1
+                idle.wait()
+                if idle.turns % 64 == 0 and time.monotonic() > give_up:
+                    raise RefusedError(
+                        "timeout", f"held back at message {i}: {publisher.held_by()}", counts=[i - first]
+                    )
+        return {
+            "count": end - first,
+            "seconds": time.monotonic() - start,
+            "back_pressured": back_pressured,
+            "position": publisher.position,
+        }
+
+    @staticmethod
+    def _claim_and_commit(publisher: Publisher, data: bytes, kind: int) -> int:
+        claim = publisher.claim(len(data), kind)
+        if claim is None:
+            return 0
+        claim[:] = data
+        claim.commit()
+        return 1
+
+    # Subscribing
+
+    def op_take(self, request: Request) -> Answer:
+        message = self.subscribers[request["subscriber"]].take()
+        return {"message": None if message is None else described(message)}
+
+    def op_poll(self, request: Request) -> Answer:
+        messages: list[dict[str, Any]] = []
+        subscriber = self.subscribers[request["subscriber"]]
+        subscriber.poll(lambda message: messages.append(described(message)), request.get("limit", 256))
+        return {"messages": messages}
+
+    def op_verify_stream(self, request: Request) -> Answer:
+        subscriber, how = self.subscribers[request["subscriber"]], request.get("how", "poll")
+        if how not in ("poll", "take", "mix"):
+            raise BadRequestError(f"how: {how}")
+        verifier = Verifier(request["streams"])
+        start = time.monotonic()
+        give_up = start + request.get("seconds", 60)
+        idle, turn = Idle(), 0
+        try:
+            while verifier.missing:
+                turn += 1
+                if how == "take" or (how == "mix" and turn % 2):
+                    message = subscriber.take()
+                    if message is not None:
+                        verifier.check(message)
+                    got = message is not None
+                else:
+                    got = subscriber.poll(verifier.check, min(256, verifier.missing)) > 0
+                if got:
+                    idle.reset()
+                else:
+                    idle.wait()
+                    if idle.turns % 64 == 0 and time.monotonic() > give_up:
+                        raise RefusedError("timeout", "not all messages came in time", counts=verifier.counts())
+        except StreamMismatchError as wrong:
+            raise RefusedError(
+                "mismatch", str(wrong), ring=wrong.ring, sequence=wrong.sequence, what=wrong.what
+            ) from wrong
+        return {"count": verifier.count, "seconds": time.monotonic() - start, "verified": True}
+
+    # Counters
+
+    def _counter(self, request: Request) -> Counter:
+        return self.channels[request["channel"]].counters().counter(request["counter"])
+
+    def op_counter_allocate(self, request: Request) -> Answer:
+        counters = self.channels[request["channel"]].counters()
+        key = bytes.fromhex(request.get("key", ""))
+        return {"counter": counters.allocate(request["label"], request.get("type_id", 0), key).id}
+
+    def op_counter_find(self, request: Request) -> Answer:
+        counter = self.channels[request["channel"]].counters().find(request["label"])
+        return {"counter": None if counter is None else counter.id}
+
+    def op_counter_get(self, request: Request) -> Answer:
+        counter = self._counter(request)
+        order = request.get("order", "plain")
+        if order not in ("plain", "volatile"):
+            raise BadRequestError(f"order: {order}")
+        return {"value": counter.get() if order == "plain" else counter.get_volatile()}
+
+    def op_counter_set(self, request: Request) -> Answer:
+        counter, value = self._counter(request), request["value"]
+        setters = {"plain": counter.set, "volatile": counter.set_volatile, "release": counter.set_release}
+        order = request.get("order", "plain")
+        if order not in setters:
+            raise BadRequestError(f"order: {order}")
+        setters[order](value)
+        return {"value": value}
+
+    def op_counter_add(self, request: Request) -> Answer:
+        counter, delta = self._counter(request), request["delta"]
+        value = counter.get_volatile()
+        for _ in range(request.get("times", 1)):
+            value = counter.get_and_add(delta) + delta
+        return {"value": (value + 2**63) % 2**64 - 2**63}
+
+    def op_counter_cas_loop(self, request: Request) -> Answer:
+        counter, failed = self._counter(request), 0
+        for _ in range(request["times"]):
+            while True:
+                value = counter.get_volatile()
+                if counter.compare_and_set(value, value + 1):
+                    break
+                failed += 1
+        return {"failed": failed}
+
+    def op_counter_free(self, request: Request) -> Answer:
+        self._counter(request).free()
+        return {}
+
+    def op_counters(self, request: Request) -> Answer:
+        counters = self.channels[request["channel"]].counters()
+        return {
+            "counters": [
+                {"id": c.id, "label": c.label, "type_id": c.type_id, "key": c.key.hex(), "value": c.get_volatile()}
+                for c in counters
+            ]
+        }
+
+
+def serve(requests: TextIO, answers: TextIO) -> None:
+    peer = Peer()
+    try:
+        for line in requests:
+            if not line.strip():
+                continue
+            with contextlib.suppress(ValueError, AttributeError):
+                request = json.loads(line)
+                if request.get("op") == "quit":
+                    answers.write(json.dumps({"ok": True} | {k: v for k, v in request.items() if k == "id"}) + "\n")
+                    answers.flush()
+                    return
+            answers.write(json.dumps(peer.answer(line)) + "\n")
+            answers.flush()
+    finally:
+        peer.close_all()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m flyring_peer", description=__doc__)
+    parser.add_argument(
+        "--socket", metavar="PATH", help="a Unix stream socket to connect to, instead of stdin and stdout"
+    )
+    options = parser.parse_args()
+    if options.socket is None:
+        serve(sys.stdin, sys.stdout)
+        return 0
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(options.socket)
+        with (
+            connection.makefile("r", encoding="utf-8") as requests,
+            connection.makefile("w", encoding="utf-8") as answers,
+        ):
+            serve(requests, answers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flyring passes flyweight messages between processes on one machine through memory-mapped files.
+
+    import flyring
+
+    with flyring.Channel.create("prices", "broadcast") as channel:
+        subscriber = channel.subscriber()
+        publisher = channel.publisher("feed")
+        publisher.offer(b"hello")
+        print(bytes(subscriber.take(timeout=1)))
+
+The layout is documented in spec/channel.md and shared with the C++ and Java bindings.
+"""
+
+from typing import Final
+
+from .channel import Channel, Options
+from .claim import Claim
+from .counters import Counter, Counters
+from .errors import (
+    AccessDeniedError,
+    ChannelDiffersError,
+    ChannelExistsError,
+    ClosedError,
+    CorruptHeaderError,
+    CorruptRingError,
+    FlyringError,
+    InvalidArgumentError,
+    IoError,
+    MessageTooLargeError,
+    NoFreeSlotError,
+    NoSpaceError,
+    NoSuchChannelError,
+    NotAChannelError,
+    SlotLostError,
+    TruncatedError,
+    TwoThreadsError,
+    UnsuitableFileSystemError,
+    VersionTooNewError,
+    ViewAliveError,
+)
+from .header import Kind
+from .layout import BACK_PRESSURED
+from .message import Message
+from .publisher import Holder, Publisher
+from .subscriber import Subscriber
+from .system import Identity, channel_path, unlink
+from .wait import Wait
+
+__version__: Final = "0.1.0"
+
+__all__ = [
+    "BACK_PRESSURED",
+    "AccessDeniedError",
+    "Channel",
+    "ChannelDiffersError",
+    "ChannelExistsError",
+    "Claim",
+    "ClosedError",
+    "CorruptHeaderError",
+    "CorruptRingError",
+    "Counter",
+    "Counters",
+    "FlyringError",
+    "Holder",
+    "Identity",
+    "InvalidArgumentError",
+    "IoError",
+    "Kind",
+    "Message",
+    "MessageTooLargeError",
+    "NoFreeSlotError",
+    "NoSpaceError",
+    "NoSuchChannelError",
+    "NotAChannelError",
+    "Options",
+    "Publisher",
+    "SlotLostError",
+    "Subscriber",
+    "TruncatedError",
+    "TwoThreadsError",
+    "UnsuitableFileSystemError",
+    "VersionTooNewError",
+    "ViewAliveError",
+    "Wait",
+    "channel_path",
+    "unlink",
+]

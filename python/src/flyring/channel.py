@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A channel: one mapped file with rings and slots (spec/api.md, spec/channel.md 3)."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import struct
+import warnings
+import weakref
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self, TypedDict, Unpack
+from uuid import UUID
+
+from . import layout
+from ._core import Memory
+from .counters import Counters
+from .errors import ChannelDiffersError, ChannelExistsError, ClosedError, FlyringError, NoSuchChannelError
+from .header import Header, Kind, check_options
+from .publisher import Publisher
+from .slots import Attached, take_publisher_slot, take_subscriber_slot
+from .subscriber import Subscriber
+from .system import Identity, channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
+from .wait import Wait
+
+POPULATE_READ, POPULATE_WRITE = 22, 23  # of madvise, Linux 5.14; mmap has no names for them
+REAL = Identity()
+
+
+class Options(TypedDict, total=False):
+    """What a new channel is like; what is not given has the default of spec/api.md."""
+
+    capacity: int
+    """Bytes of one ring: a power of two, 4 KiB to 1 GiB (1 MiB)."""
+    publishers: int
+    """Publisher slots, and so rings: 1 to 1024 (4)."""
+    subscribers: int
+    """Subscriber slots: 0 to 1024, an inbox at least 1 (4)."""
+    alignment: int
+    """Of records, in bytes: 64 or 8 (64)."""
+    counters: int
+    """0 to 65536 (64)."""
+    schema: str
+    """Text that describes the messages, at most 16 MiB of UTF-8 (none)."""
+    schema_id: int
+    """0 to 65535 (0)."""
+    schema_version: int
+    """0 to 65535 (0)."""
+    mode: int
+    """Permission bits of the file (0o600)."""
+    any_file_system: bool
+    """True: do not insist on the file systems of spec 3.1 (False)."""
+
+
+class Channel:
+    """One mapped file, attached. Made by ``create``, ``open``, ``open_or_create`` or ``replace``.
+
+    A name matches ``[A-Za-z0-9._-]{1,64}`` and stands for ``<folder>/<name>.ring``; what contains a ``/`` is a path. A
+    context manager that closes. Pickling it attaches again by path. In a forked child everything is closed: open again.
+    """
+
+    def __init__(
+        self, fd: int, path: str, header: Header, schema: bytes, identity: Identity, any_file_system: bool
+    ) -> None:
+        """For this package, which gives ``fd`` away when this returns; use the class methods."""
+        self._pid = os.getpid()
+        self._users: weakref.WeakSet[Publisher | Subscriber] = weakref.WeakSet()
+        self._schema = schema
+        self._any_file_system = any_file_system
+        self._read_write = mmap.mmap(fd, header.file_length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._read_only = mmap.mmap(fd, header.file_length, mmap.MAP_SHARED, mmap.PROT_READ)
+        self._data = Memory(self._read_only, False)
+        self._attached = Attached(path, fd, header, Memory(self._read_write, True), identity)
+        self._closed = False
+
+    @classmethod
+    def create(
+        cls, name: str | os.PathLike[str], kind: Kind, *, identity: Identity = REAL, **options: Unpack[Options]
+    ) -> Self:
+        """Makes the file whole and attaches.
+
+        ``kind``: "inbox" (slot 0 is kept, so that what comes before the first subscriber waits for it) or "broadcast".
+        InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
+        """
+        return cls._create(channel_path(name), describe(kind, options, identity), options, identity, replace=False)
+
+    @classmethod
+    def replace(
+        cls, name: str | os.PathLike[str], kind: Kind, *, identity: Identity = REAL, **options: Unpack[Options]
+    ) -> Self:
+        """As ``create``, but a file of that name is replaced; who has the old one attached keeps it."""
+        return cls._create(channel_path(name), describe(kind, options, identity), options, identity, replace=True)
+
+    @classmethod
+    def open(cls, name: str | os.PathLike[str], *, any_file_system: bool = False, identity: Identity = REAL) -> Self:
+        """Attaches after full validation (spec 3.3).
+
+        NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
+        CorruptHeaderError, UnsuitableFileSystemError, IoError.
+        """
+        path = channel_path(name)
+        check_folder(path, create=False)
+        fd = open_file(path)
+        try:
+            header = Header.parse(os.pread(fd, layout.HEADER_LENGTH, 0), os.fstat(fd).st_size, path)
+            check_file_system(fd, path, any_file_system)
+            test_locks(fd, path)
+            schema = os.pread(fd, header.schema_length, header.schema_offset)
+            return cls(fd, path, header, schema, identity, any_file_system)
+        except BaseException as error:
+            os.close(fd)
+            if isinstance(error, OSError) and not isinstance(error, FlyringError):
+                raise failed("attach", error, path) from error
+            raise
+
+    @classmethod
+    def open_or_create(
+        cls, name: str | os.PathLike[str], kind: Kind, *, identity: Identity = REAL, **options: Unpack[Options]
+    ) -> Self:
+        """Attaches to what exists, or creates it: the errors of both, but NoSuchChannelError and ChannelExistsError.
+
+        ChannelDiffersError names the first field in which the existing channel is not what was asked for.
+        """
+        path = channel_path(name)
+        description = describe(kind, options, identity)
+        while True:
+            with contextlib.suppress(NoSuchChannelError):
+                channel = cls.open(path, any_file_system=options.get("any_file_system", False), identity=identity)
+                try:
+                    channel._compare(*description)
+                except BaseException:
+                    channel.close()
+                    raise
+                return channel
+            with contextlib.suppress(ChannelExistsError):
+                return cls._create(path, description, options, identity, replace=False)
+
+    @classmethod
+    def _create(
+        cls, path: str, description: tuple[Header, bytes], options: Options, identity: Identity, replace: bool
+    ) -> Self:
+        header, schema = description
+        any_file_system = options.get("any_file_system", False)
+        fd = create_file(
+            path,
+            header.file_length,
+            options.get("mode", 0o600),
+            any_file_system,
+            replace,
+            lambda fd: write_content(fd, header, schema, identity),
+        )
+        try:
+            return cls(fd, path, header, schema, identity, any_file_system)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _compare(self, wanted: Header, schema: bytes) -> None:
+        for field in COMPARED:
+            expected, actual = getattr(wanted, field), getattr(self.header, field)
+            if expected != actual:
+                raise ChannelDiffersError(self.path, field, expected, actual)
+        if schema != self._schema:
+            raise ChannelDiffersError(self.path, "schema", f"{len(schema)} bytes", f"{len(self._schema)} other bytes")
+
+    # What is made from a channel
+
+    def publisher(self, name: str = "", *, wait: Wait = "backoff") -> Publisher:
+        """Takes a publisher slot, and so a ring; with a name, the slot that had it before.
+
+        NoFreeSlotError if all are owned; CorruptRingError if the ring that its last owner left cannot be right.
+        """
+        self._check_open()
+        slot = take_publisher_slot(self._attached, name)
+        try:
+            publisher = Publisher(self, slot, wait)
+        except BaseException:
+            slot.lock.close()
+            raise
+        self._users.add(publisher)
+        populate(self._read_write, POPULATE_WRITE, self.header.ring(publisher.ring), self.header.ring_stride)
+        return publisher
+
+    def subscriber(
+        self, name: str = "", *, kept: bool = False, rings: Iterable[int] | None = None, wait: Wait = "backoff"
+    ) -> Subscriber:
+        """Takes a subscriber slot on the rings given (None: all).
+
+        It sees what is published from now on; a kept one, which needs a name, what was published since its slot's
+        stored positions. NoFreeSlotError; InvalidArgumentError; CorruptRingError; ChannelDiffersError (rings) if the
+        kept slot is on others.
+        """
+        self._check_open()
+        slot = take_subscriber_slot(self._attached, name, kept, rings)
+        try:
+            subscriber = Subscriber(self, slot, wait)
+        except BaseException:
+            slot.lock.close()
+            raise
+        self._users.add(subscriber)
+        for ring in subscriber.rings:
+            populate(self._read_only, POPULATE_READ, self.header.ring(ring), self.header.capacity)
+            populate(self._read_write, POPULATE_WRITE, self.header.trailer(ring), self.header.trailer_length)
+        return subscriber
+
+    def counters(self) -> Counters:
+        """The counters section."""
+        self._check_open()
+        return Counters(self)
+
+    def close(self) -> None:
+        """Closes the channel and every publisher and subscriber made from it; twice is fine.
+
+        ViewAliveError or TwoThreadsError if one of those cannot be closed now: the others are, the channel stays open.
+        """
+        if self._closed:
+            return
+        failure: FlyringError | None = None
+        for user in list(self._users):
+            try:
+                user.close()
+            except FlyringError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        self._closed = True
+        self._data.close()
+        self._attached.memory.close()
+        with contextlib.suppress(BufferError):  # another thread is just leaving its wait: unmapped when it has left
+            self._read_only.close()
+            self._read_write.close()
+        os.close(self._attached.fd)
+
+    @property
+    def closed(self) -> bool:
+        """True after close, and in a forked child."""
+        return self._closed or self._forked
+
+    @property
+    def _forked(self) -> bool:
+        return self._pid != os.getpid()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError("channel", self._forked)
+
+    # What it is
+
+    @property
+    def header(self) -> Header:
+        return self._attached.header
+
+    @property
+    def path(self) -> str:
+        return self._attached.path
+
+    @property
+    def id(self) -> UUID:
+        return self.header.channel_id
+
+    @property
+    def kind(self) -> Kind:
+        return self.header.kind
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of one ring."""
+        return self.header.capacity
+
+    @property
+    def publishers(self) -> int:
+        """Publisher slots, and so rings."""
+        return self.header.publishers
+
+    @property
+    def subscribers(self) -> int:
+        """Subscriber slots."""
+        return self.header.subscribers
+
+    @property
+    def alignment(self) -> int:
+        """Of records, in bytes."""
+        return self.header.alignment
+
+    @property
+    def counter_count(self) -> int:
+        """How many counters the channel has, allocated or not."""
+        return self.header.counters
+
+    @property
+    def created_at(self) -> int:
+        """ns since 1970-01-01 UTC."""
+        return self.header.created_at
+
+    @property
+    def schema(self) -> str | None:
+        """The text that describes the messages, or None."""
+        return self._schema.decode("utf-8", "replace") if self._schema else None
+
+    @property
+    def schema_id(self) -> int:
+        return self.header.schema_id
+
+    @property
+    def schema_version(self) -> int:
+        return self.header.schema_version
+
+    # Python's habits
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            if self._pid == os.getpid():
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reopen, (type(self), os.path.abspath(self.path), self._any_file_system)
+
+    def __repr__(self) -> str:
+        return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
+
+
+COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "counters", "schema_id", "schema_version")
+
+
+def reopen(cls: type[Channel], path: str, any_file_system: bool) -> Channel:
+    """What a pickled channel becomes."""
+    return cls.open(path, any_file_system=any_file_system)
+
+
+def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, bytes]:
+    """The header that the options ask for, and the schema's bytes. InvalidArgumentError."""
+    schema = (options.get("schema") or "").encode("utf-8")
+    header = Header(
+        kind=kind,
+        capacity=options.get("capacity", layout.DEFAULT_CAPACITY),
+        publishers=options.get("publishers", layout.DEFAULT_PUBLISHERS),
+        subscribers=options.get("subscribers", layout.DEFAULT_SUBSCRIBERS),
+        alignment=options.get("alignment", layout.DEFAULT_ALIGNMENT),
+        counters=options.get("counters", layout.DEFAULT_COUNTERS),
+        schema_length=len(schema),
+        schema_id=options.get("schema_id", 0),
+        schema_version=options.get("schema_version", 0),
+        channel_id=identity.new_channel_id(),
+        created_at=identity.creation_time(),
+    )
+    unknown = set(options) - Options.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"there is no option {sorted(unknown)}")
+    check_options(header)
+    return header, schema
+
+
+def write_content(fd: int, header: Header, schema: bytes, identity: Identity) -> None:
+    """All of a new file that is not zero (spec 3.2, 4; section 4.7 for the rings)."""
+
+    def put(offset: int, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(fd, view, offset)
+            view, offset = view[written:], offset + written
+
+    def word(offset: int, value: int) -> None:
+        struct.pack_into("<q", trailer, offset, value)
+
+    put(0, header.pack())
+    put(header.control_offset + layout.CONTROL_BOOT_ID, identity.this_boot().bytes)
+    if header.kind == "inbox":
+        put(header.subscriber_slot(0) + layout.SUBSCRIBER_SLOT_KEPT, struct.pack("<i", 1))
+    trailer = bytearray(header.trailer_length)
+    for slot in range(header.subscribers):
+        word(header.gate(0, slot) - header.trailer(0), layout.NOT_GATING)
+    for ring in range(header.publishers):
+        start = layout.START_STRIDE * ring % layout.START_MODULUS
+        for eighth in range(layout.BOUNDARIES):
+            here = eighth == start // (header.capacity // layout.BOUNDARIES)
+            word(layout.TRAILER_BOUNDARY + layout.TRAILER_BOUNDARY_STRIDE * eighth, start if here else -1)
+        word(layout.TRAILER_CLAIMED, start)
+        word(layout.TRAILER_PUBLISHED, start)
+        if header.kind == "inbox":
+            word(layout.TRAILER_GATE, start)
+        put(header.trailer(ring), bytes(trailer))
+    if schema:
+        put(header.schema_offset, schema)
+
+
+def populate(mapping: mmap.mmap, advice: int, offset: int, length: int) -> None:
+    """Maps the pages now, so that no first lap pays for it. Kernels before 5.14 cannot: it happens at first use."""
+    with contextlib.suppress(OSError):
+        mapping.madvise(advice, offset, length)

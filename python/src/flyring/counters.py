@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The counters section: Agrona's layout, shared by all processes (spec/channel.md 8)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from . import layout
+from .errors import InvalidArgumentError, NoSpaceError
+from .system import control_lock, new_lock
+
+if TYPE_CHECKING:
+    from .channel import Channel
+
+IN_USE = 2**63 - 1
+
+
+class Counter:
+    """One 64-bit counter. Values wrap. Any number of processes and threads may use it at once.
+
+    All methods raise ClosedError after the channel was closed, and in a forked child.
+    """
+
+    __slots__ = ("_counters", "_value", "id")
+
+    def __init__(self, counters: Counters, number: int) -> None:
+        self._counters = counters
+        self._value = counters._value_at(number)
+        self.id = number
+
+    @property
+    def label(self) -> str:
+        return self._counters._label(self.id)
+
+    @property
+    def type_id(self) -> int:
+        return self._counters._memory.load32(self._counters._metadata_at(self.id) + layout.COUNTER_METADATA_TYPE_ID)
+
+    @property
+    def key(self) -> bytes:
+        """112 bytes, zero-filled."""
+        at = self._counters._metadata_at(self.id) + layout.COUNTER_METADATA_KEY
+        return self._counters._memory.read(at, layout.COUNTER_METADATA_KEY_LENGTH)
+
+    def get(self) -> int:
+        """A plain load."""
+        return self._counters._memory.load64_plain(self._value)
+
+    def get_volatile(self) -> int:
+        """A sequentially consistent load."""
+        return self._counters._memory.load64_volatile(self._value)
+
+    def set(self, value: int) -> None:
+        """A plain store."""
+        self._counters._memory.store64_plain(self._value, value)
+
+    def set_volatile(self, value: int) -> None:
+        """A sequentially consistent store."""
+        self._counters._memory.store64_volatile(self._value, value)
+
+    def set_release(self, value: int) -> None:
+        """A release store: what was written before is seen by who reads the value."""
+        self._counters._memory.store64(self._value, value)
+
+    def get_and_add(self, delta: int) -> int:
+        """Adds, and gives the value before; sequentially consistent."""
+        return self._counters._memory.add64(self._value, delta)
+
+    def compare_and_set(self, expected: int, new: int) -> bool:
+        """Sets ``new`` if the value is ``expected``: whether it was; sequentially consistent."""
+        return self._counters._memory.compare_and_set64(self._value, expected, new)
+
+    def free(self) -> None:
+        """Gives the counter back; it may become another one at once."""
+        self._counters._free(self.id)
+
+    def __repr__(self) -> str:
+        return f"<flyring.Counter {self.id} {self.label!r}>"
+
+
+class Counters:
+    """The counters section of a channel. Iterating gives the allocated counters."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._attached = channel._attached
+        self._memory = channel._attached.memory
+        self._count = channel.header.counters
+
+    def __len__(self) -> int:
+        """How many the channel has, allocated or not."""
+        return self._count
+
+    def allocate(self, label: str, type_id: int = 0, key: bytes = b"") -> Counter:
+        """A counter of value 0. NoSpaceError (counters) if all are in use; InvalidArgumentError for a label of more
+        than 380 bytes of UTF-8, a key of more than 112, or a type_id that is no 32-bit integer."""
+        text = label.encode("utf-8")
+        if len(text) > layout.COUNTER_METADATA_LABEL_MAX_LENGTH:
+            raise InvalidArgumentError("label", f"{len(text)} bytes of UTF-8 must be 380 at most")
+        if len(key) > layout.COUNTER_METADATA_KEY_LENGTH:
+            raise InvalidArgumentError("key", f"{len(key)} bytes must be 112 at most")
+        if not -(2**31) <= type_id < 2**31:
+            raise InvalidArgumentError("type_id", f"{type_id} must be a 32-bit integer")
+        self._channel._check_open()  # its descriptor may be another file's by now
+        memory = self._memory
+        lock = new_lock(self._attached.fd, self._attached.path)
+        try:
+            with control_lock(lock, self._attached.path):
+                number = self._unused()
+                value, metadata = self._value_at(number), self._metadata_at(number)
+                memory.store64(value + layout.COUNTER_VALUE_REGISTRATION_ID, 0)
+                memory.store64(value + layout.COUNTER_VALUE_OWNER_ID, 0)
+                memory.store64(value + layout.COUNTER_VALUE_REFERENCE_ID, 0)
+                memory.store64(value + layout.COUNTER_VALUE_VALUE, 0)
+                memory.store32(metadata + layout.COUNTER_METADATA_TYPE_ID, type_id)
+                memory.store64(metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE, IN_USE)
+                memory.write(
+                    metadata + layout.COUNTER_METADATA_KEY, bytes(key).ljust(layout.COUNTER_METADATA_KEY_LENGTH, b"\0")
+                )
+                memory.write(metadata + layout.COUNTER_METADATA_LABEL, text)
+                memory.store32(metadata + layout.COUNTER_METADATA_LABEL_LENGTH, len(text))
+                # Last, so that who sees it allocated (walk, acquire) sees the rest.
+                memory.store32(metadata + layout.COUNTER_METADATA_STATE, layout.COUNTER_METADATA_STATE_ALLOCATED)
+        finally:
+            lock.close()
+        return Counter(self, number)
+
+    def counter(self, number: int) -> Counter:
+        """The counter of that id. InvalidArgumentError if it is not allocated."""
+        if not 0 <= number < self._count or self._state(number) != layout.COUNTER_METADATA_STATE_ALLOCATED:
+            raise InvalidArgumentError("id", f"counter {number} of {self._count} is not allocated")
+        return Counter(self, number)
+
+    def find(self, label: str) -> Counter | None:
+        """The first allocated counter of that label."""
+        return next((counter for counter in self if counter.label == label), None)
+
+    def __iter__(self) -> Iterator[Counter]:
+        for number in range(self._count):
+            state = self._state(number)
+            if state == layout.COUNTER_METADATA_STATE_UNUSED:
+                return
+            if state == layout.COUNTER_METADATA_STATE_ALLOCATED:
+                yield Counter(self, number)
+
+    def _metadata_at(self, number: int) -> int:
+        return self._attached.header.counter_metadata_offset + layout.COUNTER_METADATA_STRIDE * number
+
+    def _value_at(self, number: int) -> int:
+        return self._attached.header.counter_values_offset + layout.COUNTER_VALUE_STRIDE * number
+
+    def _state(self, number: int) -> int:
+        return self._memory.load32(self._metadata_at(number) + layout.COUNTER_METADATA_STATE)  # pairs with allocate
+
+    def _label(self, number: int) -> str:
+        metadata = self._metadata_at(number)
+        length = self._memory.load32(metadata + layout.COUNTER_METADATA_LABEL_LENGTH)
+        length = min(max(length, 0), layout.COUNTER_METADATA_LABEL_MAX_LENGTH)
+        return self._memory.read(metadata + layout.COUNTER_METADATA_LABEL, length).decode("utf-8", "replace")
+
+    def _unused(self) -> int:
+        now = self._attached.identity.wall_clock() // 1_000_000
+        for number in range(self._count):
+            state = self._state(number)
+            if state == layout.COUNTER_METADATA_STATE_UNUSED:
+                return number
+            if state == layout.COUNTER_METADATA_STATE_RECLAIMED:
+                at = self._metadata_at(number) + layout.COUNTER_METADATA_FREE_FOR_REUSE
+                if self._memory.load64(at) <= now:
+                    return number
+        raise NoSpaceError(self._attached.path, 1, 0, "counters")
+
+    def _free(self, number: int) -> None:
+        self._channel._check_open()
+        metadata = self._metadata_at(number)
+        lock = new_lock(self._attached.fd, self._attached.path)
+        try:
+            with control_lock(lock, self._attached.path):
+                self._memory.store32(metadata + layout.COUNTER_METADATA_STATE, layout.COUNTER_METADATA_STATE_RECLAIMED)
+                self._memory.write(metadata + layout.COUNTER_METADATA_KEY, bytes(layout.COUNTER_METADATA_KEY_LENGTH))
+                now = struct.pack("<q", self._attached.identity.wall_clock() // 1_000_000)
+                self._memory.write(metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE, now)
+        finally:
+            lock.close()

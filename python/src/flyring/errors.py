@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors of Flyring: one base, one class and one stable ``code`` for each cause (spec/api.md, Errors).
+
+Each text says what was wrong, where, and what to do. What an error carries is in attributes of the same names in
+every language. Where Python has an exception for the same thing, the class derives from it too, so that
+``except FileNotFoundError`` works as well.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Any, ClassVar
+
+__all__ = [
+    "AccessDeniedError",
+    "ChannelDiffersError",
+    "ChannelExistsError",
+    "ClosedError",
+    "CorruptHeaderError",
+    "CorruptRingError",
+    "FlyringError",
+    "InvalidArgumentError",
+    "IoError",
+    "MessageTooLargeError",
+    "NoFreeSlotError",
+    "NoSpaceError",
+    "NoSuchChannelError",
+    "NotAChannelError",
+    "SlotLostError",
+    "TruncatedError",
+    "TwoThreadsError",
+    "UnsuitableFileSystemError",
+    "VersionTooNewError",
+    "ViewAliveError",
+]
+
+
+def _rebuild(cls: type[FlyringError], message: str, state: dict[str, Any]) -> FlyringError:
+    error = cls.__new__(cls)
+    FlyringError.__init__(error, message)
+    error.__dict__.update(state)
+    return error
+
+
+class FlyringError(Exception):
+    """The base of all errors of this package."""
+
+    code: ClassVar[str] = "error"
+    message: str
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        if isinstance(self, OSError):
+            OSError.__init__(self, _ERRNO.get(self.code, errno.EIO), message)
+        else:
+            super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+
+_ERRNO = {
+    "exists": errno.EEXIST,
+    "no-such-channel": errno.ENOENT,
+    "no-space": errno.ENOSPC,
+    "file-system": errno.ENOTSUP,
+    "access-denied": errno.EACCES,
+}
+
+
+class ChannelExistsError(FlyringError, FileExistsError):
+    """The name is taken. Carries ``path``."""
+
+    code = "exists"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"there is already a file at {path}; open it, or use open_or_create or replace")
+
+
+class NoSuchChannelError(FlyringError, FileNotFoundError):
+    """There is no file of that name. Carries ``path``."""
+
+    code = "no-such-channel"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"there is no channel at {path}; create it first, or use open_or_create")
+
+
+class ChannelDiffersError(FlyringError):
+    """An existing channel is not what was asked for. Carries ``path``, ``field``, ``expected``, ``actual``."""
+
+    code = "differs"
+
+    def __init__(self, path: str, field: str, expected: object, actual: object) -> None:
+        self.path, self.field, self.expected, self.actual = path, field, expected, actual
+        super().__init__(
+            f"the channel at {path} has {field} = {actual}, but {expected} was asked for; "
+            "ask for the same, or replace the channel"
+        )
+
+
+class NotAChannelError(FlyringError):
+    """The file is not a Flyring channel. Carries ``path``."""
+
+    code = "not-a-channel"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(f"{path} is not a Flyring channel: {reason}")
+
+
+class VersionTooNewError(FlyringError):
+    """The file needs a newer Flyring. Carries ``path``, ``field``, ``found``, ``supported``."""
+
+    code = "version-too-new"
+
+    def __init__(self, path: str, field: str, found: int, supported: int) -> None:
+        self.path, self.field, self.found, self.supported = path, field, found, supported
+        super().__init__(
+            f"{path} has {field} = {found:#x}, but this version of Flyring knows {supported:#x}; use a newer Flyring"
+        )
+
+
+class TruncatedError(FlyringError):
+    """The file is shorter than it must be. Carries ``path``, ``expected`` and ``actual`` (bytes)."""
+
+    code = "truncated"
+
+    def __init__(self, path: str, expected: int, actual: int) -> None:
+        self.path, self.expected, self.actual = path, expected, actual
+        super().__init__(f"{path} is {actual} bytes long, but should be {expected}; it was cut: make it anew")
+
+
+class CorruptHeaderError(FlyringError):
+    """A field of the header breaks the rules. Carries ``path`` and ``field`` (its name in spec/layout.toml)."""
+
+    code = "corrupt-header"
+
+    def __init__(self, path: str, field: str, reason: str) -> None:
+        self.path, self.field = path, field
+        super().__init__(f"the header of {path} is corrupt: {field} {reason}; make the channel anew")
+
+
+class CorruptRingError(FlyringError):
+    """A ring breaks the rules; the other rings go on. Carries ``ring``, ``position`` (bytes), ``reason``."""
+
+    code = "corrupt-ring"
+
+    def __init__(self, ring: int, position: int, reason: str) -> None:
+        self.ring, self.position, self.reason = ring, position, reason
+        super().__init__(f"ring {ring} is corrupt at position {position}: {reason}")
+
+
+class NoSpaceError(FlyringError, OSError):
+    """Not enough space. Carries ``path``, ``needed`` and ``free``: bytes, or counters where ``unit`` says so."""
+
+    code = "no-space"
+
+    def __init__(self, path: str, needed: int, free: int, unit: str = "bytes") -> None:
+        self.path, self.needed, self.free, self.unit = path, needed, free, unit
+        if unit == "bytes":
+            hint = "make the channel smaller, or its file system larger (docker run --shm-size)"
+        else:
+            hint = "free some, or create the channel with more"
+        super().__init__(f"no space in {path}: {needed} {unit} needed, {free} free; {hint}")
+
+
+class UnsuitableFileSystemError(FlyringError, OSError):
+    """The file system cannot hold a channel. Carries ``path`` and ``reason``."""
+
+    code = "file-system"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot hold a channel: {reason}")
+
+
+class AccessDeniedError(FlyringError, PermissionError):
+    """No permission, or a folder that cannot be trusted. Carries ``path`` and ``reason``."""
+
+    code = "access-denied"
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"access to {path} was denied: {reason}")
+
+
+class NoFreeSlotError(FlyringError):
+    """All slots are owned. Carries ``kind`` ("publisher" or "subscriber") and ``count`` (how many there are)."""
+
+    code = "no-free-slot"
+
+    def __init__(self, kind: str, count: int, detail: str = "") -> None:
+        self.kind, self.count = kind, count
+        what = f"all {count} {kind} slots of the channel are owned" if count else f"the channel has no {kind} slots"
+        super().__init__(f"{detail or what}; close one, or create the channel with more")
+
+
+class MessageTooLargeError(FlyringError, ValueError):
+    """The message is longer than the ring takes. Carries ``length`` and ``limit`` (bytes of payload)."""
+
+    code = "too-large"
+
+    def __init__(self, length: int, limit: int) -> None:
+        self.length, self.limit = length, limit
+        super().__init__(
+            f"a message of {length} bytes is too large: this channel takes {limit}; "
+            "split it, or create the channel with a greater capacity"
+        )
+
+
+class InvalidArgumentError(FlyringError, ValueError):
+    """An argument is out of its range. Carries ``argument`` (its name)."""
+
+    code = "invalid-argument"
+
+    def __init__(self, argument: str, reason: str) -> None:
+        self.argument = argument
+        super().__init__(f"{argument}: {reason}")
+
+
+class ClosedError(FlyringError):
+    """The object was closed, or this process is a fork of the one that opened it."""
+
+    code = "closed"
+
+    def __init__(self, what: str, forked: bool = False, detail: str = "") -> None:
+        if forked:
+            super().__init__(f"this {what} belongs to the parent process; open the channel again after fork")
+        else:
+            super().__init__(f"this {what} is closed" + (f": {detail}" if detail else ""))
+
+
+class SlotLostError(FlyringError):
+    """Somebody else took the slot. Carries ``kind`` ("publisher" or "subscriber") and ``slot``."""
+
+    code = "slot-lost"
+
+    def __init__(self, kind: str, slot: int) -> None:
+        self.kind, self.slot = kind, slot
+        super().__init__(f"{kind} slot {slot} was taken away from this process; close this object and take a new slot")
+
+
+class TwoThreadsError(FlyringError):
+    """Two threads use one object at once, or a handler called back into the subscriber that called it."""
+
+    code = "two-threads"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"this {what} is in use by another thread or by the handler that it called; "
+            "give each thread a publisher or subscriber of its own"
+        )
+
+
+class ViewAliveError(FlyringError, BufferError):
+    """Memory would become invalid that is still in use: an export of a message or claim, or an open claim."""
+
+    code = "view-alive"
+
+
+class IoError(FlyringError, OSError):
+    """A system call failed. Carries ``call``, ``errno`` and ``path``."""
+
+    code = "io"
+
+    def __init__(self, call: str, number: int, path: str) -> None:
+        import os
+
+        self.call, self.path = call, path
+        super().__init__(f"{call} of {path} failed: {os.strerror(number)} (errno {number})")
+        self.errno = number

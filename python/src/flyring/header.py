@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header page: what a channel is (spec 4.1, 4.2), written once, and checked whole at attach (spec 3.3)."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass
+from typing import Literal
+
+from . import layout
+from ._core import crc32c
+from .errors import (
+    CorruptHeaderError,
+    InvalidArgumentError,
+    NotAChannelError,
+    TruncatedError,
+    VersionTooNewError,
+)
+
+Kind = Literal["inbox", "broadcast"]
+KINDS: dict[Kind, int] = {"inbox": layout.KIND_INBOX, "broadcast": layout.KIND_BROADCAST}
+NO_ID = uuid.UUID(int=0)
+MAGIC = bytes.fromhex(layout.MAGIC_HEX)
+
+
+def pages(length: int) -> int:
+    """Rounded up to whole sections of 4096 bytes."""
+    return -(-length // layout.SECTION_ALIGNMENT) * layout.SECTION_ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Header:
+    """A channel's dimensions; the offsets follow from them."""
+
+    kind: Kind
+    capacity: int
+    publishers: int
+    subscribers: int
+    alignment: int
+    counters: int
+    schema_length: int = 0
+    schema_id: int = 0
+    schema_version: int = 0
+    channel_id: uuid.UUID = NO_ID
+    created_at: int = 0
+    minor: int = layout.MINOR
+
+    @property
+    def header_length(self) -> int:
+        return layout.HEADER_LENGTH
+
+    @property
+    def control_offset(self) -> int:
+        return self.header_length
+
+    @property
+    def control_length(self) -> int:
+        return pages(layout.CONTROL_SLOTS + layout.CONTROL_SLOT_LENGTH * (self.publishers + self.subscribers))
+
+    @property
+    def counter_metadata_offset(self) -> int:
+        return self.control_offset + self.control_length
+
+    @property
+    def counter_metadata_length(self) -> int:
+        return layout.COUNTER_METADATA_STRIDE * self.counters
+
+    @property
+    def counter_values_offset(self) -> int:
+        return pages(self.counter_metadata_offset + self.counter_metadata_length)
+
+    @property
+    def counter_values_length(self) -> int:
+        return layout.COUNTER_VALUE_STRIDE * self.counters
+
+    @property
+    def rings_offset(self) -> int:
+        return pages(self.counter_values_offset + self.counter_values_length)
+
+    @property
+    def trailer_length(self) -> int:
+        return pages(layout.TRAILER_LENGTH + layout.TRAILER_GATE_STRIDE * max(0, self.subscribers - 1))
+
+    @property
+    def ring_stride(self) -> int:
+        return self.capacity + self.trailer_length
+
+    @property
+    def schema_offset(self) -> int:
+        return self.rings_offset + self.publishers * self.ring_stride
+
+    @property
+    def file_length(self) -> int:
+        return pages(self.schema_offset + self.schema_length)
+
+    # Offsets in the file
+
+    def publisher_slot(self, slot: int) -> int:
+        return self.control_offset + layout.CONTROL_SLOTS + layout.CONTROL_SLOT_LENGTH * slot
+
+    def subscriber_slot(self, slot: int) -> int:
+        return self.publisher_slot(self.publishers + slot)
+
+    def ring(self, ring: int) -> int:
+        """The first byte of the ring's data."""
+        return self.rings_offset + self.ring_stride * ring
+
+    def trailer(self, ring: int) -> int:
+        return self.ring(ring) + self.capacity
+
+    def gate(self, ring: int, slot: int) -> int:
+        offset = layout.TRAILER_MORE_GATES + layout.TRAILER_GATE_STRIDE * (slot - 1) if slot else layout.TRAILER_GATE
+        return self.trailer(ring) + offset
+
+    @property
+    def geometry(self) -> tuple[int, int, int, int, int, int, int]:
+        """For the C core."""
+        return (
+            self.publishers,
+            self.subscribers,
+            self.capacity,
+            self.alignment,
+            self.control_offset,
+            self.rings_offset,
+            self.ring_stride,
+        )
+
+    # Bytes
+
+    def pack(self) -> bytes:
+        page = bytearray(layout.HEADER_LENGTH)
+        page[: len(MAGIC)] = MAGIC
+        put = struct.pack_into
+        put("<HHi", page, layout.HEADER_MAJOR, layout.MAJOR, self.minor, layout.HEADER_LENGTH)
+        put("<q", page, layout.HEADER_FILE_LENGTH, self.file_length)
+        page[layout.HEADER_CHANNEL_ID : layout.HEADER_CHANNEL_ID + 16] = self.channel_id.bytes
+        put("<q", page, layout.HEADER_CREATED_AT, self.created_at)
+        for offset, size, name in FIELDS:
+            value = KINDS[self.kind] if name == "kind" else getattr(self, name)
+            put("<i" if size == 4 else "<q", page, offset, value)
+        put("<I", page, layout.HEADER_CRC, crc32c(page[: layout.HEADER_CRC_LENGTH]))
+        return bytes(page)
+
+    @classmethod
+    def parse(cls, page: bytes, size: int, path: str) -> Header:
+        """Checks in the order of spec 3.3; ``page`` is what could be read of the first 4096 bytes, ``size`` the file's.
+
+        NotAChannelError, TruncatedError, VersionTooNewError, CorruptHeaderError (the first bad field).
+        """
+        if page[: len(MAGIC)] != MAGIC:
+            raise NotAChannelError(path, "it does not begin with the magic" if page else "it is empty")
+        check_version(page, path)
+        if len(page) < layout.HEADER_LENGTH:
+            known = len(page) >= layout.HEADER_FILE_LENGTH + 8
+            expected = struct.unpack_from("<q", page, layout.HEADER_FILE_LENGTH)[0] if known else 0
+            raise TruncatedError(path, max(expected, layout.HEADER_LENGTH), size)
+        (file_length,) = struct.unpack_from("<q", page, layout.HEADER_FILE_LENGTH)
+        if file_length > size:
+            raise TruncatedError(path, file_length, size)
+        if file_length != size:
+            raise CorruptHeaderError(path, "file_length", f"is {file_length}, but the file has {size} bytes")
+        (crc,) = struct.unpack_from("<I", page, layout.HEADER_CRC)
+        if crc != crc32c(page[: layout.HEADER_CRC_LENGTH]):
+            raise CorruptHeaderError(path, "crc", "does not match the header's bytes")
+        return cls._check_fields(page, file_length, path)
+
+    @classmethod
+    def _check_fields(cls, page: bytes, file_length: int, path: str) -> Header:
+        values = {name: struct.unpack_from("<i" if n == 4 else "<q", page, at)[0] for at, n, name in FIELDS}
+
+        def check(field: str, valid: bool) -> None:
+            if not valid:
+                raise CorruptHeaderError(path, field, f"is {values[field]}, which cannot be")
+
+        capacity, kind = values["capacity"], values["kind"]
+        check("header_length", values["header_length"] == layout.HEADER_LENGTH)
+        check("kind", kind in KINDS.values())
+        check("alignment", values["alignment"] in (8, 64))
+        check("capacity", valid_capacity(capacity))
+        check("publishers", 1 <= values["publishers"] <= layout.MAX_PUBLISHERS)
+        least = 1 if kind == layout.KIND_INBOX else 0
+        check("subscribers", least <= values["subscribers"] <= layout.MAX_SUBSCRIBERS)
+        check("counters", 0 <= values["counters"] <= layout.MAX_COUNTERS)
+        header = cls(
+            kind="inbox" if kind == layout.KIND_INBOX else "broadcast",
+            capacity=capacity,
+            publishers=values["publishers"],
+            subscribers=values["subscribers"],
+            alignment=values["alignment"],
+            counters=values["counters"],
+            schema_length=values["schema_length"],
+            schema_id=values["schema_id"],
+            schema_version=values["schema_version"],
+            channel_id=uuid.UUID(bytes=page[layout.HEADER_CHANNEL_ID : layout.HEADER_CHANNEL_ID + 16]),
+            created_at=struct.unpack_from("<q", page, layout.HEADER_CREATED_AT)[0],
+            minor=struct.unpack_from("<H", page, layout.HEADER_MINOR)[0],
+        )
+        for _, _, field in FIELDS:
+            if field.endswith("_offset") or field in SECTION_LENGTHS:
+                expected = getattr(header, field)
+                if values[field] != expected:
+                    raise CorruptHeaderError(path, field, f"is {values[field]}, but must be {expected}")
+        check("schema_length", 0 <= values["schema_length"] <= layout.MAX_SCHEMA_LENGTH)
+        check("schema_id", 0 <= values["schema_id"] <= 0xFFFF)
+        check("schema_version", 0 <= values["schema_version"] <= 0xFFFF)
+        if header.file_length > file_length:
+            raise CorruptHeaderError(
+                path, "file_length", f"is {file_length}, but the sections end at {header.file_length}"
+            )
+        return header
+
+
+SECTION_LENGTHS = ("control_length", "counter_metadata_length", "counter_values_length", "ring_stride")
+
+# Offset, size and name of the fields behind created_at, and header_length, in the order in which they are checked.
+FIELDS: tuple[tuple[int, int, str], ...] = (
+    (layout.HEADER_HEADER_LENGTH, 4, "header_length"),
+    (layout.HEADER_KIND, 4, "kind"),
+    (layout.HEADER_ALIGNMENT, 4, "alignment"),
+    (layout.HEADER_CAPACITY, 4, "capacity"),
+    (layout.HEADER_PUBLISHERS, 4, "publishers"),
+    (layout.HEADER_SUBSCRIBERS, 4, "subscribers"),
+    (layout.HEADER_COUNTERS, 4, "counters"),
+    (layout.HEADER_CONTROL_OFFSET, 8, "control_offset"),
+    (layout.HEADER_CONTROL_LENGTH, 8, "control_length"),
+    (layout.HEADER_COUNTER_METADATA_OFFSET, 8, "counter_metadata_offset"),
+    (layout.HEADER_COUNTER_METADATA_LENGTH, 8, "counter_metadata_length"),
+    (layout.HEADER_COUNTER_VALUES_OFFSET, 8, "counter_values_offset"),
+    (layout.HEADER_COUNTER_VALUES_LENGTH, 8, "counter_values_length"),
+    (layout.HEADER_RINGS_OFFSET, 8, "rings_offset"),
+    (layout.HEADER_RING_STRIDE, 8, "ring_stride"),
+    (layout.HEADER_SCHEMA_OFFSET, 8, "schema_offset"),
+    (layout.HEADER_SCHEMA_LENGTH, 8, "schema_length"),
+    (layout.HEADER_SCHEMA_ID, 4, "schema_id"),
+    (layout.HEADER_SCHEMA_VERSION, 4, "schema_version"),
+)
+
+
+def valid_capacity(capacity: int) -> bool:
+    return layout.MIN_CAPACITY <= capacity <= layout.MAX_CAPACITY and capacity & (capacity - 1) == 0
+
+
+def check_version(page: bytes, path: str) -> None:
+    """Checks 3 and 4, as far as the bytes are there."""
+    if len(page) >= layout.HEADER_MAJOR + 2:
+        (major,) = struct.unpack_from("<H", page, layout.HEADER_MAJOR)
+        if major > layout.MAJOR:
+            raise VersionTooNewError(path, "major", major, layout.MAJOR)
+        if major < layout.MAJOR:
+            raise CorruptHeaderError(path, "major", f"is {major}, which cannot be")
+    if len(page) >= layout.HEADER_REQUIRED_FEATURES + 8:
+        (features,) = struct.unpack_from("<Q", page, layout.HEADER_REQUIRED_FEATURES)
+        if features & ~layout.SUPPORTED_REQUIRED_FEATURES:
+            raise VersionTooNewError(path, "required_features", features, layout.SUPPORTED_REQUIRED_FEATURES)
+
+
+def check_options(header: Header) -> None:
+    """InvalidArgumentError for the first option that is out of its range (spec/api.md)."""
+
+    def check(option: str, valid: bool, rule: str) -> None:
+        if not valid:
+            raise InvalidArgumentError(option, f"{getattr(header, option)!r} must be {rule}")
+
+    check("kind", header.kind in KINDS, '"inbox" or "broadcast"')
+    check("capacity", valid_capacity(header.capacity), "a power of two from 4096 to 2^30 bytes")
+    check("publishers", 1 <= header.publishers <= layout.MAX_PUBLISHERS, "1 to 1024")
+    if header.kind == "inbox":
+        check("subscribers", 1 <= header.subscribers <= layout.MAX_SUBSCRIBERS, "1 to 1024 for an inbox")
+    check("subscribers", 0 <= header.subscribers <= layout.MAX_SUBSCRIBERS, "0 to 1024")
+    check("alignment", header.alignment in (8, 64), "64 or 8")
+    check("counters", 0 <= header.counters <= layout.MAX_COUNTERS, "0 to 65536")
+    check("schema_id", 0 <= header.schema_id <= 0xFFFF, "0 to 65535")
+    check("schema_version", 0 <= header.schema_version <= 0xFFFF, "0 to 65535")
+    if header.schema_length > layout.MAX_SCHEMA_LENGTH:
+        raise InvalidArgumentError("schema", f"{header.schema_length} bytes of UTF-8 must be 16 MiB at most")

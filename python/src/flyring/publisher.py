@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one writer of one ring (spec/api.md, spec/channel.md 6.1 to 6.3)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from . import _core, layout
+from .errors import ClosedError
+from .slots import PublisherSlot, read_slot
+from .system import is_locked
+from .wait import Wait
+
+if TYPE_CHECKING:
+    from .channel import Channel
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a publisher back: the subscriber slot with the smallest position.
+
+    ``position`` is its gate, in bytes; ``live`` whether a process owns the slot now; ``kept`` whether it keeps its
+    place without one; ``name`` and ``pid`` are of the slot's last owner (the pid in its own pid namespace).
+    """
+
+    slot: int
+    name: str
+    pid: int
+    live: bool
+    kept: bool
+    position: int
+
+
+class Publisher(_core.Publisher):
+    """Publishes into its own ring. Made by ``Channel.publisher``; single-threaded; a context manager that closes.
+
+    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away,
+    TwoThreadsError if another thread is inside, ViewAliveError while a claim is open.
+    """
+
+    __slots__ = ("__weakref__", "_channel", "_lock", "_name")
+
+    _channel: Channel
+    _lock: _core.LockFile
+    _name: str
+
+    def __new__(cls, channel: Channel, slot: PublisherSlot, wait: Wait) -> Self:
+        attached = channel._attached
+        self = super().__new__(
+            cls,
+            attached.memory,
+            attached.header.geometry,
+            slot.lock,
+            slot.slot,
+            slot.epoch,
+            slot.position,
+            slot.count,
+            slot.name,
+            wait,
+        )
+        self._channel = channel
+        self._lock = slot.lock
+        self._name = slot.name.decode("ascii")
+        return self
+
+    @property
+    def name(self) -> str:
+        """The name under which the same ring can be had again; empty if it was taken without one."""
+        return self._name
+
+    def held_by(self) -> Holder | None:
+        """The subscriber slot with the smallest position, or None if no slot gates this ring."""
+        if self.closed:
+            raise ClosedError("publisher", self._channel._forked)
+        attached = self._channel._attached
+        header, memory = attached.header, attached.memory
+        gates = [(memory.load64(header.gate(self.ring, k)), k) for k in range(header.subscribers)]
+        gating = [(gate, k) for gate, k in gates if gate >= 0]
+        if not gating:
+            return None
+        position, k = min(gating)
+        slot = header.subscriber_slot(k)
+        fields = read_slot(memory, slot)
+        return Holder(
+            slot=k,
+            name=fields.name if fields else "",
+            pid=fields.pid if fields else 0,
+            live=is_locked(self._lock, slot + layout.CONTROL_SLOT_LOCK),
+            kept=memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
+            position=position,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"at {self.position}"
+        return f"<flyring.Publisher ring={self.ring} name={self._name!r} {state}>"

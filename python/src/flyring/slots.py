@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking slots: locks, epochs, join, resume, recover (spec 5.2, 5.3, 6.4, 6.5, 6.8, 6.12), in the spec's steps.
+
+None of this is on the data path. Loads are acquire, stores release, ``fence`` is seq_cst; where the spec asks for
+less, more is done.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from . import layout
+from ._core import LockFile, Memory
+from .errors import ChannelDiffersError, CorruptRingError, InvalidArgumentError, NoFreeSlotError
+from .header import Header
+from .system import NAME, Identity, control_lock, new_lock, try_lock
+
+PATIENCE = 0.010  # for a slot to become free
+RETRY = 0.0005
+CHANGING = -1  # name_length while the slot's fields change
+
+
+@dataclass(frozen=True)
+class Attached:
+    """What the operations on slots need of a channel."""
+
+    path: str
+    fd: int
+    header: Header
+    memory: Memory
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class PublisherSlot:
+    lock: LockFile
+    slot: int
+    epoch: int
+    position: int
+    count: int
+    name: bytes
+
+
+@dataclass(frozen=True)
+class SubscriberSlot:
+    lock: LockFile
+    slot: int
+    epoch: int
+    cursors: tuple[tuple[int, int], ...]  # (ring, position), ascending
+    kept: bool
+    name: str
+
+
+Slot = TypeVar("Slot", PublisherSlot, SubscriberSlot)
+
+
+def check_name(name: str) -> bytes:
+    """A slot's name: empty, or as a channel's."""
+    if name and not NAME.fullmatch(name):
+        raise InvalidArgumentError("name", f"{name!r} must be empty or 1 to 64 of A-Z a-z 0-9 . _ -")
+    return name.encode("ascii")
+
+
+def name_at(memory: Memory, slot: int) -> bytes:
+    """A slot's name, read under the control lock. What no owner can have written counts as no name."""
+    length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
+    return memory.read(slot + layout.PUBLISHER_SLOT_NAME, length) if 0 < length <= layout.MAX_NAME_LENGTH else b""
+
+
+def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
+    """Spec 5.2. NoFreeSlotError, CorruptRingError, InvalidArgumentError, IoError."""
+    wanted = check_name(name)
+    header, memory = channel.header, channel.memory
+
+    def candidates() -> Sequence[int]:
+        names = [name_at(memory, header.publisher_slot(k)) for k in range(header.publishers)]
+        if wanted and wanted in names:
+            return [names.index(wanted)]
+        return [k for k, n in enumerate(names) if not n] + [k for k, n in enumerate(names) if n]
+
+    def take(lock: LockFile, k: int) -> PublisherSlot:
+        slot = header.publisher_slot(k)
+        renew_boot(channel)
+        position, count = recover(channel, k)
+        epoch = change_slot(channel, slot, wanted, position)
+        return PublisherSlot(lock, k, epoch, position, count, wanted)
+
+    return take_slot(channel, "publisher", name, candidates, header.publisher_slot, take)
+
+
+def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterable[int] | None) -> SubscriberSlot:
+    """Spec 5.3. NoFreeSlotError, CorruptRingError, InvalidArgumentError, ChannelDiffersError (rings), IoError."""
+    wanted = check_name(name)
+    header, memory = channel.header, channel.memory
+    if kept and not wanted:
+        raise InvalidArgumentError("name", "a kept subscriber needs a name, by which it gets its slot again")
+    chosen = check_rings(rings, header.publishers)
+
+    def candidates() -> Sequence[int]:
+        free = []
+        for k in range(header.subscribers):
+            slot = header.subscriber_slot(k)
+            if memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT):
+                owner = name_at(memory, slot)
+                if wanted and owner == wanted:
+                    return [k]
+                if owner:
+                    continue
+            free.append(k)
+        return free
+
+    def take(lock: LockFile, k: int) -> SubscriberSlot:
+        slot = header.subscriber_slot(k)
+        renew_boot(channel)
+        epoch = change_slot(channel, slot, wanted, None)
+        is_kept = bool(memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT))
+        gates = {ring: memory.load64(header.gate(ring, k)) for ring in range(header.publishers)} if is_kept else {}
+        if any(gate >= 0 for gate in gates.values()):
+            cursors = resume(channel, gates)
+            if chosen is not None and chosen != [ring for ring, _ in cursors]:
+                raise ChannelDiffersError(channel.path, "rings", chosen, [ring for ring, _ in cursors])
+        else:
+            cursors = join(channel, k, list(range(header.publishers)) if chosen is None else chosen)
+            if kept:
+                memory.store32(slot + layout.SUBSCRIBER_SLOT_KEPT, 1)  # pairs with retire 6.7 (acquire)
+                is_kept = True
+        return SubscriberSlot(lock, k, epoch, tuple(cursors), is_kept, name)
+
+    return take_slot(channel, "subscriber", name, candidates, header.subscriber_slot, take)
+
+
+def check_rings(rings: Iterable[int] | None, publishers: int) -> list[int] | None:
+    if rings is None:
+        return None
+    chosen = sorted(set(rings))
+    if not chosen or chosen[0] < 0 or chosen[-1] >= publishers:
+        raise InvalidArgumentError("rings", f"{chosen} must be one or more of 0 to {publishers - 1}")
+    return chosen
+
+
+def take_slot(
+    channel: Attached,
+    kind: str,
+    name: str,
+    candidates: Callable[[], Sequence[int]],
+    offset: Callable[[int], int],
+    take: Callable[[LockFile, int], Slot],
+) -> Slot:
+    """Steps 1, 2 and the last of both: locks one of the candidates, and takes it under the control lock."""
+    lock = new_lock(channel.fd, channel.path)
+    try:
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            with control_lock(lock, channel.path):
+                chosen = candidates()
+                for k in chosen:
+                    if try_lock(lock, offset(k)):
+                        return take(lock, k)
+            if time.monotonic() > give_up:
+                break
+            time.sleep(RETRY)
+        header = channel.header
+        count = header.publishers if kind == "publisher" else header.subscribers
+        detail = f"the {kind} slot of the name {name!r} is owned by a live process" if name and len(chosen) == 1 else ""
+        raise NoFreeSlotError(kind, count, detail)
+    except BaseException:
+        lock.close()
+        raise
+
+
+def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) -> int:
+    """Step 4 of 5.2 and 3 of 5.3: the slot's fields for a new owner; the new epoch."""
+    memory, identity = channel.memory, channel.identity
+    length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
+    renamed = length != len(name) or name_at(memory, slot) != name
+    if renamed:  # a name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3)
+        memory.store32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING)
+    memory.fence()  # pairs with the acquire fence of 6.12
+    if start is not None:
+        memory.store64(slot + layout.PUBLISHER_SLOT_START, start)
+        memory.store32(slot + layout.PUBLISHER_SLOT_CLOSED, 0)
+    memory.store32(slot + layout.PUBLISHER_SLOT_PID, identity.process_id())
+    memory.store64(slot + layout.PUBLISHER_SLOT_ATTACHED_AT, identity.wall_clock())
+    if renamed:
+        memory.write(slot + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
+    epoch = memory.add64(slot + layout.PUBLISHER_SLOT_EPOCH, 1) + 1  # pairs with 5.4; evict may be raising it too
+    if not 0 < epoch < 2**63:  # nobody can have counted that far: start again
+        epoch = 1
+        memory.store64(slot + layout.PUBLISHER_SLOT_EPOCH, epoch)
+    if renamed:
+        memory.store32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH, len(name))  # pairs with 6.12 (acquire)
+    return epoch
+
+
+def renew_boot(channel: Attached) -> None:
+    """Spec 5.5, under the control lock."""
+    at = channel.header.control_offset + layout.CONTROL_BOOT_ID
+    boot = channel.identity.this_boot().bytes
+    if channel.memory.read(at, len(boot)) != boot:
+        channel.memory.write(at, boot)
+
+
+# Positions
+
+
+def check_position(header: Header, ring: int, position: int, what: str) -> None:
+    if not 0 <= position < layout.MAX_POSITION or position % header.alignment:
+        raise CorruptRingError(ring, position, f"{what} is not a position")
+
+
+def join(channel: Attached, slot: int, chosen: list[int]) -> list[tuple[int, int]]:
+    """Spec 6.4."""
+    header, memory = channel.header, channel.memory
+    try:
+        for ring in range(header.publishers):
+            if ring not in chosen:
+                memory.store64(header.gate(ring, slot), layout.NOT_GATING)  # 1
+        for ring in chosen:
+            published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)  # 2, pairs with publish 7
+            check_position(header, ring, published, "published")
+            memory.store64(header.gate(ring, slot), published)  # 2, pairs with 6.2, 2
+        memory.fence()  # 3, pairs with 6.2, 1
+        cursors = []
+        for ring in chosen:
+            published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)  # 4, pairs with publish 7
+            check_position(header, ring, published, "published")
+            memory.store64(header.gate(ring, slot), published)  # 4, pairs with 6.2, 2
+            cursors.append((ring, published))
+    except CorruptRingError:
+        for ring in range(header.publishers):
+            memory.store64(header.gate(ring, slot), layout.NOT_GATING)
+        raise
+    return cursors
+
+
+def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
+    """Spec 6.5."""
+    header, memory = channel.header, channel.memory
+    cursors = []
+    for ring, gate in gates.items():
+        if gate < 0:
+            continue
+        check_position(header, ring, gate, "the gate of the kept slot")
+        published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)  # pairs with publish 7
+        if not published - header.capacity <= gate <= published:
+            raise CorruptRingError(ring, gate, f"the gate of the kept slot is not within a lap below {published}")
+        cursors.append((ring, gate))
+    return cursors
+
+
+def recover(channel: Attached, ring: int) -> tuple[int, int]:
+    """Spec 6.8, under the publisher slot's lock: the end of what is published, and how many messages."""
+    header, memory = channel.header, channel.memory
+    trailer, data, mask = header.trailer(ring), header.ring(ring), header.capacity - 1
+    published = memory.load64(trailer + layout.TRAILER_PUBLISHED)
+    claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
+    check_position(header, ring, published, "published")  # 1
+    check_position(header, ring, claimed, "claimed")
+    if claimed < published or (published & mask) + (claimed - published) > header.capacity:
+        raise CorruptRingError(ring, published, f"claimed is {claimed}")
+    if claimed == published:
+        count = memory.load64(trailer + layout.TRAILER_MESSAGES_BEGUN)  # 2
+    else:
+        count = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)
+        first = data + (published & mask)
+        if memory.load32(first + layout.RECORD_LENGTH) <= 0:  # 3
+            memory.store32(data + (claimed & mask) + layout.RECORD_LENGTH, 0)
+            memory.store32(first + layout.RECORD_TYPE, layout.TYPE_PADDING)
+            memory.store32(first + layout.RECORD_LENGTH, claimed - published)  # pairs with poll 1
+        else:  # 4
+            count += count_messages(header, memory, ring, published, claimed)
+            count = (count + 2**63) % 2**64 - 2**63  # wraps, if the file says so
+    memory.store64(trailer + layout.TRAILER_MESSAGES_BEGUN, count)  # 5
+    memory.store64(trailer + layout.TRAILER_PUBLISHED, claimed)  # pairs with join 2 and 4
+    memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, count)  # pairs with lossy 5
+    return claimed, count
+
+
+def count_messages(header: Header, memory: Memory, ring: int, begin: int, end: int) -> int:
+    count, position = 0, begin
+    while position < end:
+        length, kind = struct.unpack("<ii", memory.read(header.ring(ring) + (position & (header.capacity - 1)), 8))
+        if length < layout.RECORD_HEADER_LENGTH or length > end - position:
+            raise CorruptRingError(ring, position, f"a record of {length} bytes cannot be here")
+        count += kind > 0
+        position += -(-length // header.alignment) * header.alignment
+    return count
+
+
+# Reading others' slots
+
+
+@dataclass(frozen=True)
+class SlotFields:
+    """A slot as others see it (spec 6.12). ``flag`` is ``closed`` of a publisher, ``kept`` of a subscriber."""
+
+    epoch: int
+    flag: bool
+    name: str
+    pid: int
+    attached_at: int
+
+
+def read_slot(memory: Memory, slot: int) -> SlotFields | None:
+    """None while the slot's fields change (or an owner died while changing them)."""
+    for _ in range(100):
+        epoch = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # pairs with change_slot (release)
+        length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
+        if not 0 <= length <= layout.MAX_NAME_LENGTH:
+            continue
+        fields = SlotFields(
+            epoch=epoch,
+            flag=bool(memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT)),
+            name=memory.read(slot + layout.PUBLISHER_SLOT_NAME, length).decode("ascii", "replace"),
+            pid=memory.load32(slot + layout.PUBLISHER_SLOT_PID),
+            attached_at=memory.load64(slot + layout.PUBLISHER_SLOT_ATTACHED_AT),
+        )
+        memory.fence()
+        if (
+            memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH) == epoch
+            and memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH) == length
+        ):
+            return fields
+    return None
+
+
+def clear_name(channel: Attached, slot: int) -> None:
+    """For forget, under the control lock and the slot's."""
+    memory = channel.memory
+    memory.store32(slot + layout.SUBSCRIBER_SLOT_NAME_LENGTH, CHANGING)
+    memory.fence()  # pairs with 6.12
+    memory.write(slot + layout.SUBSCRIBER_SLOT_NAME, bytes(layout.MAX_NAME_LENGTH))
+    memory.store32(slot + layout.SUBSCRIBER_SLOT_NAME_LENGTH, 0)

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ``poll``, ``take``, ``offer`` and ``claim`` wait while their ``timeout`` lasts (spec/api.md).
+
+Every wait begins with a spin of at most 20 microseconds that keeps the GIL; after that the GIL is given up, and taken
+for a moment every 2 milliseconds, so that signals (Ctrl-C) are seen.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Wait = Literal["spin", "yield", "backoff"]
+"""``spin``: look without a pause; the shortest delay, a whole core. ``yield``: let other processes run between two
+looks. ``backoff``: as ``yield`` for a hundred looks, then sleep between them, 1 us doubling to 1 ms."""

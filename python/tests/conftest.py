@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share: a private folder for channels, the golden files, and children."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flyring import Channel, Publisher, Subscriber
+
+SPEC = Path(__file__).resolve().parents[2] / "spec"
+GOLDEN = sorted(SPEC.glob("golden/*.json"))
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A private FLYRING_DIR on the shared-memory file system; nothing but what a test leaves there on purpose."""
+    path = Path(tempfile.mkdtemp(prefix="flyring-python-test-", dir="/dev/shm"))
+    monkeypatch.setenv("FLYRING_DIR", str(path))
+    yield path
+    shutil.rmtree(path)
+
+
+def golden_id(path: Path) -> str:
+    return path.stem
+
+
+def load_golden(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return content
+
+
+class Child:
+    """A Python process that runs a piece of code and answers line by line."""
+
+    def __init__(self, code: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ.copy(),
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the child ended with status {self.process.wait()}"
+        return line.strip()
+
+    def say(self, text: str = "") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        """SIGKILL, and reaped."""
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> int:
+        out, _ = self.process.communicate(timeout=30)
+        assert not out, out
+        return self.process.returncode
+
+
+@pytest.fixture
+def child() -> Iterator[Callable[..., Child]]:
+    children: list[Child] = []
+
+    def start(code: str, *arguments: str) -> Child:
+        children.append(Child(code, *arguments))
+        return children[-1]
+
+    yield start
+    for one in children:
+        one.process.kill()
+        one.process.wait()
+        for pipe in (one.process.stdin, one.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+Pair = tuple[Channel, Publisher, Subscriber]
+
+
+@contextmanager
+def pair(capacity: int = 4096) -> Iterator[Pair]:
+    """A broadcast channel with a publisher and a subscriber."""
+    with Channel.create("life", "broadcast", capacity=capacity) as channel:
+        yield channel, channel.publisher(), channel.subscriber()
+
+
+def fill(publisher: Publisher) -> int:
+    """Publishes until there is no room: how many."""
+    count = 0
+    while publisher.offer(b"%08d" % count) > 0:
+        count += 1
+    return count

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The golden files: the same operations write the same bytes, and every file is read with the expected content."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import flyring
+from conftest import GOLDEN, golden_id, load_golden
+from flyring import Channel, Identity, layout
+from flyring.slots import read_slot
+
+
+def test_there_are_golden_files() -> None:
+    assert len(GOLDEN) >= 10
+
+
+def bytes_of(data: Any) -> bytes:
+    if isinstance(data, str):
+        return bytes.fromhex(data)
+    return bytes((data["pattern"] + 7 * i) & 0xFF for i in range(data["length"]))
+
+
+class Actor:
+    """Does the operations of a golden file and compares each result."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.objects: dict[str, Any] = {}
+        self.claims: dict[str, flyring.Claim] = {}
+
+    def do(self, operation: dict[str, Any]) -> None:
+        fields = dict(operation)
+        getattr(self, fields.pop("op"))(**fields)
+
+    def publisher(self, name: str, ring: int, epoch: int, position: int, **handle: str) -> None:
+        publisher = self.objects[handle["as"]] = self.channel.publisher(name)
+        assert (publisher.ring, publisher.epoch, publisher.position) == (ring, epoch, position)
+
+    def subscriber(
+        self,
+        name: str,
+        kept: bool,
+        rings: list[int] | None,
+        slot: int,
+        epoch: int,
+        positions: dict[str, int],
+        **handle: str,
+    ) -> None:
+        subscriber = self.objects[handle["as"]] = self.channel.subscriber(name, kept=kept, rings=rings)
+        assert (subscriber.slot, subscriber.epoch) == (slot, epoch)
+        assert {str(ring): subscriber.position(ring) for ring in subscriber.rings} == positions
+
+    def offer(self, publisher: str, type: int, data: Any, position: int) -> None:
+        assert self.objects[publisher].offer(bytes_of(data), type) == position
+
+    def claim(self, publisher: str, length: int, type: int, claimed: bool) -> None:
+        claim = self.objects[publisher].claim(length, type)
+        assert (claim is not None) == claimed
+        if claim is not None:
+            self.claims[publisher] = claim
+
+    def commit(self, publisher: str, data: Any, position: int) -> None:
+        claim = self.claims.pop(publisher)
+        claim[:] = bytes_of(data)
+        assert claim.commit() == position
+
+    def abort(self, publisher: str, position: int) -> None:
+        assert self.claims.pop(publisher).abort() == position
+
+    def offer_batch(self, publisher: str, type: int, data: list[Any], taken: int) -> None:
+        assert self.objects[publisher].offer_batch([bytes_of(one) for one in data], type) == taken
+
+    def poll(self, subscriber: str, limit: int, expect: int) -> None:
+        assert self.objects[subscriber].poll(lambda message: None, limit) == expect
+
+    def close(self, **handle: str) -> None:
+        (name,) = handle.values()
+        self.objects.pop(name).close()
+
+    def forget(self, subscriber: str) -> None:
+        self.objects.pop(subscriber).forget()
+
+    def counter_allocate(self, label: str, type_id: int, key: str, counter: int) -> None:
+        assert self.channel.counters().allocate(label, type_id, bytes.fromhex(key)).id == counter
+
+    def counter_set(self, counter: int, value: int) -> None:
+        self.channel.counters().counter(counter).set(value)
+
+    def counter_add(self, counter: int, delta: int, previous: int) -> None:
+        assert self.channel.counters().counter(counter).get_and_add(delta) == previous
+
+    def counter_free(self, counter: int) -> None:
+        self.channel.counters().counter(counter).free()
+
+
+def first_difference(ours: bytes, theirs: bytes) -> str:
+    at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+    if at is None:
+        return f"lengths {len(ours)} and {len(theirs)}"
+    return f"at {at}: ours {ours[at : at + 16].hex()}, golden {theirs[at : at + 16].hex()}"
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=golden_id)
+def test_the_same_operations_write_the_same_bytes(path: Path) -> None:
+    golden = load_golden(path)
+    inject = golden["inject"]
+    identity = Identity(
+        channel_id=UUID(inject["channel_id"]),
+        created_at=inject["created_at"],
+        boot_id=UUID(inject["boot_id"]),
+        pid=inject["pid"],
+        now=inject["now"],
+    )
+    with Channel.create("golden", identity=identity, **golden["create"]) as channel:
+        actor = Actor(channel)
+        for number, operation in enumerate(golden["operations"]):
+            try:
+                actor.do(operation)
+            except AssertionError as error:
+                raise AssertionError(f"operation {number}: {operation}") from error
+        ours, theirs = Path(channel.path).read_bytes(), path.with_suffix(".ring").read_bytes()
+        assert ours == theirs, first_difference(ours, theirs)
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=golden_id)
+def test_a_golden_file_is_read_with_the_expected_content(path: Path, folder: Path) -> None:
+    expected = load_golden(path)["expected"]
+    shutil.copy(path.with_suffix(".ring"), folder / "golden.ring")
+    with Channel.open("golden") as channel:
+        check_header(channel, expected)
+        check_slots(channel, expected)
+        check_counters(channel, expected)
+        check_unread(channel, expected)
+
+
+def check_header(channel: Channel, expected: dict[str, Any]) -> None:
+    header, wanted = channel.header, expected["header"]
+    for field in ("header_length", "minor", "file_length", "created_at", "alignment", "capacity", "publishers"):
+        assert getattr(header, field) == wanted[field], field
+    for field in ("subscribers", "counters", "control_offset", "control_length", "counter_metadata_offset"):
+        assert getattr(header, field) == wanted[field], field
+    for field in ("counter_metadata_length", "counter_values_offset", "counter_values_length", "rings_offset"):
+        assert getattr(header, field) == wanted[field], field
+    for field in ("ring_stride", "schema_offset", "schema_length", "schema_id", "schema_version"):
+        assert getattr(header, field) == wanted[field], field
+    assert str(channel.id) == wanted["channel_id"]
+    assert channel.kind == {1: "inbox", 2: "broadcast"}[wanted["kind"]]
+    assert (channel.schema or "") == expected["schema"]
+    memory = channel._attached.memory
+    assert str(UUID(bytes=memory.read(header.control_offset, 16))) == expected["boot_id"]
+
+
+def check_slots(channel: Channel, expected: dict[str, Any]) -> None:
+    header, memory = channel.header, channel._attached.memory
+    for wanted in expected["publishers"]:
+        ring = wanted["ring"]
+        slot, trailer = header.publisher_slot(ring), header.trailer(ring)
+        fields = read_slot(memory, slot)
+        assert fields is not None
+        found = {
+            "ring": ring,
+            "epoch": fields.epoch,
+            "start": memory.load64(slot + layout.PUBLISHER_SLOT_START),
+            "closed": int(fields.flag),
+            "name": fields.name,
+            "pid": fields.pid,
+            "attached_at": fields.attached_at,
+            "claimed": memory.load64(trailer + layout.TRAILER_CLAIMED),
+            "published": memory.load64(trailer + layout.TRAILER_PUBLISHED),
+            "messages": memory.load64(trailer + layout.TRAILER_MESSAGES_DONE),
+            "boundaries": [
+                [memory.load64(at), memory.load64(at + layout.TRAILER_BOUNDARY_COUNT)]
+                for at in range(trailer, trailer + 8 * layout.TRAILER_BOUNDARY_STRIDE, layout.TRAILER_BOUNDARY_STRIDE)
+            ],
+        }
+        assert found == wanted
+    for wanted in expected["subscribers"]:
+        fields = read_slot(memory, header.subscriber_slot(wanted["slot"]))
+        assert fields is not None
+        found = {
+            "slot": wanted["slot"],
+            "epoch": fields.epoch,
+            "kept": int(fields.flag),
+            "name": fields.name,
+            "pid": fields.pid,
+            "attached_at": fields.attached_at,
+            "gates": [memory.load64(header.gate(ring, wanted["slot"])) for ring in range(header.publishers)],
+        }
+        assert found == wanted
+
+
+def check_counters(channel: Channel, expected: dict[str, Any]) -> None:
+    found = [
+        {"id": c.id, "label": c.label, "type_id": c.type_id, "key": c.key.hex(), "value": c.get()}
+        for c in channel.counters()
+    ]
+    assert found == expected["counters"]
+
+
+def check_unread(channel: Channel, expected: dict[str, Any]) -> None:
+    found: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for slot, name in {(entry["slot"], entry["name"]) for entry in expected["unread"]}:
+        with channel.subscriber(name) as subscriber:
+            assert subscriber.slot == slot
+            for ring in subscriber.rings:
+                found[slot, ring] = []
+            while (message := subscriber.take()) is not None:
+                entry = {"type": message.type, "position": message.position, "data": bytes(message).hex()}
+                found[slot, message.ring].append(entry)
+    assert found == {(entry["slot"], entry["ring"]): entry["messages"] for entry in expected["unread"]}

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files filled with anything by another process: one clear error, never a crash, a hang, a read outside (spec 9)."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import GOLDEN
+from flyring import Channel, CorruptRingError, FlyringError, Message, layout
+
+
+def put(channel: Channel, ring: int, position: int, *words: int) -> None:
+    at = channel.header.ring(ring) + position % channel.capacity
+    for i, word in enumerate(words):
+        channel._attached.memory.store32(at + 4 * i, word)
+
+
+@pytest.mark.parametrize(
+    ("position", "length", "kind"),
+    [
+        (0, 1, 1),
+        (0, 7, 1),
+        (0, 4097, 1),
+        (0, 2**31 - 1, 1),
+        (0, 2**31 - 1, -1),
+        (4032, 65, 1),
+        (0, 64, 0),
+        (0, 64, -3),
+        (0, 64, -(2**31)),
+    ],
+)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_ring_that_breaks_the_rules_is_reported_once_and_the_others_go_on(
+    position: int, length: int, kind: int, kept: bool
+) -> None:
+    with Channel.create("corrupt", "broadcast", capacity=4096, publishers=2) as channel:
+        bad, good = channel.publisher(), channel.publisher()
+        subscriber = channel.subscriber("s", kept=kept)
+        while bad.position < position:
+            bad.offer(b"")
+            assert subscriber.take() is not None
+        put(channel, 0, position, length, kind)
+        good.offer(b"good")
+        with pytest.raises(CorruptRingError) as caught:
+            while subscriber.poll(lambda message: None):
+                pass
+        assert (caught.value.ring, caught.value.position) == (0, position)
+        assert str(length if kind in (1, -1) else kind) in caught.value.reason
+        gate = channel._attached.memory.load64(channel.header.gate(0, subscriber.slot))
+        assert gate == (position if kept else -1)
+        good.offer(b"more")
+        assert bytes(subscriber.take() or b"") in (b"good", b"more")
+        while message := subscriber.take():
+            assert message.ring == 1
+        subscriber.close()
+
+
+def test_a_ring_full_of_padding_does_not_hang_a_poll() -> None:
+    with Channel.create("padding", "broadcast", capacity=4096, publishers=1) as channel:
+        subscriber = channel.subscriber()
+        put(channel, 0, 0, 4096, layout.TYPE_PADDING)
+        for _ in range(3):
+            assert subscriber.take() is None
+            assert subscriber.poll(print) == 0
+        assert subscriber.take(timeout=0.01) is None
+        for position in range(0, 4096, 64):
+            put(channel, 0, position, 8, layout.TYPE_OWNER)
+        assert subscriber.take(timeout=0.01) is None
+
+
+@pytest.mark.parametrize("gate", [2**63 - 1, -(2**63), -2, 1, 2**62])
+def test_a_hostile_gate_neither_stops_nor_misleads_the_publisher(gate: int) -> None:
+    with Channel.create("gate", "broadcast", capacity=4096, publishers=2) as channel:
+        publisher, subscriber = channel.publisher(), channel.subscriber(rings=[0])
+        channel._attached.memory.store64(channel.header.gate(0, 1), gate)
+        neighbour = channel._attached.memory.read(channel.header.ring(1), 4096)
+        sent = 0
+        for _ in range(500):
+            if publisher.offer(bytes(100)) > 0:
+                sent += 1
+            subscriber.poll(lambda message: None)
+        assert sent == 500 if gate != 1 else 0 < sent < 500
+        assert channel._attached.memory.read(channel.header.ring(1), 4096) == neighbour
+
+
+@pytest.mark.parametrize("gate", [1, 64 * 100, 2**62, 2**63 - 64])
+def test_a_kept_slot_with_an_impossible_gate_is_refused(gate: int) -> None:
+    with Channel.create("keptgate", "inbox", capacity=4096, publishers=1) as channel:
+        channel._attached.memory.store64(channel.header.gate(0, 0), gate)
+        with pytest.raises(CorruptRingError) as caught:
+            channel.subscriber()
+        assert (caught.value.ring, caught.value.position) == (0, gate)
+
+
+def use_everything(channel: Channel) -> None:
+    """Whatever the file says, only this package's errors come out."""
+
+    def handler(message: Message) -> None:
+        assert len(bytes(message)) == len(message) <= channel.capacity
+
+    for _ in range(2):
+        try:
+            with channel.publisher() as publisher:
+                publisher.held_by()
+                for length in (0, 100, publisher.max_message_length):
+                    publisher.offer(bytes(length))
+                publisher.offer_batch([b"x", b"y" * 50])
+                if claim := publisher.claim(10):
+                    claim.abort()
+        except FlyringError:
+            pass
+        try:
+            with channel.subscriber() as subscriber:
+                for _ in range(4):
+                    try:
+                        subscriber.poll(handler)
+                        subscriber.take()
+                    except CorruptRingError:
+                        pass
+        except FlyringError:
+            pass
+    for counter in channel.counters():
+        assert len(counter.label) <= 380
+        counter.get()
+
+
+WORDS = st.sampled_from([0, 1, 7, 8, 9, 64, 4096, 4097, -1, -2, 2**31 - 1, -(2**31), 1 << 30])
+EDIT = st.tuples(st.integers(0, 2**16), st.one_of(WORDS, st.integers(-(2**31), 2**31 - 1)))
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(golden=st.sampled_from(GOLDEN), edits=st.lists(EDIT, min_size=1, max_size=40))
+def test_a_file_with_anything_behind_its_header_is_safe_to_use(
+    golden: Path, edits: list[tuple[int, int]], folder: Path
+) -> None:
+    content = bytearray(golden.with_suffix(".ring").read_bytes())
+    words = (len(content) - layout.HEADER_LENGTH) // 4
+    for at, value in edits:
+        struct.pack_into("<i", content, layout.HEADER_LENGTH + at % words * 4, value)
+    (folder / "fuzz.ring").write_bytes(content)
+    with Channel.open("fuzz") as channel:
+        use_everything(channel)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_bytes_at_all_are_attached_or_refused(data: Any, folder: Path) -> None:
+    whole = data.draw(st.sampled_from(GOLDEN)).with_suffix(".ring").read_bytes()
+    content = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=5)):
+        if at < len(content):
+            content[at] = value
+    (folder / "any.ring").write_bytes(content)
+    try:
+        Channel.open("any").close()
+    except FlyringError as error:
+        assert error.code in ("not-a-channel", "truncated", "version-too-new", "corrupt-header")
+    assert len(os.listdir(folder)) == 1

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Closing, threads, forks, the end of the process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conftest import Child, fill, pair
+from flyring import Channel, ClosedError, FlyringError, Message, TwoThreadsError, ViewAliveError
+
+# Closing
+
+
+def test_use_after_close_is_closed_and_closing_twice_is_fine() -> None:
+    with Channel.create("closing", "broadcast") as channel:
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        channel.close()
+        for closable in (channel, publisher, subscriber):
+            closable.close()
+            assert closable.closed
+            assert "closed" in repr(closable)
+        uses: list[Callable[[], Any]] = [
+            lambda: publisher.offer(b""),
+            lambda: publisher.claim(1),
+            lambda: publisher.offer_batch([b""]),
+            publisher.held_by,
+            subscriber.take,
+            lambda: subscriber.poll(print),
+            subscriber.forget,
+            channel.publisher,
+            channel.subscriber,
+            channel.counters,
+        ]
+        for use in uses:
+            with pytest.raises(ClosedError) as caught:
+                use()
+            assert caught.value.code == "closed"
+
+
+def test_a_handler_can_neither_close_its_subscriber_nor_call_it() -> None:
+    with pair() as (channel, publisher, subscriber):
+        publisher.offer(b"x")
+        seen: list[FlyringError] = []
+
+        def handler(message: Message) -> None:
+            uses: list[Callable[[], Any]] = [
+                subscriber.close,
+                channel.close,
+                subscriber.take,
+                lambda: subscriber.poll(handler),
+            ]
+            for use in uses:
+                with pytest.raises(FlyringError) as caught:
+                    use()
+                seen.append(caught.value)
+            assert bytes(message) == b"x"
+
+        assert subscriber.poll(handler) == 1
+        assert [type(error) for error in seen] == [ViewAliveError, ViewAliveError, TwoThreadsError, TwoThreadsError]
+        assert not channel.closed
+        assert subscriber.take() is None
+
+
+def test_a_handler_may_publish_into_the_same_channel() -> None:
+    with pair() as (channel, publisher, subscriber):
+        answers = channel.publisher()
+        publisher.offer(b"question")
+        subscriber.poll(lambda message: answers.offer(bytes(message) + b"?"), 1)
+        assert bytes(subscriber.take() or b"") == b"question?"
+
+
+def test_unclosed_objects_warn_and_give_their_slots_back() -> None:
+    with Channel.create("warn", "broadcast", publishers=1, subscribers=1) as channel:
+        for take in (channel.publisher, channel.subscriber):
+            with pytest.warns(ResourceWarning, match="unclosed"):
+                take()
+                gc.collect()
+            take().close()
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        Channel.open("warn")
+        gc.collect()
+
+
+# Threads
+
+
+def test_two_threads_in_one_object_are_told() -> None:
+    with pair() as (_, publisher, subscriber):
+        publisher.offer(b"x")
+        inside, leave = threading.Event(), threading.Event()
+
+        def handler(message: Message) -> None:
+            inside.set()
+            assert leave.wait(10)
+
+        thread = threading.Thread(target=subscriber.poll, args=(handler,))
+        thread.start()
+        assert inside.wait(10)
+        for attempt in (subscriber.take, lambda: subscriber.poll(print), subscriber.close):
+            with pytest.raises(TwoThreadsError):
+                attempt()
+        leave.set()
+        thread.join()
+
+        fill(publisher)
+        waiting = threading.Thread(target=lambda: publisher.offer(b"y", timeout=10))
+        waiting.start()
+        until_two_threads(lambda: publisher.offer(b"z"))
+        while subscriber.poll(lambda message: None):
+            pass
+        waiting.join()
+
+
+def until_two_threads(attempt: Callable[[], Any]) -> None:
+    give_up = time.monotonic() + 10
+    while time.monotonic() < give_up:
+        try:
+            attempt()
+        except TwoThreadsError:
+            return
+        time.sleep(0.001)
+    pytest.fail("nobody was told")
+
+
+@pytest.mark.parametrize("wait", ["spin", "yield", "backoff"])
+def test_closing_wakes_a_thread_that_waits(wait: Any) -> None:
+    with Channel.create("wakes", "broadcast", capacity=4096) as channel:
+        publisher, subscriber = channel.publisher(wait=wait), channel.subscriber(wait=wait)
+        other = channel.subscriber()
+        errors: list[BaseException] = []
+
+        def run(call: Callable[[], Any]) -> None:
+            try:
+                call()
+            except BaseException as error:
+                errors.append(error)
+
+        fill(publisher)
+        while subscriber.take():
+            pass
+        calls: list[Callable[[], Any]] = [
+            lambda: subscriber.take(timeout=None),
+            lambda: publisher.offer(b"", timeout=None),
+        ]
+        threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        until_two_threads(subscriber.take)
+        until_two_threads(lambda: publisher.offer(b""))
+        channel.close()
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+        assert [type(error) for error in errors] == [ClosedError, ClosedError]
+        assert other.closed
+
+
+def test_many_threads_with_objects_of_their_own() -> None:
+    with Channel.create("many", "broadcast", publishers=3, subscribers=3, capacity=4096) as channel:
+        subscribers = [channel.subscriber() for _ in range(3)]
+        sums = [0, 0, 0]
+
+        def publish(number: int) -> None:
+            with channel.publisher() as publisher:
+                for i in range(2000):
+                    assert publisher.offer(i.to_bytes(8, "little"), timeout=30) > 0
+
+        def read(number: int) -> None:
+            for _ in range(6000):
+                message = subscribers[number].take(timeout=30)
+                assert message is not None
+                sums[number] += int.from_bytes(message.data, "little")
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(3) for work in (read, publish)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sums == [3 * sum(range(2000))] * 3
+
+
+# Other processes
+
+
+def test_a_pickled_channel_attaches_again_by_path() -> None:
+    with Channel.create("pickled", "broadcast") as channel, pickle.loads(pickle.dumps(channel)) as again:
+        assert isinstance(again, Channel)
+        assert again.id == channel.id
+        assert again is not channel
+        with again.subscriber() as subscriber, channel.publisher() as publisher:
+            publisher.offer(b"x")
+            assert bytes(subscriber.take() or b"") == b"x"
+            for unpicklable in (subscriber, publisher):
+                with pytest.raises(TypeError):
+                    pickle.dumps(unpicklable)
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Runs `work` in a forked child, which must end well."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_forked_child_can_neither_use_nor_damage_its_parents_channel() -> None:
+    with pair() as (channel, publisher, subscriber):
+        counter = channel.counters().allocate("n")
+        publisher.offer(b"message")
+        claim = publisher.claim(8)
+        assert claim is not None
+        view = claim.data
+        view[:] = b"parent's"
+
+        def work() -> None:
+            uses: list[Callable[[], Any]] = [
+                claim.commit,
+                lambda: claim.data,
+                lambda: publisher.offer(b""),
+                subscriber.take,
+                lambda: subscriber.poll(print),
+                channel.publisher,
+                channel.subscriber,
+                channel.counters,
+                lambda: counter.set(5),
+                counter.get,
+            ]
+            view[:] = b"childish"
+            for use in uses:
+                with pytest.raises(ClosedError, match="parent"):
+                    use()
+            assert channel.closed
+            with Channel.open("life") as own, own.subscriber() as reader, own.publisher() as writer:
+                assert writer.ring != publisher.ring
+                assert reader.slot != subscriber.slot
+            subscriber.close()
+            channel.close()
+
+        in_child(work)
+        view.release()
+        assert counter.get() == 0
+        claim.commit()
+        assert [bytes(subscriber.take() or b"") for _ in range(2)] == [b"message", b"parent's"]
+
+
+def test_a_fork_within_a_handler_goes_on_in_the_parent_only() -> None:
+    with pair() as (_, publisher, subscriber):
+        for _ in range(3):
+            publisher.offer(b"x")
+        children: list[int] = []
+
+        def handler(message: Message) -> None:
+            children.append(os.fork())
+
+        try:
+            count = subscriber.poll(handler, 2)
+        except ClosedError:
+            os._exit(7)
+        if 0 in children:
+            os._exit(1)
+        assert count == 2
+        assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [7, 7]
+        assert subscriber.take() is not None
+
+
+def test_a_forked_child_does_not_keep_its_dead_parents_slots(child: Callable[..., Child]) -> None:
+    code = """
+        import os, sys, time, flyring
+        channel = flyring.Channel.open(sys.argv[1])
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+        print(pid, flush=True)
+        sys.stdin.read()
+    """
+    with Channel.create("orphan", "broadcast", publishers=1, subscribers=1) as channel:
+        parent = child(code, channel.path)
+        orphan = int(parent.line())
+        try:
+            parent.kill()
+            channel.publisher().close()
+            channel.subscriber().close()
+        finally:
+            os.kill(orphan, signal.SIGKILL)
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, timeout=60)
+
+
+def test_the_end_of_the_process_with_everything_open_is_quiet() -> None:
+    done = run_python(
+        "import flyring, numpy\n"
+        "channel = flyring.Channel.create('exit', 'broadcast')\n"
+        "p, s = channel.publisher(), channel.subscriber()\n"
+        "p.offer(b'12345678')\n"
+        "kept = []\n"
+        "try: s.poll(lambda m: kept.append(numpy.frombuffer(m, 'u1')))\n"
+        "except flyring.ViewAliveError: pass\n"
+        "c = p.claim(8); v = c.data\n"
+        "print('fine')\n"
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Fatal" not in done.stderr
+    with Channel.open("exit") as channel:
+        channel.publisher().close()
+
+
+def test_a_second_interpreter_is_refused() -> None:
+    code = (
+        "import flyring\n"
+        "try: import _xxsubinterpreters as i\n"
+        "except ImportError: import _interpreters as i\n"
+        "n = i.create()\n"
+        "try:\n"
+        "    bad = i.run_string(n, 'import flyring')\n"
+        "    print(bad)\n"
+        "except Exception as e: print(e)\n"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert "one interpreter" in done.stdout or "subinterpreters" in done.stdout, done.stdout
