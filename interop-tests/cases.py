@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of what one language does with what another one left: channels, slots, recovery, counters. Each is a function
 of the run and of the languages that play its parts; errors and golden files have modules of their own."""
+
 import os
 import time
 
 from driver import Refused, both
-from harness import data_of, drain, equal, fill, hexed, offer_within, refused, shorten, true
+from harness import Wrong, data_of, drain, equal, fill, hexed, offer_within, refused, shorten, true
 from stream import message
 
 BROADCAST = {"kind": "broadcast", "counters": 0}
@@ -13,8 +14,18 @@ SMALL = {"capacity": 4096, "alignment": 64}
 OPTIONS = (
     {"kind": "inbox"},
     {"kind": "broadcast", "capacity": 4096, "publishers": 1, "subscribers": 0, "alignment": 8, "counters": 0},
-    {"kind": "broadcast", "capacity": 65536, "publishers": 70, "subscribers": 33, "alignment": 8, "counters": 7,
-     "schema": "größer\n" * 1000, "schema_id": 65535, "schema_version": 2})
+    {
+        "kind": "broadcast",
+        "capacity": 65536,
+        "publishers": 70,
+        "subscribers": 33,
+        "alignment": 8,
+        "counters": 7,
+        "schema": "größer\n" * 1000,
+        "schema_id": 65535,
+        "schema_version": 2,
+    },
+)
 INFO = ("path", "channel_id", "kind", "capacity", "publishers", "subscribers", "alignment", "counters", "file_length")
 
 
@@ -42,13 +53,25 @@ def open_and_create(run, creator, opener):
         equal(f"{b.label}: info, opened by path", info(b, "open", channel=name + "p", name=str(path)), first)
         equal("open_or_create", info(b, "open_or_create", channel=name + "o", name=name, **options), first)
         other_kind = "inbox" if options["kind"] == "broadcast" else "broadcast"
-        answer = refused("differs", b, "open_or_create", channel=name + "d", name=name,
-                         **options | {"kind": other_kind, "capacity": 1 << 14, "subscribers": 9})
+        answer = refused(
+            "differs",
+            b,
+            "open_or_create",
+            channel=name + "d",
+            name=name,
+            **options | {"kind": other_kind, "capacity": 1 << 14, "subscribers": 9},
+        )
         equal(f"{b.label}: differs", answer.get("field"), "kind")
         with_schema = (("schema_id", 3), ("schema_version", 4)) if "schema" in options else ()
-        for field, value in (("capacity", 8192), ("publishers", 2), ("subscribers", 3),
-                             ("alignment", 72 - expected["alignment"]), ("counters", 8), ("schema", "other"),
-                             *with_schema):
+        for field, value in (
+            ("capacity", 8192),
+            ("publishers", 2),
+            ("subscribers", 3),
+            ("alignment", 72 - expected["alignment"]),
+            ("counters", 8),
+            ("schema", "other"),
+            *with_schema,
+        ):
             answer = refused("differs", b, "open_or_create", channel=name + "d", name=name, **options | {field: value})
             equal(f"{b.label}: differs", answer.get("field"), field)
         b.call("unlink", name=name)
@@ -131,8 +154,14 @@ def held_back(run, writer, reader, third):
     b.call("open", channel=name, name=name)
     slow = b.call("subscriber", channel=name, subscriber=name, name="slow")
     sent = fill(a, name)
-    expected = {"slot": slow["slot"], "name": "slow", "pid": b.pid, "live": True, "kept": False,
-                "position": slow["positions"]["0"]}
+    expected = {
+        "slot": slow["slot"],
+        "name": "slow",
+        "pid": b.pid,
+        "live": True,
+        "kept": False,
+        "position": slow["positions"]["0"],
+    }
     equal("held_by", a.call("held_by", publisher=name)["holder"], expected)
     equal("a part", data_of(b.call("poll", subscriber=name, limit=5)["messages"]), sent[:5])
     true("room for as many again", 3 <= len(fill(a, name)) <= 5)
@@ -150,9 +179,18 @@ def held_back(run, writer, reader, third):
     sent = fill(a, name)
     b.kill()
     equal("a dead kept subscriber was retired", offer_within(0.02, a, name, "02"), -1)
-    equal("held_by", a.call("held_by", publisher=name)["holder"],
-          {"slot": kept["slot"], "name": "ledger", "pid": pid, "live": False, "kept": True,
-           "position": kept["positions"]["0"]})
+    equal(
+        "held_by",
+        a.call("held_by", publisher=name)["holder"],
+        {
+            "slot": kept["slot"],
+            "name": "ledger",
+            "pid": pid,
+            "live": False,
+            "kept": True,
+            "position": kept["positions"]["0"],
+        },
+    )
     c.call("open", channel=name, name=name)
     c.call("subscriber", channel=name, subscriber=name, name="ledger", kept=True)
     equal("resumed", data_of(drain(c, name)), sent)
@@ -264,7 +302,7 @@ def killed_while_publishing(run, victim, heir, reader):
         counts = e.answer["counts"]
         verified = sum(counts.values() if isinstance(counts, dict) else counts)
     else:
-        raise AssertionError("a thousand million messages in 0.6 s")
+        raise Wrong("a thousand million messages in 0.6 s")
     true("some messages", verified > 0)
     b.call("publisher", channel=name, publisher=name, name="feed")
     equal("everything was read", c.call("poll", subscriber=name, limit=256)["messages"], [])
@@ -292,7 +330,7 @@ def everybody_at_once(run, languages):
     for peer, s in zip(writers, streams):
         peer.send("publish_stream", publisher=name, how="mix", seconds=60, **{k: s[k] for k in s if k != "ring"})
     answers = both(*readers, *writers, timeout=70)
-    for answer in answers[:len(readers)]:
+    for answer in answers[: len(readers)]:
         equal("verified", (answer["verified"], answer["count"]), (True, count * len(languages)))
 
 
@@ -303,16 +341,19 @@ def shared_counters(run, languages):
     peers[0].call("create", channel=name, name=name, kind="broadcast", counters=5)
     for peer in peers[1:]:
         peer.call("open", channel=name, name=name)
-    adder = peers[0].call("counter_allocate", channel=name, label="größte Lücke in µs", type_id=7,
-                          key="00ff10")["counter"]
+    adder = peers[0].call("counter_allocate", channel=name, label="größte Lücke in µs", type_id=7, key="00ff10")[
+        "counter"
+    ]
     swapper = peers[1].call("counter_allocate", channel=name, label="swaps", type_id=-1, key="")["counter"]
     equal("ids", (adder, swapper), (0, 1))
     peers[0].call("counter_set", channel=name, counter=adder, value=2**63 - 1000, order="release")
     for peer in peers:
         equal("found", peer.call("counter_find", channel=name, label="größte Lücke in µs")["counter"], adder)
         equal("not there", peer.call("counter_find", channel=name, label="swap")["counter"], None)
-    for op, counter, times, fields in (("counter_add", adder, adds, {"delta": 3}),
-                                       ("counter_cas_loop", swapper, swaps, {})):
+    for op, counter, times, fields in (
+        ("counter_add", adder, adds, {"delta": 3}),
+        ("counter_cas_loop", swapper, swaps, {}),
+    ):
         for peer in peers:
             peer.send(op, channel=name, counter=counter, times=times, **fields)
         both(*peers, timeout=60)
@@ -325,12 +366,20 @@ def shared_counters(run, languages):
     for peer in peers:
         for order in ("plain", "volatile"):
             equal("sum", peer.call("counter_get", channel=name, counter=adder, order=order)["value"], total)
-        equal("swaps", peer.call("counter_get", channel=name, counter=swapper, order="volatile")["value"],
-              (swaps + 2000) * len(peers))
-        found = [(c["id"], c["label"], c["type_id"], c["key"].rstrip("0"), c["value"])
-                 for c in peer.call("counters", channel=name)["counters"]]
-        equal("counters", found, [(0, "größte Lücke in µs", 7, "00ff1", total),
-                                  (1, "swaps", -1, "", (swaps + 2000) * len(peers))])
+        equal(
+            "swaps",
+            peer.call("counter_get", channel=name, counter=swapper, order="volatile")["value"],
+            (swaps + 2000) * len(peers),
+        )
+        found = [
+            (c["id"], c["label"], c["type_id"], c["key"].rstrip("0"), c["value"])
+            for c in peer.call("counters", channel=name)["counters"]
+        ]
+        equal(
+            "counters",
+            found,
+            [(0, "größte Lücke in µs", 7, "00ff1", total), (1, "swaps", -1, "", (swaps + 2000) * len(peers))],
+        )
     for i, peer in enumerate(peers[:3]):
         peer.call("counter_free", channel=name, counter=swapper)
         equal("freed", peers[i - 1].call("counter_find", channel=name, label="swaps")["counter"], None)
@@ -356,15 +405,17 @@ def the_stream_is_the_same(run, language):
                 if kind:
                     fields["type"] = kind
                 equal("count", a.call("publish_stream", publisher=name, **fields)["count"], 64)
-                expected = [(kind or t, p.hex()) for t, p in
-                            (message(seed, i, low, high) for i in range(first, first + 64))]
+                expected = [
+                    (kind or t, p.hex()) for t, p in (message(seed, i, low, high) for i in range(first, first + 64))
+                ]
                 found = [(m["type"], m["data"]) for m in drain(b, name)]
                 equal(f"stream {shorten(fields)}", found, expected)
     s = {"seed": 3, "count": 20, "min": 1, "max": 50, "first": 0}
     for wrong in ({"seed": 4}, {"first": 1}, {"max": 49}, {"type": 5}):
         a.call("publish_stream", publisher=name, how="offer", **s)
-        answer = refused("mismatch", b, "verify_stream", subscriber=name, how="poll", seconds=5,
-                         streams=[{"ring": 0} | s | wrong])
+        answer = refused(
+            "mismatch", b, "verify_stream", subscriber=name, how="poll", seconds=5, streams=[{"ring": 0} | s | wrong]
+        )
         equal("ring", answer.get("ring"), 0)
         true("says what is wrong", answer.get("what"))
         drain(b, name)

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same bad request gets the same error code, and the same particulars, from every language."""
+
+import json
 import os
+import socket
 import struct
+import subprocess
 
 from driver import ROOT
 from harness import Wrong, equal, refused, true
@@ -12,8 +16,15 @@ OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers"
 def bad_requests(run, language):
     """What a peer does not understand is a bad request, and the peer lives on."""
     peer = run.peer(language)
-    for line in ("not json", "[]", "{}", '{"op": "dance"}', '{"op": "offer", "publisher": "nobody", "data": "00"}',
-                 '{"op": "poll", "subscriber": "nobody", "limit": 1}', '{"op": "info", "channel": "nobody"}'):
+    for line in (
+        "not json",
+        "[]",
+        "{}",
+        '{"op": "dance"}',
+        '{"op": "offer", "publisher": "nobody", "data": "00"}',
+        '{"op": "poll", "subscriber": "nobody", "limit": 1}',
+        '{"op": "info", "channel": "nobody"}',
+    ):
         peer.send_line(line, {"op": line})
         try:
             peer.receive()
@@ -22,28 +33,113 @@ def bad_requests(run, language):
         else:
             raise Wrong(f"{peer.label}: {line} was answered")
     equal("layout", peer.call("hello")["layout"], "1.0")
-    equal("ops", set(peer.hello["ops"]) >= {
-        "hello", "create", "open_or_create", "replace", "open", "info", "unlink", "publisher", "subscriber", "offer",
-        "offer_batch", "claim", "commit", "abort", "held_by", "take", "poll", "positions", "publish_stream",
-        "verify_stream", "counter_allocate", "counter_find", "counter_get", "counter_set", "counter_add",
-        "counter_cas_loop", "counter_free", "counters", "close", "forget"}, True)
+    equal(
+        "ops",
+        set(peer.hello["ops"])
+        >= {
+            "hello",
+            "create",
+            "open_or_create",
+            "replace",
+            "open",
+            "info",
+            "unlink",
+            "publisher",
+            "subscriber",
+            "offer",
+            "offer_batch",
+            "claim",
+            "commit",
+            "abort",
+            "held_by",
+            "take",
+            "poll",
+            "positions",
+            "publish_stream",
+            "verify_stream",
+            "counter_allocate",
+            "counter_find",
+            "counter_get",
+            "counter_set",
+            "counter_add",
+            "counter_cas_loop",
+            "counter_free",
+            "counters",
+            "close",
+            "forget",
+        },
+        True,
+    )
+
+
+def socket_and_quit(run, language):
+    """A peer can be spoken to through a Unix socket instead; `quit` and the end of input end it with status 0."""
+    path = str(run.folder / "peer.socket")
+    for last_words in (b'{"op": "quit"}\n', b""):
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            listener.settimeout(20)
+            process = subprocess.Popen(
+                [*run.commands[language], "--socket", path],
+                stdin=subprocess.DEVNULL,
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                env=os.environ | {"FLYRING_DIR": str(run.folder)},
+            )
+            try:
+                connection, _ = listener.accept()
+                with connection, connection.makefile("rw") as lines:
+                    connection.settimeout(10)
+                    lines.write('{"op": "hello", "id": "first"}\n')
+                    lines.flush()
+                    answer = json.loads(lines.readline())
+                    equal("hello", (answer["ok"], answer["id"], answer["pid"]), (True, "first", process.pid))
+                    connection.sendall(last_words)
+                    connection.shutdown(socket.SHUT_WR)
+                    equal("status", process.wait(10), 0)
+                equal("standard output", process.stdout.read(), b"")
+            except (OSError, subprocess.TimeoutExpired) as e:
+                raise Wrong(f"{language} --socket: {e!r}, status {process.poll()}") from e
+            finally:
+                process.kill()
+                process.stdout.close()
+                process.wait()
+        os.unlink(path)
 
 
 def bad_options(run, language):
     """Options out of range are an invalid argument; a name that exists is exists; nothing is left behind."""
     peer = run.peer(language)
-    for wrong in ({"kind": "pipe"}, {"capacity": 2048}, {"capacity": 5000}, {"capacity": 2**31}, {"capacity": -4096},
-                  {"publishers": 0}, {"publishers": 1025}, {"subscribers": -1}, {"subscribers": 1025},
-                  {"kind": "inbox", "subscribers": 0}, {"alignment": 0}, {"alignment": 16}, {"counters": -1},
-                  {"counters": 65537}, {"schema_id": 65536, "schema": "x"}, {"schema_version": -1, "schema": "x"}):
+    for wrong in (
+        {"kind": "pipe"},
+        {"capacity": 2048},
+        {"capacity": 5000},
+        {"capacity": 2**31},
+        {"capacity": -4096},
+        {"publishers": 0},
+        {"publishers": 1025},
+        {"subscribers": -1},
+        {"subscribers": 1025},
+        {"kind": "inbox", "subscribers": 0},
+        {"alignment": 0},
+        {"alignment": 16},
+        {"counters": -1},
+        {"counters": 65537},
+        {"schema_id": 65536, "schema": "x"},
+        {"schema_version": -1, "schema": "x"},
+        {"schema_id": 1},
+        {"schema_version": 1},
+    ):
         name = run.name()
         refused("invalid-argument", peer, "create", channel=name, name=name, **OPTIONS | wrong)
     for name in ("", "a b", "ü", "n" * 65, "a\nb"):
         refused("invalid-argument", peer, "create", channel=run.name(), name=name, **OPTIONS)
         refused("invalid-argument", peer, "open", channel=run.name(), name=name)
     name = run.name()
-    answer = refused("no-space", peer, "create", channel=name, name=name,
-                     **OPTIONS | {"capacity": 2**30, "publishers": 1024})
+    answer = refused(
+        "no-space", peer, "create", channel=name, name=name, **OPTIONS | {"capacity": 2**30, "publishers": 1024}
+    )
     true("needed and free", answer["needed"] > 2**40 > answer["free"] >= 0)
     equal("nothing is left", os.listdir(run.folder), [])
     peer.call("create", channel=name, name=name, **OPTIONS)
@@ -65,7 +161,7 @@ def bad_files(run, language):
         equal("the file is as it was", path.read_bytes() == content, True)
 
     def changed(offset, replacement):
-        return golden[:offset] + replacement + golden[offset + len(replacement):]
+        return golden[:offset] + replacement + golden[offset + len(replacement) :]
 
     attach(b"", "not-a-channel")
     attach(b"FLYRIN", "not-a-channel")
@@ -98,11 +194,14 @@ def bad_uses(run, language):
     peer.call("create", channel=name, name=name, **OPTIONS)
     peer.call("publisher", channel=name, publisher=name)
     start = peer.call("positions", publisher=name)["position"]
-    for op, fields in (("offer", {"data": "00" * 1017, "type": 1}), ("claim", {"length": 1017, "type": 1}),
-                       ("offer_batch", {"data": ["00", "00" * 1017], "type": 1})):
+    for op, fields in (
+        ("offer", {"data": "00" * 1017, "type": 1}),
+        ("claim", {"length": 1017, "type": 1}),
+        ("offer_batch", {"data": ["00", "00" * 1017], "type": 1}),
+    ):
         answer = refused("too-large", peer, op, publisher=name, **fields)
         equal("length and limit", (answer.get("length"), answer.get("limit")), (1017, 1016))
-    for kind in (0, -1, -2, -2**31):
+    for kind in (0, -1, -2, -(2**31)):
         refused("invalid-argument", peer, "offer", publisher=name, data="00", type=kind)
         refused("invalid-argument", peer, "claim", publisher=name, length=1, type=kind)
         refused("invalid-argument", peer, "offer_batch", publisher=name, data=["00"], type=kind)
@@ -159,7 +258,7 @@ def slots_taken_away(run, language):
 def bad_rings(run, language):
     """Records that cannot be are a corrupt ring, said with ring and position; other rings go on."""
     peer = run.peer(language)
-    for length, kind in ((7, 1), (4096, 1), (2**31 - 1, 1), (12, 0), (12, -3), (8, -2**31)):
+    for length, kind in ((7, 1), (4096, 1), (2**31 - 1, 1), (12, 0), (12, -3), (8, -(2**31))):
         name = run.name()
         peer.call("create", channel=name, name=name, **OPTIONS)
         for n in "ab":
@@ -182,5 +281,23 @@ def bad_rings(run, language):
             raise Wrong(f"{peer.label}: length {length}, type {kind}: no error in two polls, {found}")
         peer.call("offer", publisher=name + "b", data="02", type=1)
         after = peer.call("poll", subscriber=name, limit=10)["messages"]
-        true(f"{peer.label}: the other ring goes on: {after}",
-             after and after[-1]["data"] == "02" and all(m["ring"] == 1 for m in after))
+        true(
+            f"{peer.label}: the other ring goes on: {after}",
+            after and after[-1]["data"] == "02" and all(m["ring"] == 1 for m in after),
+        )
+
+
+def nothing_but_padding(run, language):
+    """A hostile ring that is padding all round does not keep a poll for ever, nor from the other ring."""
+    peer, name = run.peer(language), run.name()
+    peer.call("create", channel=name, name=name, **OPTIONS)
+    peer.call("publisher", channel=name, publisher=name + "a")
+    peer.call("publisher", channel=name, publisher=name)
+    peer.call("subscriber", channel=name, subscriber=name, rings=[0, 1])
+    with open(run.folder / (name + ".ring"), "r+b", buffering=0) as f:
+        rings = struct.unpack("<q", os.pread(f.fileno(), 8, 136))[0]
+        os.pwrite(f.fileno(), struct.pack("<ii", 4096, -1), rings)
+    peer.call("offer", publisher=name, data="0a", type=1)
+    found = [m for _ in range(3) for m in peer.call("poll", subscriber=name, limit=10)["messages"]]
+    equal("of the other ring", [(m["ring"], m["data"]) for m in found], [(1, "0a")])
+    equal("taken", peer.call("take", subscriber=name)["message"], None)

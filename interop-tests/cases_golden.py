@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden files (spec/golden/README.md) through the peers: each language writes the same bytes by the same operations,
 and each reads what is stored."""
+
 import json
 
 from driver import ROOT
@@ -18,8 +19,9 @@ def names():
 
 def payload(data):
     """Hex of an operation's data."""
-    return data if isinstance(data, str) else bytes(
-        (data["pattern"] + 7 * i) & 0xFF for i in range(data["length"])).hex()
+    return (
+        data if isinstance(data, str) else bytes((data["pattern"] + 7 * i) & 0xFF for i in range(data["length"])).hex()
+    )
 
 
 def replay(peer, channel, operation):
@@ -33,10 +35,18 @@ def replay(peer, channel, operation):
     if "data" in o:
         o["data"] = [payload(d) for d in o["data"]] if op == "offer_batch" else payload(o["data"])
     results = {}
-    for result in {"publisher": ("ring", "epoch", "position"), "subscriber": ("slot", "epoch", "positions"),
-                   "offer": ("position",), "commit": ("position",), "abort": ("position",), "claim": ("claimed",),
-                   "offer_batch": ("taken",), "poll": ("expect",), "counter_allocate": ("counter",),
-                   "counter_add": ("previous",)}.get(op, ()):
+    for result in {
+        "publisher": ("ring", "epoch", "position"),
+        "subscriber": ("slot", "epoch", "positions"),
+        "offer": ("position",),
+        "commit": ("position",),
+        "abort": ("position",),
+        "claim": ("claimed",),
+        "offer_batch": ("taken",),
+        "poll": ("expect",),
+        "counter_allocate": ("counter",),
+        "counter_add": ("previous",),
+    }.get(op, ()):
         results[result] = o.pop(result)
     for key in ("publisher", "subscriber"):
         if key in o:
@@ -62,8 +72,11 @@ def written(run, language):
         peer.call("create", channel=name, name=name, inject=content["inject"], **content["create"])
         for operation in content["operations"]:
             replay(peer, name, operation)
-        same((run.folder / (name + ".ring")).read_bytes(), (GOLDEN / f"{golden}.ring").read_bytes(),
-             f"{peer.label}: {golden}")
+        same(
+            (run.folder / (name + ".ring")).read_bytes(),
+            (GOLDEN / f"{golden}.ring").read_bytes(),
+            f"{peer.label}: {golden}",
+        )
         peer.call("close", channel=name)
 
 
@@ -72,8 +85,10 @@ def same(found, expected, what):
     wrong = [i for i in range(len(expected)) if found[i] != expected[i]]
     if wrong:
         at = wrong[0] & ~7
-        raise Wrong(f"{what}: {len(wrong)} bytes differ, the first at {wrong[0]}: {found[at:at + 16].hex()} from {at}, "
-                    f"expected {expected[at:at + 16].hex()}")
+        raise Wrong(
+            f"{what}: {len(wrong)} bytes differ, the first at {wrong[0]}: {found[at : at + 16].hex()} from {at}, "
+            f"expected {expected[at : at + 16].hex()}"
+        )
 
 
 def read(run, language):
@@ -89,10 +104,15 @@ def read(run, language):
             equal(f"{golden}: {field}", info.get(field), header[field])
         equal(f"{golden}: kind", info.get("kind"), {1: "inbox", 2: "broadcast"}[header["kind"]])
         if header["counters"]:
-            found = [{k: c[k] for k in ("id", "label", "type_id", "value")}
-                     for c in peer.call("counters", channel=name)["counters"]]
-            equal(f"{golden}: counters", found,
-                  [{k: c[k] for k in ("id", "label", "type_id", "value")} for c in expected["counters"]])
+            found = [
+                {k: c[k] for k in ("id", "label", "type_id", "value")}
+                for c in peer.call("counters", channel=name)["counters"]
+            ]
+            equal(
+                f"{golden}: counters",
+                found,
+                [{k: c[k] for k in ("id", "label", "type_id", "value")} for c in expected["counters"]],
+            )
         for slot in expected["subscribers"]:
             if not slot["kept"]:
                 continue
@@ -102,14 +122,26 @@ def read(run, language):
             messages = peer.call("poll", subscriber=handle, limit=10_000)["messages"]
             for unread in expected["unread"]:
                 if unread["slot"] == slot["slot"]:
-                    equal(f"{golden}: slot {slot['slot']}, ring {unread['ring']}",
-                          [{k: m[k] for k in ("type", "position", "data")} for m in messages
-                           if m["ring"] == unread["ring"]], unread["messages"])
-            equal(f"{golden}: how many", len(messages),
-                  sum(len(u["messages"]) for u in expected["unread"] if u["slot"] == slot["slot"]))
+                    equal(
+                        f"{golden}: slot {slot['slot']}, ring {unread['ring']}",
+                        [
+                            {k: m[k] for k in ("type", "position", "data")}
+                            for m in messages
+                            if m["ring"] == unread["ring"]
+                        ],
+                        unread["messages"],
+                    )
+            equal(
+                f"{golden}: how many",
+                len(messages),
+                sum(len(u["messages"]) for u in expected["unread"] if u["slot"] == slot["slot"]),
+            )
         for publisher in expected["publishers"]:
             if publisher["name"]:
                 taken = peer.call("publisher", channel=name, publisher=run.name("p"), name=publisher["name"])
-                equal(f"{golden}: publisher {publisher['name']}", (taken["ring"], taken["epoch"], taken["position"]),
-                      (publisher["ring"], publisher["epoch"] + 1, publisher["published"]))
+                equal(
+                    f"{golden}: publisher {publisher['name']}",
+                    (taken["ring"], taken["epoch"], taken["position"]),
+                    (publisher["ring"], publisher["epoch"] + 1, publisher["published"]),
+                )
         peer.call("close", channel=name)

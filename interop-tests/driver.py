@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts peers (PEER.md), sends requests to them and waits for the answers, never without a time limit. Everything said
 lands in a folder of logs: NAME.log (requests and answers) and NAME.stderr."""
+
 import json
 import os
 import pathlib
@@ -23,16 +24,20 @@ class Refused(Exception):
 
     def __init__(self, peer, request, answer):
         self.answer, self.code = answer, answer.get("error")
-        super().__init__(f"{peer}: {request['op']} answered {answer.get('error')}: {answer.get('message')}"
-                         + "".join(f", {k} {answer[k]}" for k in ("ring", "sequence", "what", "counts") if k in answer))
+        super().__init__(
+            f"{peer}: {request['op']} answered {answer.get('error')}: {answer.get('message')}"
+            + "".join(f", {k} {answer[k]}" for k in ("ring", "sequence", "what", "counts") if k in answer)
+        )
 
 
 def commands():
     """Of peers.toml: {name: argv}. A word with a slash that names something in the checkout becomes a whole path."""
     with open(ROOT / "interop-tests" / "peers.toml", "rb") as f:
         peers = tomllib.load(f)
-    return {name: [str(ROOT / word) if "/" in word and not word.startswith("/") else word for word in p["command"]]
-            for name, p in peers.items()}
+    return {
+        name: [str(ROOT / word) if "/" in word and not word.startswith("/") else word for word in p["command"]]
+        for name, p in peers.items()
+    }
 
 
 class Peer:
@@ -48,8 +53,14 @@ class Peer:
         self.lines = queue.Queue()
         try:
             self.process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, cwd=ROOT,
-                env=os.environ | {"FLYRING_DIR": str(folder)}, start_new_session=True)
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.stderr,
+                cwd=ROOT,
+                env=os.environ | {"FLYRING_DIR": str(folder)},
+                start_new_session=True,
+            )
         except OSError as e:
             raise PeerFailed(f"{self.label}: cannot start {argv[0]}: {e.strerror}; build it first") from e
         self.reader = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cross-language tests have in common: peers kept running between tests, channels that are closed after each
 test, checks, and the list of tests with their outcome."""
+
 import contextlib
 import pathlib
 import shutil

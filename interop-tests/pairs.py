@@ -7,6 +7,7 @@ language does with what another one left.
 
 --quick: a tenth of the messages. --only: the tests whose title contains TEXT. --languages: some of them.
 The last line is `N passed, N failed`; the exit status is 0 if none failed and some passed."""
+
 import argparse
 import itertools
 import pathlib
@@ -27,7 +28,8 @@ STREAMS = (
     (8, 1 << 16, "batch", "poll", 200_000, 256, {"type": 9}),
     (64, 1 << 14, "claim", "take", 99_000, 256, {}),
     (64, 1 << 16, "mix", "mix", 500, (1 << 14) - 8, {}),
-    (8, 1 << 16, "mix", "poll", 500, (1 << 14) - 8, {}))
+    (8, 1 << 16, "mix", "poll", 500, (1 << 14) - 8, {}),
+)
 
 
 def pair(run, writer, reader, share):
@@ -37,8 +39,17 @@ def pair(run, writer, reader, share):
     for n, (alignment, capacity, how, reading, count, largest, kind) in enumerate(STREAMS):
         count, name = max(count // share, 50), run.name()
         creator, opener = (a, b) if n % 2 else (b, a)
-        creator.call("create", channel=name, name=name, kind="broadcast", publishers=1, subscribers=1, counters=0,
-                     capacity=capacity, alignment=alignment)
+        creator.call(
+            "create",
+            channel=name,
+            name=name,
+            kind="broadcast",
+            publishers=1,
+            subscribers=1,
+            counters=0,
+            capacity=capacity,
+            alignment=alignment,
+        )
         opener.call("open", channel=name, name=name)
         a.call("publisher", channel=name, publisher=name)
         b.call("subscriber", channel=name, subscriber=name)
@@ -52,8 +63,11 @@ def pair(run, writer, reader, share):
         equal("published", published["count"], count)
         equal("verified", (verified["verified"], verified["count"]), (True, count))
         equal("nothing more", b.call("take", subscriber=name)["message"], None)
-        equal("the cursor", b.call("positions", subscriber=name)["positions"]["0"],
-              a.call("positions", publisher=name)["position"])
+        equal(
+            "the cursor",
+            b.call("positions", subscriber=name)["positions"]["0"],
+            a.call("positions", publisher=name)["position"],
+        )
         a.call("close", channel=name)
         b.call("close", channel=name)
     return messages, seconds
@@ -61,17 +75,20 @@ def pair(run, writer, reader, share):
 
 def tests(languages, share):
     """(title, function, arguments) of every test."""
+
     def after(language):
         return languages[(languages.index(language) + 1) % len(languages)]
 
     pairs = list(itertools.product(languages, repeat=2))
     for language in languages:
         yield f"{language}: requests that make no sense", cases_errors.bad_requests, language
+        yield f"{language}: socket and quit", cases_errors.socket_and_quit, language
         yield f"{language}: options and names that are refused", cases_errors.bad_options, language
         yield f"{language}: files that are refused", cases_errors.bad_files, language
         yield f"{language}: uses that are refused", cases_errors.bad_uses, language
         yield f"{language}: slots taken away", cases_errors.slots_taken_away, language
         yield f"{language}: corrupt rings", cases_errors.bad_rings, language
+        yield f"{language}: a ring of nothing but padding", cases_errors.nothing_but_padding, language
         yield f"{language}: writes the golden files", cases_golden.written, language
         yield f"{language}: reads the golden files", cases_golden.read, language
         yield f"{language}: makes and verifies the stream of PEER.md", cases.the_stream_is_the_same, language
@@ -118,8 +135,10 @@ def main():
     if rates:
         print(f"\n{'from':10}{'to':10}{'messages':>12}{'seconds':>10}{'messages/s':>13}")
         for (a, b), result in rates.items():
-            print(f"{a:10}{b:10}" + (f"{result[0]:12}{result[1]:10.2f}{result[0] / result[1]:13.0f}" if result
-                                     else f"{'failed':>12}"))
+            print(
+                f"{a:10}{b:10}"
+                + (f"{result[0]:12}{result[1]:10.2f}{result[0] / result[1]:13.0f}" if result else f"{'failed':>12}")
+            )
     for failure in run.failed:
         print(f"failed: {failure}")
     print(f"{time.monotonic() - begin:.0f} s; logs of the peers: {options.logs}")

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deterministic stream of PEER.md, and stream.json: the first messages of some streams, to test a new peer with.
 
-    stream.py           write stream.json
-    stream.py --check   compare with what is here; exit status 1 if it differs"""
+stream.py           write stream.json
+stream.py --check   compare with what is here; exit status 1 if it differs"""
+
 import json
 import pathlib
 import sys
@@ -33,8 +34,14 @@ def message(seed, i, low, high):
 def streams():
     """seed, first, min, max, count: small ones, sizes that do not vary, numbers that overflow 64 bits at once."""
     for seed, first, low, high, count in (
-            (1, 0, 0, 100, 20), (0, 0, 0, 0, 3), (0, 0, 1, 1, 3), (7, 0, 8, 8, 3), (123456789, 1_000_000, 0, 256, 10),
-            (2**63 - 1, 2**63 - 4, 0, 64, 3), (42, 5, 1000, 1016, 3)):
+        (1, 0, 0, 100, 20),
+        (0, 0, 0, 0, 3),
+        (0, 0, 1, 1, 3),
+        (7, 0, 8, 8, 3),
+        (123456789, 1_000_000, 0, 256, 10),
+        (2**63 - 1, 2**63 - 4, 0, 64, 3),
+        (42, 5, 1000, 1016, 3),
+    ):
         messages = []
         for i in range(first, first + count):
             kind, payload = message(seed, i, low, high)

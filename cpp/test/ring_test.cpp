@@ -199,6 +199,16 @@ TEST_F(Ring, a_subscriber_that_writes_into_a_message_harms_only_itself) {
     EXPECT_EQ(text(channel.subscriber().take().value()), "hello");
 }
 
+TEST_F(Ring, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
+    Channel channel = Channel::create("c", inbox());
+    flyring::Subscriber subscriber = channel.subscriber();
+    const std::uint64_t ring = 16384;  // after header, control, and a page each for the metadata and values of 4 counters
+    support::poke<std::int32_t>(file("c"), ring, 4096);
+    support::poke<std::int32_t>(file("c"), ring + 4, layout::CONSTANTS_TYPE_PADDING);
+    EXPECT_EQ(subscriber.poll([](const flyring::Message&) { FAIL(); }), 0);
+    EXPECT_EQ(subscriber.poll([](const flyring::Message&) { FAIL(); }), 0);
+}
+
 TEST_F(Ring, a_publisher_without_subscribers_is_never_held_back) {
     Channel channel = Channel::create("c", broadcast(1, 0));
     flyring::Publisher publisher = channel.publisher();

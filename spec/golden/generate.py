@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the golden files: NAME.ring, and NAME.json with the operations that make it and what a reader finds in it.
 
-    generate.py           write them all
-    generate.py --check   compare with what is here; exit status 1 and one line per difference"""
+generate.py           write them all
+generate.py --check   compare with what is here; exit status 1 and one line per difference"""
+
 import json
 import pathlib
 import sys
@@ -33,8 +34,13 @@ class Golden:
 
     def __init__(self, golden, **options):
         self.golden, self.options, self.operations, self.objects = golden, options, [], {}
-        self.inject = {"channel_id": str(uuid.uuid5(uuid.NAMESPACE_URL, "flyring-golden:" + golden)),
-                       "created_at": CREATED_AT, "boot_id": BOOT_ID, "pid": PID, "now": NOW}
+        self.inject = {
+            "channel_id": str(uuid.uuid5(uuid.NAMESPACE_URL, "flyring-golden:" + golden)),
+            "created_at": CREATED_AT,
+            "boot_id": BOOT_ID,
+            "pid": PID,
+            "now": NOW,
+        }
         self.channel = Channel(options, self.inject)
 
     def did(self, op, fields, **result):
@@ -47,31 +53,49 @@ class Golden:
 
     def subscriber(self, handle, name="", kept=False, rings=None):
         s = self.objects[handle] = self.channel.take_subscriber(name, kept, rings)
-        self.did("subscriber", {"as": handle, "name": name, "kept": kept, "rings": rings}, slot=s.slot, epoch=s.epoch,
-                 positions={str(k): c for k, c in s.cursors.items()})
+        self.did(
+            "subscriber",
+            {"as": handle, "name": name, "kept": kept, "rings": rings},
+            slot=s.slot,
+            epoch=s.epoch,
+            positions={str(k): c for k, c in s.cursors.items()},
+        )
 
     def offer(self, handle, kind, data):
-        return self.did("offer", {"publisher": handle, "type": kind, "data": data},
-                        position=self.channel.offer(self.objects[handle], kind, to_bytes(data)))
+        return self.did(
+            "offer",
+            {"publisher": handle, "type": kind, "data": data},
+            position=self.channel.offer(self.objects[handle], kind, to_bytes(data)),
+        )
 
     def claim(self, handle, length, kind):
-        return self.did("claim", {"publisher": handle, "length": length, "type": kind},
-                        claimed=self.channel.claim(self.objects[handle], length, kind))
+        return self.did(
+            "claim",
+            {"publisher": handle, "length": length, "type": kind},
+            claimed=self.channel.claim(self.objects[handle], length, kind),
+        )
 
     def commit(self, handle, data):
-        return self.did("commit", {"publisher": handle, "data": data},
-                        position=self.channel.commit(self.objects[handle], to_bytes(data)))
+        return self.did(
+            "commit",
+            {"publisher": handle, "data": data},
+            position=self.channel.commit(self.objects[handle], to_bytes(data)),
+        )
 
     def abort(self, handle):
         return self.did("abort", {"publisher": handle}, position=self.channel.abort(self.objects[handle]))
 
     def offer_batch(self, handle, kind, messages):
-        return self.did("offer_batch", {"publisher": handle, "type": kind, "data": messages},
-                        taken=self.channel.offer_batch(self.objects[handle], kind, [to_bytes(m) for m in messages]))
+        return self.did(
+            "offer_batch",
+            {"publisher": handle, "type": kind, "data": messages},
+            taken=self.channel.offer_batch(self.objects[handle], kind, [to_bytes(m) for m in messages]),
+        )
 
     def poll(self, handle, limit=256):
-        return self.did("poll", {"subscriber": handle, "limit": limit},
-                        expect=len(self.channel.poll(self.objects[handle], limit)))
+        return self.did(
+            "poll", {"subscriber": handle, "limit": limit}, expect=len(self.channel.poll(self.objects[handle], limit))
+        )
 
     def close(self, handle):
         o = self.objects.pop(handle)
@@ -87,8 +111,11 @@ class Golden:
         self.did("forget", {"subscriber": handle})
 
     def counter_allocate(self, label, type_id=0, key=""):
-        return self.did("counter_allocate", {"label": label, "type_id": type_id, "key": key},
-                        counter=self.channel.counter_allocate(label, type_id, bytes.fromhex(key)))
+        return self.did(
+            "counter_allocate",
+            {"label": label, "type_id": type_id, "key": key},
+            counter=self.channel.counter_allocate(label, type_id, bytes.fromhex(key)),
+        )
 
     def counter_set(self, counter, value):
         self.channel.counter_set(counter, value)
@@ -103,8 +130,12 @@ class Golden:
 
     def files(self):
         """{file name: content}"""
-        content = {"inject": self.inject, "create": self.options, "operations": self.operations,
-                   "expected": self.channel.expected()}
+        content = {
+            "inject": self.inject,
+            "create": self.options,
+            "operations": self.operations,
+            "expected": self.channel.expected(),
+        }
         return {self.golden + ".ring": bytes(self.channel.b), self.golden + ".json": dump(content).encode()}
 
 
@@ -115,8 +146,15 @@ def dump(value, indent=0):
         lines = [inner + json.dumps(k) + ": " + dump(v, indent + 1) for k, v in value.items()]
         return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}" + ("\n" if indent == 0 else "")
     if isinstance(value, list) and value and indent < 3 and isinstance(value[0], dict):
-        lines = [inner + (dump(v, indent + 1) if "messages" in v and isinstance(v["messages"], list)
-                          else json.dumps(v, ensure_ascii=False)) for v in value]
+        lines = [
+            inner
+            + (
+                dump(v, indent + 1)
+                if "messages" in v and isinstance(v["messages"], list)
+                else json.dumps(v, ensure_ascii=False)
+            )
+            for v in value
+        ]
         return "[\n" + ",\n".join(lines) + "\n" + " " * indent + "]"
     return json.dumps(value, ensure_ascii=False)
 
@@ -127,8 +165,9 @@ def empty_inbox():
 
 def empty_broadcast():
     """So many publishers that their rings do not all start in the first eighth."""
-    return Golden("empty-broadcast", kind="broadcast", capacity=4096, publishers=9, subscribers=3, alignment=8,
-                  counters=0)
+    return Golden(
+        "empty-broadcast", kind="broadcast", capacity=4096, publishers=9, subscribers=3, alignment=8, counters=0
+    )
 
 
 def empty_many_subscribers():
@@ -206,12 +245,12 @@ def three_publishers():
     g.poll("s0")
     g.close("p0")
     g.close("p1")
-    g.publisher("p3", "orders")   # the ring of p0 again
-    g.publisher("p4", "quotes")   # new: the ring of p1, whose name is empty
+    g.publisher("p3", "orders")  # the ring of p0 again
+    g.publisher("p4", "quotes")  # new: the ring of p1, whose name is empty
     g.offer("p3", 20, pattern(50, 120))
     g.offer("p4", 21, pattern(60, 500))
     g.close("p3")
-    g.publisher("p5", "quotas")   # new: no slot without a name is left, so the first that is free
+    g.publisher("p5", "quotas")  # new: no slot without a name is left, so the first that is free
     g.offer("p5", 22, pattern(70, 200))
     g.poll("s0")
     # p2's ring ends with room for neither the owner record of its next owner nor that one's first message
@@ -226,6 +265,25 @@ def three_publishers():
     return g
 
 
+def owner_before_padding():
+    """A new owner's record still fits before the ring's end, its first message does not."""
+    g = Golden(
+        "owner-before-padding", kind="inbox", capacity=4096, publishers=1, subscribers=1, alignment=8, counters=0
+    )
+    g.publisher("p0", "feed")
+    g.subscriber("s0")
+    for length in (1000, 1000, 1000, 900):
+        g.offer("p0", 1, pattern(length, length))
+    g.poll("s0")
+    g.close("p0")
+    g.publisher("p1", "feed")
+    g.offer("p1", 2, pattern(2, 200))
+    g.close("p1")
+    g.publisher("p2", "feed")
+    g.offer_batch("p2", 3, [pattern(3, 3), pattern(4, 4)])
+    return g
+
+
 def compact():
     """Alignment 8: two publishers, three subscribers, wraps, claims, aborts, a batch, a closed slot, a counter."""
     g = Golden("compact", kind="broadcast", capacity=4096, publishers=2, subscribers=3, alignment=8, counters=2)
@@ -236,7 +294,7 @@ def compact():
     g.subscriber("s2", "short-lived")
     g.counter_set(g.counter_allocate("messages", 1), 0)
     for i in range(120):
-        handle = "p%d" % (i % 2)
+        handle = f"p{i % 2}"
         length = 31 * i % 150
         if i % 5 == 3:
             assert g.claim(handle, length, 3)
@@ -306,13 +364,13 @@ def aborted_and_batch():
     g.abort("p0")
     g.offer("p0", 2, "01")
     g.offer_batch("p0", 3, [pattern(i, 40) for i in range(14)])
-    g.offer_batch("p0", 4, [pattern(i, 150) for i in range(8)])   # more than capacity / 4
+    g.offer_batch("p0", 4, [pattern(i, 150) for i in range(8)])  # more than capacity / 4
     g.poll("s0")
     g.offer_batch("p0", 5, [pattern(i, 10) for i in range(12)])
     g.offer("p0", 6, pattern(9, 30))
     g.poll("s0", 9)
     g.offer("p0", 6, pattern(9, 800))
-    g.offer_batch("p0", 7, [pattern(i, 100) for i in range(9)])   # over the ring's end
+    g.offer_batch("p0", 7, [pattern(i, 100) for i in range(9)])  # over the ring's end
     g.poll("s0", 5)
     g.claim("p0", 900, 8)
     g.commit("p0", pattern(77, 900))
@@ -351,7 +409,7 @@ def counters():
     g.counter_set(0, 12345)
     g.counter_add(0, -12346)
     g.counter_set(1, 99)
-    g.counter_set(2, -2**63)
+    g.counter_set(2, -(2**63))
     g.counter_set(3, 2**63 - 1)
     g.counter_free(1)
     g.counter_allocate("reused with a longer label", 5, "ff")
@@ -372,17 +430,43 @@ def maximum_message():
 
 def schema():
     text = '<messageSchema package="golden" id="77" version="3" description="größer als nichts"/>\n'
-    g = Golden("schema", kind="broadcast", capacity=4096, publishers=1, subscribers=1, counters=1, schema=text * 60,
-               schema_id=77, schema_version=3)
+    g = Golden(
+        "schema",
+        kind="broadcast",
+        capacity=4096,
+        publishers=1,
+        subscribers=1,
+        counters=1,
+        schema=text * 60,
+        schema_id=77,
+        schema_version=3,
+    )
     g.publisher("p0")
     g.subscriber("s0", "reader", kept=True)
     g.offer("p0", 77, "0001020304050607")
     return g
 
 
-GOLDENS = (empty_inbox, empty_broadcast, empty_many_subscribers, empty_no_subscribers, one_message, wrapped,
-           padding_at_end, exact_end, three_publishers, compact, kept_slot, untouched_inbox, aborted_and_batch,
-           batch_new_limit, counters, maximum_message, schema)
+GOLDENS = (
+    empty_inbox,
+    empty_broadcast,
+    empty_many_subscribers,
+    empty_no_subscribers,
+    one_message,
+    wrapped,
+    padding_at_end,
+    exact_end,
+    three_publishers,
+    owner_before_padding,
+    compact,
+    kept_slot,
+    untouched_inbox,
+    aborted_and_batch,
+    batch_new_limit,
+    counters,
+    maximum_message,
+    schema,
+)
 
 
 def main():
@@ -391,8 +475,9 @@ def main():
         files |= golden().files()
     if sys.argv[1:] == ["--check"]:
         found = {p.name for p in HERE.iterdir() if p.suffix in (".ring", ".json")}
-        wrong = sorted(n for n in found | set(files)
-                       if n not in files or n not in found or (HERE / n).read_bytes() != files[n])
+        wrong = sorted(
+            n for n in found | set(files) if n not in files or n not in found or (HERE / n).read_bytes() != files[n]
+        )
         for name in wrong:
             print(f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py and look at the difference")
         print(f"{len(set(files) - set(wrong))} passed, {len(wrong)} failed")

@@ -2,23 +2,53 @@
 """Flyring's steps (spec/channel.md, layout 1.0) done literally on a bytearray, by one thread: a second opinion on the
 spec for making golden files. Section numbers in comments are those of channel.md. Locks are a set of names, memory
 orderings do not exist here, and time stands still at the injected values."""
+
 import itertools
 import struct
 import uuid
 
 MAX_I64 = 2**63 - 1
 KINDS = {"inbox": 1, "broadcast": 2}
-DEFAULTS = {"capacity": 1 << 20, "publishers": 4, "subscribers": 4, "alignment": 64, "counters": 64,
-            "schema": "", "schema_id": 0, "schema_version": 0}
+DEFAULTS = {
+    "capacity": 1 << 20,
+    "publishers": 4,
+    "subscribers": 4,
+    "alignment": 64,
+    "counters": 64,
+    "schema": "",
+    "schema_id": 0,
+    "schema_version": 0,
+}
 HEADER = (  # 4.2: offset, struct format, name
-    (0, "8s", "magic"), (8, "H", "major"), (10, "H", "minor"), (12, "i", "header_length"),
-    (16, "Q", "required_features"), (24, "Q", "optional_features"), (32, "q", "file_length"),
-    (40, "16s", "channel_id"), (56, "q", "created_at"), (64, "i", "kind"), (68, "i", "alignment"),
-    (72, "i", "capacity"), (76, "i", "publishers"), (80, "i", "subscribers"), (84, "i", "counters"),
-    (88, "q", "control_offset"), (96, "q", "control_length"), (104, "q", "counter_metadata_offset"),
-    (112, "q", "counter_metadata_length"), (120, "q", "counter_values_offset"), (128, "q", "counter_values_length"),
-    (136, "q", "rings_offset"), (144, "q", "ring_stride"), (152, "q", "schema_offset"), (160, "q", "schema_length"),
-    (168, "i", "schema_id"), (172, "i", "schema_version"), (4092, "I", "crc"))
+    (0, "8s", "magic"),
+    (8, "H", "major"),
+    (10, "H", "minor"),
+    (12, "i", "header_length"),
+    (16, "Q", "required_features"),
+    (24, "Q", "optional_features"),
+    (32, "q", "file_length"),
+    (40, "16s", "channel_id"),
+    (56, "q", "created_at"),
+    (64, "i", "kind"),
+    (68, "i", "alignment"),
+    (72, "i", "capacity"),
+    (76, "i", "publishers"),
+    (80, "i", "subscribers"),
+    (84, "i", "counters"),
+    (88, "q", "control_offset"),
+    (96, "q", "control_length"),
+    (104, "q", "counter_metadata_offset"),
+    (112, "q", "counter_metadata_length"),
+    (120, "q", "counter_values_offset"),
+    (128, "q", "counter_values_length"),
+    (136, "q", "rings_offset"),
+    (144, "q", "ring_stride"),
+    (152, "q", "schema_offset"),
+    (160, "q", "schema_length"),
+    (168, "i", "schema_id"),
+    (172, "i", "schema_version"),
+    (4092, "I", "crc"),
+)
 
 
 def up(n, to):
@@ -56,7 +86,12 @@ class Channel:
         schema = o["schema"].encode()
         self.inject, self.locked = inject, set()
         self.C, self.P, self.S, self.A, self.N = (
-            o["capacity"], o["publishers"], o["subscribers"], o["alignment"], o["counters"])
+            o["capacity"],
+            o["publishers"],
+            o["subscribers"],
+            o["alignment"],
+            o["counters"],
+        )
         control_length = up(256 + 256 * (self.P + self.S), 4096)
         self.metadata = 4096 + control_length
         self.values = up(self.metadata + 512 * self.N, 4096)
@@ -65,16 +100,34 @@ class Channel:
         schema_offset = up(self.rings + self.P * self.stride, 4096)
         self.b = bytearray(up(schema_offset + len(schema), 4096))
         fields = {
-            "magic": b"FLYRING\0", "major": 1, "minor": 0, "header_length": 4096, "required_features": 0,
-            "optional_features": 0, "file_length": len(self.b), "channel_id": uuid.UUID(inject["channel_id"]).bytes,
-            "created_at": inject["created_at"], "kind": KINDS[o["kind"]], "alignment": self.A, "capacity": self.C,
-            "publishers": self.P, "subscribers": self.S, "counters": self.N,
-            "control_offset": 4096, "control_length": control_length,
-            "counter_metadata_offset": self.metadata, "counter_metadata_length": 512 * self.N,
-            "counter_values_offset": self.values, "counter_values_length": 128 * self.N,
-            "rings_offset": self.rings, "ring_stride": self.stride,
-            "schema_offset": schema_offset, "schema_length": len(schema),
-            "schema_id": o["schema_id"], "schema_version": o["schema_version"]}
+            "magic": b"FLYRING\0",
+            "major": 1,
+            "minor": 0,
+            "header_length": 4096,
+            "required_features": 0,
+            "optional_features": 0,
+            "file_length": len(self.b),
+            "channel_id": uuid.UUID(inject["channel_id"]).bytes,
+            "created_at": inject["created_at"],
+            "kind": KINDS[o["kind"]],
+            "alignment": self.A,
+            "capacity": self.C,
+            "publishers": self.P,
+            "subscribers": self.S,
+            "counters": self.N,
+            "control_offset": 4096,
+            "control_length": control_length,
+            "counter_metadata_offset": self.metadata,
+            "counter_metadata_length": 512 * self.N,
+            "counter_values_offset": self.values,
+            "counter_values_length": 128 * self.N,
+            "rings_offset": self.rings,
+            "ring_stride": self.stride,
+            "schema_offset": schema_offset,
+            "schema_length": len(schema),
+            "schema_id": o["schema_id"],
+            "schema_version": o["schema_version"],
+        }
         for offset, kind, name in HEADER[:-1]:
             struct.pack_into("<" + kind, self.b, offset, fields[name])
         struct.pack_into("<I", self.b, 4092, crc32c(self.b[:4092]))
@@ -89,7 +142,7 @@ class Channel:
                 self.set_gate(j, k, start if o["kind"] == "inbox" and j == 0 else -1)
         if o["kind"] == "inbox":
             self.put32(self.subscriber_slot(0) + 16, 1)
-        self.b[schema_offset:schema_offset + len(schema)] = schema
+        self.b[schema_offset : schema_offset + len(schema)] = schema
 
     # --- words and places -------------------------------------------------------------------------------------------
 
@@ -139,7 +192,7 @@ class Channel:
         return up(n, self.A)
 
     def slot_name(self, slot):
-        return bytes(self.b[slot + 24:slot + 24 + max(0, self.get32(slot + 20))])
+        return bytes(self.b[slot + 24 : slot + 24 + max(0, self.get32(slot + 20))])
 
     # --- 5.2, 5.3: owning slots -------------------------------------------------------------------------------------
 
@@ -154,7 +207,7 @@ class Channel:
         """The fields that both kinds of slot have."""
         self.put32(slot + 88, self.inject["pid"])
         self.put64(slot + 96, self.inject["now"])
-        self.b[slot + 24:slot + 88] = name.ljust(64, b"\0")
+        self.b[slot + 24 : slot + 88] = name.ljust(64, b"\0")
         self.put64(slot, self.get64(slot) + 1)
         self.put32(slot + 20, len(name))
         return self.get64(slot)
@@ -165,8 +218,9 @@ class Channel:
         if name and name in names:
             k = self.lock_first("publisher", [names.index(name)])
         else:
-            k = self.lock_first("publisher", [k for k in range(self.P) if not names[k]] +
-                                [k for k in range(self.P) if names[k]])
+            k = self.lock_first(
+                "publisher", [k for k in range(self.P) if not names[k]] + [k for k in range(self.P) if names[k]]
+            )
         # 6.8: nobody dies here, so p = q and nothing is to be repaired
         published, count = self.get_trailer(k, "published"), self.get_trailer(k, "messages_begun")
         assert published == self.get_trailer(k, "claimed") and count == self.get_trailer(k, "messages_done")
@@ -183,8 +237,9 @@ class Channel:
 
     def take_subscriber(self, name, kept, rings):
         name = name.encode()
-        slots = [(self.get32(self.subscriber_slot(j) + 16), self.slot_name(self.subscriber_slot(j)))
-                 for j in range(self.S)]
+        slots = [
+            (self.get32(self.subscriber_slot(j) + 16), self.slot_name(self.subscriber_slot(j))) for j in range(self.S)
+        ]
         if name and (1, name) in slots:
             j = self.lock_first("subscriber", [slots.index((1, name))])
         else:
@@ -214,7 +269,7 @@ class Channel:
         slot = self.subscriber_slot(s.slot)
         self.put32(slot + 16, 0)
         self.put32(slot + 20, 0)
-        self.b[slot + 24:slot + 88] = bytes(64)
+        self.b[slot + 24 : slot + 88] = bytes(64)
         self.close_subscriber(s)
 
     # --- 6.1 to 6.3: publishing -------------------------------------------------------------------------------------
@@ -239,7 +294,7 @@ class Channel:
         """Step 5, and a record's length."""
         at = self.record(p.ring, position)
         if payload is not None:
-            self.b[at + 8:at + 8 + len(payload)] = payload
+            self.b[at + 8 : at + 8 + len(payload)] = payload
         self.put32(at + 4, kind)
         self.put32(at, record_length)
 
@@ -268,17 +323,13 @@ class Channel:
     def fits_before_end(self, p, n):
         return (p.t & (self.C - 1)) + n <= self.C
 
-    def owner_record(self, p, asked):
-        """6.1: the first record of a new owner; limit is 0 until then, so whatever comes first recomputes. Where the
-        owner record fits before the ring's end and the record asked for does not, the order of owner record and
-        padding could be argued about: no golden file depends on it."""
+    def owner_record(self, p):
+        """6.1: the first record of a new owner, before the one asked for and before that one's padding."""
         if not p.owner_pending:
             return True
         payload = struct.pack("<qi", p.epoch, len(p.name)) + p.name
         n = self.align(8 + len(payload))
-        self.recompute(p)
-        assert not self.fits_before_end(p, n) or self.fits_before_end(p, asked), "depends on a choice"
-        if not self.fits_before_end(p, n) and not self.pad_to_end(p) or not self.has_room(p, n):
+        if not (self.fits_before_end(p, n) or self.pad_to_end(p)) or not self.has_room(p, n):
             return False
         p.owner_pending = False
         self.begin(p, n)
@@ -290,7 +341,7 @@ class Channel:
         assert p.claim is None and kind > 0
         n = self.align(8 + length)
         assert n <= self.C // 4
-        if not self.owner_record(p, n) or not self.fits_before_end(p, n) and not self.pad_to_end(p):
+        if not self.owner_record(p) or not (self.fits_before_end(p, n) or self.pad_to_end(p)):
             return False
         if not self.has_room(p, n):
             return False
@@ -320,7 +371,7 @@ class Channel:
         taken = 0
         while taken < len(messages):
             sizes = [self.align(8 + len(m)) for m in messages[taken:]]
-            if not self.owner_record(p, sizes[0]):
+            if not self.owner_record(p):
                 break
             if not self.fits_before_end(p, sizes[0]) and not self.pad_to_end(p):
                 break
@@ -350,7 +401,7 @@ class Channel:
         if length <= 0:
             return None
         assert length >= 8 and (c & (self.C - 1)) + self.align(length) <= self.C and (kind > 0 or kind in (-1, -2))
-        return kind, bytes(self.b[at + 8:at + length]), c + self.align(length)
+        return kind, bytes(self.b[at + 8 : at + length]), c + self.align(length)
 
     def unread(self, k, c):
         """What a subscriber whose cursor is c has before it in ring k: [(type, payload, position)]."""
@@ -382,7 +433,7 @@ class Channel:
         for i in range(self.N):
             m, v = self.metadata + 512 * i, self.values + 128 * i
             state = self.get32(m)
-            if state == 0 or state == -1 and self.get64(m + 8) <= now:
+            if state == 0 or (state == -1 and self.get64(m + 8) <= now):
                 break
         else:
             raise AssertionError("no space: no golden file needs that")
@@ -392,8 +443,8 @@ class Channel:
             self.put64(v + word, 0)
         self.put32(m + 4, type_id)
         self.put64(m + 8, MAX_I64)
-        self.b[m + 16:m + 128] = key.ljust(112, b"\0")
-        self.b[m + 132:m + 132 + len(label)] = label
+        self.b[m + 16 : m + 128] = key.ljust(112, b"\0")
+        self.b[m + 132 : m + 132 + len(label)] = label
         self.put32(m + 128, len(label))
         self.put32(m, 1)
         return i
@@ -410,7 +461,7 @@ class Channel:
     def counter_free(self, i):
         m = self.metadata + 512 * i
         self.put32(m, -1)
-        self.b[m + 16:m + 128] = bytes(112)
+        self.b[m + 16 : m + 128] = bytes(112)
         self.put64(m + 8, self.inject["now"] // 1_000_000)
 
     # --- what a reader should find ----------------------------------------------------------------------------------
@@ -423,33 +474,73 @@ class Channel:
         publishers, subscribers, unread, counters = [], [], [], []
         for k in range(self.P):
             slot, trailer = self.publisher_slot(k), self.trailer(k)
-            publishers.append({
-                "ring": k, "epoch": self.get64(slot), "start": self.get64(slot + 8), "closed": self.get32(slot + 16),
-                "name": self.slot_name(slot).decode(), "pid": self.get32(slot + 88),
-                "attached_at": self.get64(slot + 96), "claimed": self.get_trailer(k, "claimed"),
-                "published": self.get_trailer(k, "published"), "messages": self.get_trailer(k, "messages_done"),
-                "boundaries": [[self.get64(trailer + 16 * e), self.get64(trailer + 16 * e + 8)] for e in range(8)]})
+            publishers.append(
+                {
+                    "ring": k,
+                    "epoch": self.get64(slot),
+                    "start": self.get64(slot + 8),
+                    "closed": self.get32(slot + 16),
+                    "name": self.slot_name(slot).decode(),
+                    "pid": self.get32(slot + 88),
+                    "attached_at": self.get64(slot + 96),
+                    "claimed": self.get_trailer(k, "claimed"),
+                    "published": self.get_trailer(k, "published"),
+                    "messages": self.get_trailer(k, "messages_done"),
+                    "boundaries": [[self.get64(trailer + 16 * e), self.get64(trailer + 16 * e + 8)] for e in range(8)],
+                }
+            )
         for j in range(self.S):
             slot = self.subscriber_slot(j)
-            name, kept, gates = self.slot_name(slot).decode(), self.get32(slot + 16), [
-                self.gate(j, k) for k in range(self.P)]
-            subscribers.append({
-                "slot": j, "epoch": self.get64(slot), "kept": kept, "name": name, "pid": self.get32(slot + 88),
-                "attached_at": self.get64(slot + 96), "gates": gates})
+            name, kept, gates = (
+                self.slot_name(slot).decode(),
+                self.get32(slot + 16),
+                [self.gate(j, k) for k in range(self.P)],
+            )
+            subscribers.append(
+                {
+                    "slot": j,
+                    "epoch": self.get64(slot),
+                    "kept": kept,
+                    "name": name,
+                    "pid": self.get32(slot + 88),
+                    "attached_at": self.get64(slot + 96),
+                    "gates": gates,
+                }
+            )
             for k in range(self.P if kept else 0):
                 if gates[k] >= 0:
-                    unread.append({"slot": j, "name": name, "ring": k, "messages": [
-                        {"type": t, "position": at, "data": data.hex()} for t, data, at in self.unread(k, gates[k])]})
+                    unread.append(
+                        {
+                            "slot": j,
+                            "name": name,
+                            "ring": k,
+                            "messages": [
+                                {"type": t, "position": at, "data": data.hex()}
+                                for t, data, at in self.unread(k, gates[k])
+                            ],
+                        }
+                    )
         for i in range(self.N):
             m = self.metadata + 512 * i
             if self.get32(m) == 0:
                 break
             if self.get32(m) == 1:
-                counters.append({
-                    "id": i, "label": self.b[m + 132:m + 132 + self.get32(m + 128)].decode(),
-                    "type_id": self.get32(m + 4), "key": self.b[m + 16:m + 128].hex(),
-                    "value": self.get64(self.values + 128 * i)})
+                counters.append(
+                    {
+                        "id": i,
+                        "label": self.b[m + 132 : m + 132 + self.get32(m + 128)].decode(),
+                        "type_id": self.get32(m + 4),
+                        "key": self.b[m + 16 : m + 128].hex(),
+                        "value": self.get64(self.values + 128 * i),
+                    }
+                )
         at, length = header["schema_offset"], header["schema_length"]
-        return {"header": header, "boot_id": str(uuid.UUID(bytes=bytes(self.b[4096:4112]))),
-                "schema": self.b[at:at + length].decode(), "publishers": publishers, "subscribers": subscribers,
-                "unread": unread, "counters": counters}
+        return {
+            "header": header,
+            "boot_id": str(uuid.UUID(bytes=bytes(self.b[4096:4112]))),
+            "schema": self.b[at : at + length].decode(),
+            "publishers": publishers,
+            "subscribers": subscribers,
+            "unread": unread,
+            "counters": counters,
+        }

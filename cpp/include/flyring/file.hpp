@@ -232,7 +232,7 @@ inline void allocate(const Fd& fd, std::uint64_t length, const std::string& path
     struct statvfs status {};
     if (::fstatvfs(fd.get(), &status) != 0) throw_errno("fstatvfs", path);
     const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
-    if (free < length) throw_no_space(path, length, free);
+    if (status.f_blocks != 0 && free < length) throw_no_space(path, length, free);
     int error = 0;
     do {
         error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(length));

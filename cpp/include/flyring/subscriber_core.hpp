@@ -84,7 +84,8 @@ class SubscriberCore final : public SlotOwnerBase {
     template <typename Handler>
     void drain(Reader& reader, Handler& handler, int limit, int& done) {
         const Ring ring = reader.ring;
-        std::int64_t cursor = reader.cursor;
+        const std::int64_t begin = reader.cursor;
+        std::int64_t cursor = begin;
         int handed_out = done;
         try {
             do {
@@ -105,6 +106,7 @@ class SubscriberCore final : public SlotOwnerBase {
                     ++handed_out;
                 } else if (type == layout::CONSTANTS_TYPE_PADDING || type == layout::CONSTANTS_TYPE_OWNER) {
                     cursor = end;
+                    if (cursor - begin >= ring.capacity) break;  // a hostile ring may hold nothing else
                 } else {
                     set_corrupt(reader, cursor, "a record has an unknown type");
                 }

@@ -272,5 +272,8 @@ def check_options(header: Header) -> None:
     check("counters", 0 <= header.counters <= layout.MAX_COUNTERS, "0 to 65536")
     check("schema_id", 0 <= header.schema_id <= 0xFFFF, "0 to 65535")
     check("schema_version", 0 <= header.schema_version <= 0xFFFF, "0 to 65535")
+    if header.schema_length == 0:
+        check("schema_id", header.schema_id == 0, "0 without a schema")
+        check("schema_version", header.schema_version == 0, "0 without a schema")
     if header.schema_length > layout.MAX_SCHEMA_LENGTH:
         raise InvalidArgumentError("schema", f"{header.schema_length} bytes of UTF-8 must be 16 MiB at most")

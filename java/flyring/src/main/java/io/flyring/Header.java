@@ -75,6 +75,9 @@ final class Header {
             "at most 16777216 bytes of UTF-8");
         check(number(options.schemaId), "schema_id", options.schemaId, "0 to 65535");
         check(number(options.schemaVersion), "schema_version", options.schemaVersion, "0 to 65535");
+        boolean some = options.schema.length > 0;
+        check(some || options.schemaId == 0, "schema_id", options.schemaId, "0 without a schema");
+        check(some || options.schemaVersion == 0, "schema_version", options.schemaVersion, "0 without a schema");
         check((options.mode & ~0777) == 0, "mode", options.mode, "permission bits, 0 to 0777");
         return new Header(options.kind, c, options.alignment, options.publishers, options.subscribers,
             options.counters, options.schema.length, options.schemaId, options.schemaVersion, id, createdAt);

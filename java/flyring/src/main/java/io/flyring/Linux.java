@@ -50,6 +50,7 @@ final class Linux {
     /** struct statfs: f_type at 0, f_bavail at 32, f_frsize at 72; 120 bytes on both architectures. */
     static final int STATFS_SIZE = 120;
     static final int STATFS_BLOCK_SIZE = 72;
+    static final int STATFS_BLOCKS = 16;
     static final int STATFS_AVAILABLE = 32;
 
     /** Bytes of a CPU set of 1024 CPUs. */

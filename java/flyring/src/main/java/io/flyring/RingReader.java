@@ -91,7 +91,8 @@ final class RingReader {
     int poll(MessageHandler handler, int limit) {
         final Memory memory = data;
         final Message view = message;
-        long c = cursor;
+        final long start = cursor;
+        long c = start;
         int index = (int) c & mask;
         int length = memory.getIntAcquire(index); // pairs with: publish 6
         if (length <= 0 || broken) {
@@ -119,8 +120,8 @@ final class RingReader {
                 if (c - stored >= storeEvery) {
                     storeGate(c);
                 }
-                if (handed == limit) {
-                    break;
+                if (handed == limit || type <= 0 && c - start >= capacity) {
+                    break; // a hostile ring may hold nothing but padding
                 }
                 index = (int) c & mask;
                 length = memory.getIntAcquire(index); // pairs with: publish 6

@@ -90,12 +90,13 @@ final class Sys {
         return result(fchmod(fd, mode));
     }
 
-    /** Fills in the file system's magic number and the bytes free to unprivileged users. */
+    /** Fills in the file system's magic number and the bytes free to unprivileged users, if there is a limit. */
     static int fileSystem(int fd, long[] typeAndFree) {
         try (Memory statfs = new Memory(Linux.STATFS_SIZE)) {
             int result = result(fstatfs(fd, statfs));
             typeAndFree[0] = statfs.getLong(0);
-            typeAndFree[1] = statfs.getLong(Linux.STATFS_BLOCK_SIZE) * statfs.getLong(Linux.STATFS_AVAILABLE);
+            typeAndFree[1] = statfs.getLong(Linux.STATFS_BLOCKS) == 0 ? Long.MAX_VALUE
+                : statfs.getLong(Linux.STATFS_BLOCK_SIZE) * statfs.getLong(Linux.STATFS_AVAILABLE);
             return result;
         }
     }

@@ -121,8 +121,8 @@ final class Sys {
             MemorySegment statfs = arena.allocate(Linux.STATFS_SIZE, 8);
             int result = (int) FSTATFS.invokeExact(errno, fd, statfs);
             typeAndFree[0] = statfs.get(JAVA_LONG, 0);
-            typeAndFree[1] =
-                statfs.get(JAVA_LONG, Linux.STATFS_BLOCK_SIZE) * statfs.get(JAVA_LONG, Linux.STATFS_AVAILABLE);
+            typeAndFree[1] = statfs.get(JAVA_LONG, Linux.STATFS_BLOCKS) == 0 ? Long.MAX_VALUE
+                : statfs.get(JAVA_LONG, Linux.STATFS_BLOCK_SIZE) * statfs.get(JAVA_LONG, Linux.STATFS_AVAILABLE);
             return result;
         });
     }

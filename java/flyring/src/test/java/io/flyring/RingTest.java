@@ -8,9 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.ReadOnlyBufferException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import org.agrona.DirectBuffer;
@@ -36,6 +41,20 @@ class RingTest {
         PayloadBuffer buffer = new PayloadBuffer();
         buffer.wrap(bytes);
         return buffer;
+    }
+
+    @Test
+    void aRingOfNothingButPaddingDoesNotHangAPoll() throws IOException {
+        try (Channel channel = create(small(64)); Subscriber subscriber = channel.subscriber()) {
+            ByteBuffer padding = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN).putInt(4096).putInt(-1).flip();
+            try (FileChannel file = FileChannel.open(Path.of(channel.path()), StandardOpenOption.WRITE)) {
+                file.write(padding, 8192); // ring 0, behind header and control section
+            }
+            assertEquals(0, subscriber.poll(message -> {
+                throw new AssertionError(message);
+            }));
+            assertTrue(subscriber.position(0) >= 4096);
+        }
     }
 
     @ParameterizedTest
