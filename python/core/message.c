@@ -85,6 +85,22 @@ static int message_is_true(Message *self)
     return 1;
 }
 
+/* == and != compare payloads, with another message or with any bytes-like object. */
+static PyObject *message_compare(Message *self, PyObject *other, int operation)
+{
+    Py_buffer view;
+    if ((operation != Py_EQ && operation != Py_NE) || !PyObject_CheckBuffer(other))
+        return Py_NewRef(Py_NotImplemented);
+    if (self->data == NULL)
+        return core_raise("ClosedError", "(sis)", "message", 0,
+                          "it was valid until its handler returned; compare it there, or use take");
+    if (PyObject_GetBuffer(other, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    bool equal = view.len == self->length && memcmp(view.buf, self->data, (size_t)view.len) == 0;
+    PyBuffer_Release(&view);
+    return Py_NewRef(equal == (operation == Py_EQ) ? Py_True : Py_False);
+}
+
 static PyObject *message_data(Message *self, void *ignored)
 {
     (void)ignored;
@@ -111,12 +127,14 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One message: payload (buffer protocol, bytes(message), .data), type, ring, position (spec/api.md).\n\n"
+    {Py_tp_doc, "One message: payload (buffer protocol, bytes(message), .data, ==), type, ring, position (spec/api.md).\n\n"
                 "From poll it lies in the ring and is valid until its handler returns; from take it owns its bytes."},
     {Py_tp_dealloc, message_dealloc},
     {Py_tp_members, members},
     {Py_tp_getset, getters},
     {Py_tp_repr, message_repr},
+    {Py_tp_richcompare, message_compare},
+    {Py_tp_hash, PyObject_HashNotImplemented},
     {Py_sq_length, message_length},
     {Py_nb_bool, message_is_true},
     {Py_bf_getbuffer, message_get_buffer},

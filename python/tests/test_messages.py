@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 import flyring
-from flyring import BACK_PRESSURED, Channel, InvalidArgumentError, Message, MessageTooLargeError, Publisher, Subscriber
+from flyring import (
+    BACK_PRESSURED,
+    Channel,
+    ClosedError,
+    InvalidArgumentError,
+    Message,
+    MessageTooLargeError,
+    Publisher,
+    Subscriber,
+)
 
 
 def drain(subscriber: Subscriber) -> list[bytes]:
@@ -342,3 +351,21 @@ def test_two_publishers_of_one_process_have_rings_of_their_own() -> None:
             while message := subscriber.take():
                 by_ring[message.ring].append(struct.unpack("<q", message)[0])
         assert by_ring == {0: list(range(100)), 1: [-i for i in range(100)]}
+
+
+def test_a_message_equals_what_holds_the_same_bytes() -> None:
+    with Channel.create("c", "broadcast", capacity=4096) as channel:
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        for _ in range(2):
+            assert publisher.offer(b"abc") > 0
+        one, two = subscriber.take(), subscriber.take()
+        assert one is not None and two is not None
+        assert one == b"abc" and one == two and bytearray(b"abc") == one
+        assert one != b"abd" and one != b"ab" and one != "abc" and one is not two
+        kept: list[Message] = []
+        assert publisher.offer(b"") > 0
+        assert subscriber.poll(kept.append) == 1
+        with pytest.raises(ClosedError):
+            _ = kept[0] == b""
+        with pytest.raises(TypeError):
+            hash(one)

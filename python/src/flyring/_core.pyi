@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Iterable
 from mmap import mmap
-from typing import Any, Final, Self, SupportsIndex, final
+from typing import Any, ClassVar, Final, Self, SupportsIndex, final
 
 from typing_extensions import Buffer
 
@@ -43,8 +43,10 @@ class Message:
     """One message: payload (buffer protocol, ``bytes(message)``, ``data``), type, ring and position.
 
     From ``poll`` it lies in the ring and is valid until its handler returns: ClosedError afterwards. From ``take`` it
-    owns its bytes.
+    owns its bytes. ``==`` compares the payload with that of another message or with any bytes-like object.
     """
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     @property
     def type(self) -> int: ...
@@ -56,6 +58,7 @@ class Message:
     def data(self) -> memoryview: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final

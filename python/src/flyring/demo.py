@@ -72,21 +72,19 @@ class Ping:
                 return
         raise DemoError(f"no answer within {self.timeout:g} s; is the other side running?")
 
-    def exchange(self, sequence: int, send_time: int) -> Message:
+    def send(self, sequence: int, send_time: int) -> bytes:
+        """Publishes a message; returns the answer to expect, made up while the message is on its way."""
         if self.offer(content(sequence, send_time, 1, self.size), 1, self.timeout) < 0:
             raise DemoError(f"the other side did not read for {self.timeout:g} s")
-        return self.receive(sequence)
+        return content(sequence, send_time, -1, self.size)
 
-    def receive(self, sequence: int) -> Message:
-        answer = self.take(self.timeout)
-        if answer is None:
-            raise DemoError(f"no answer to message {sequence} within {self.timeout:g} s")
-        return answer
-
-    def check(self, sequence: int, send_time: int, answer: Message) -> None:
-        """Raises DemoError, with the field, if the answer is wrong. Answers to old probes are skipped."""
-        expected = content(sequence, send_time, -1, self.size)
-        while bytes(answer) != expected:
+    def receive(self, sequence: int, expected: bytes, answer: Message | None) -> None:
+        """An answer that is not at once the expected one: skips answers to old probes, else DemoError with the field."""
+        while True:
+            if answer is None:
+                raise DemoError(f"no answer to message {sequence} within {self.timeout:g} s")
+            if answer == expected:
+                return
             if len(answer) != self.size:
                 raise DemoError(f"the answer to message {sequence} has {len(answer)} bytes, not {self.size}")
             got, want = MESSAGE.unpack_from(answer), MESSAGE.unpack_from(expected)
@@ -95,23 +93,28 @@ class Ping:
                     if ours != theirs:
                         raise DemoError(f"{field} of message {sequence} came back as {theirs}, not {ours}")
                 raise DemoError(f"the bytes after the struct of message {sequence} came back wrong")
-            answer = self.receive(sequence)
+            answer = self.take(self.timeout)
 
     def untimed(self, count: int) -> float:
         """Mean nanoseconds of `count` round trips, by two looks at the clock."""
         first = self.sequence + 1
         self.sequence += count
-        exchange, check = self.exchange, self.check
+        offer, take, size, timeout = self.offer, self.take, self.size, self.timeout
         start = time.monotonic_ns()
         for sequence in range(first, first + count):
-            check(sequence, start, exchange(sequence, start))
+            if offer(content(sequence, start, 1, size), 1, timeout) < 0:
+                raise DemoError(f"the other side did not read for {timeout:g} s")
+            expected = content(sequence, start, -1, size)  # while the message is on its way
+            answer = take(timeout)
+            if answer is None or answer != expected:
+                self.receive(sequence, expected, answer)
         return (time.monotonic_ns() - start) / max(count, 1)
 
     def timed(self, count: int, record: Callable[[int], object]) -> float:
         """The same; `record` gets the nanoseconds of each."""
         first = self.sequence + 1
         self.sequence += count
-        clock, exchange, check = time.monotonic_ns, self.exchange, self.check
+        clock, send, take, timeout = time.monotonic_ns, self.send, self.take, self.timeout
         total = 0
         begin = clock()
         for i in range(count):
@@ -121,18 +124,20 @@ class Ping:
                 while start < due:
                     start = clock()
                 start = due
-            answer = exchange(sequence, start)
+            expected = send(sequence, start)
+            answer = take(timeout)
             taken = clock() - start
-            check(sequence, start, answer)
+            if answer is None or answer != expected:
+                self.receive(sequence, expected, answer)
             total += taken
             record(taken)
         return total / count
 
 
-def content(sequence: int, send_time: int, sign: int, size: int) -> bytes:
+def content(sequence: int, send_time: int, sign: int, size: int, pack: Callable[..., bytes] = MESSAGE.pack) -> bytes:
     """A message of ping (sign 1), or pong's answer to it (sign -1)."""
-    data = MESSAGE.pack(sequence, send_time, 100 + (sequence % 1000) / 8.0, sign * sequence * 10)
-    return data if size == MESSAGE.size else data + filler(sequence, size)
+    data = pack(sequence, send_time, 100 + (sequence % 1000) / 8.0, sign * sequence * 10)
+    return data if size == 32 else data + filler(sequence, size)
 
 
 def run_ping(options: argparse.Namespace) -> None:
@@ -165,18 +170,16 @@ def run_pong(options: argparse.Namespace) -> None:
         take, offer = subscriber.take, publisher.offer
         unpack, pack = MESSAGE.unpack_from, MESSAGE.pack
         timeout: float = options.timeout
-        while True:
-            message = take(timeout)
-            if message is None:
-                raise DemoError(f"no message for {timeout:g} s; is the other side running?")
+        while (message := take(timeout)) is not None:
             sequence, send_time, price, quantity = unpack(message)
             if sequence == STOP:
                 return
             answer = pack(sequence, send_time, price, -quantity)
-            if len(message) > MESSAGE.size:
+            if len(message) != 32:
                 answer += message.data[MESSAGE.size :]
             if offer(answer, 1, timeout) < 0:
                 raise DemoError(f"the other side did not read for {timeout:g} s")
+        raise DemoError(f"no message for {timeout:g} s; is the other side running?")
 
 
 def counter_path(options: argparse.Namespace) -> Path:

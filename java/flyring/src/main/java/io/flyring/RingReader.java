@@ -87,44 +87,43 @@ final class RingReader {
         return cursor;
     }
 
-    /** Hands out up to {@code limit} messages; returns how many. */
+    /** Hands out up to {@code limit} messages; returns how many. Small, so that looking in vain is inlined. */
     int poll(MessageHandler handler, int limit) {
+        int length = data.getIntAcquire((int) cursor & mask); // pairs with: publish 6
+        return length <= 0 || broken ? 0 : drain(handler, limit, length);
+    }
+
+    private int drain(MessageHandler handler, int limit, int firstLength) {
         final Memory memory = data;
         final Message view = message;
         final long start = cursor;
         long c = start;
-        int index = (int) c & mask;
-        int length = memory.getIntAcquire(index); // pairs with: publish 6
-        if (length <= 0 || broken) {
-            return 0;
-        }
+        int length = firstLength;
         int handed = 0;
         try {
             while (length > 0) {
-                long size = length + alignMask & ~alignMask;
-                if (length < Layout.RECORD_HEADER_LENGTH || index + size > capacity) {
-                    throw corrupt(c, "a record of " + length + " bytes");
-                }
+                int index = (int) c & mask;
+                long size = size(c, index, length);
                 int type = memory.getInt(index + Layout.RECORD_TYPE);
-                if (type <= 0 && type != Layout.TYPE_PADDING && type != Layout.TYPE_OWNER) {
-                    throw corrupt(c, "a record of type " + type);
-                }
-                cursor = c + size;
+                long end = c + size;
                 if (type > 0) {
                     handed++;
                     view.set(memory, index + Layout.RECORD_PAYLOAD, length - Layout.RECORD_HEADER_LENGTH, type, ring,
                         c);
+                    cursor = end;
                     handler.onMessage(view);
+                } else {
+                    checkSkipped(c, type);
+                    cursor = end;
                 }
-                c += size;
+                c = end;
                 if (c - stored >= storeEvery) {
                     storeGate(c);
                 }
                 if (handed == limit || type <= 0 && c - start >= capacity) {
                     break; // a hostile ring may hold nothing but padding
                 }
-                index = (int) c & mask;
-                length = memory.getIntAcquire(index); // pairs with: publish 6
+                length = memory.getIntAcquire((int) c & mask); // pairs with: publish 6
             }
         } finally {
             view.invalidate();
@@ -133,6 +132,21 @@ final class RingReader {
             }
         }
         return handed;
+    }
+
+    /** Bytes from one record to the next. */
+    private long size(long position, int index, int length) {
+        long size = length + alignMask & ~alignMask;
+        if (length < Layout.RECORD_HEADER_LENGTH || index + size > capacity) {
+            throw corrupt(position, "a record of " + length + " bytes");
+        }
+        return size;
+    }
+
+    private void checkSkipped(long position, int type) {
+        if (type != Layout.TYPE_PADDING && type != Layout.TYPE_OWNER) {
+            throw corrupt(position, "a record of type " + type);
+        }
     }
 
     private CorruptRingException corrupt(long position, String reason) {

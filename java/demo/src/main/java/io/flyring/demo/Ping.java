@@ -27,6 +27,7 @@ final class Ping implements MessageHandler {
     private Subscriber subscriber;
     private long expected;
     private long sentAt;
+    private double price;
     private boolean answered;
 
     Ping(Options options) {
@@ -152,12 +153,13 @@ final class Ping implements MessageHandler {
 
     private void send(long sequence, long now) {
         sentAt = now;
+        price = Quote.price(sequence);
         Claim claim = publisher.claim(size);
         while (claim == null) {
             patience.idle();
             claim = publisher.claim(size);
         }
-        Quote.write(claim.buffer(), size, sequence, now);
+        Quote.write(claim.buffer(), size, sequence, now, price);
         claim.commit();
     }
 
@@ -174,7 +176,7 @@ final class Ping implements MessageHandler {
             answered = true;
             return;
         }
-        Quote.checkAnswer(message.buffer(), message.length(), size, sequence, sentAt);
+        Quote.checkAnswer(message.buffer(), message.length(), size, sequence, sentAt, price);
         answered = true;
     }
 }

@@ -52,8 +52,7 @@ final class Pong implements MessageHandler {
             patience.idle();
             claim = publisher.claim(length);
         }
-        claim.buffer().putBytes(0, message.buffer(), 0, length);
-        claim.buffer().putLong(Quote.QUANTITY, -message.buffer().getLong(Quote.QUANTITY));
+        Quote.answer(message.buffer(), claim.buffer(), length);
         claim.commit();
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.demo;
 
-import org.agrona.DirectBuffer;
-import org.agrona.MutableDirectBuffer;
+import io.flyring.PayloadBuffer;
 
 /** The message of the demos, little endian: sequence, send time, price, quantity, then filler. */
 final class Quote {
@@ -26,25 +25,36 @@ final class Quote {
         return sequence * 10;
     }
 
-    static void write(MutableDirectBuffer buffer, int size, long sequence, long sendTime) {
+    static void write(PayloadBuffer buffer, int size, long sequence, long sendTime, double price) {
         buffer.putLong(SEQUENCE, sequence);
         buffer.putLong(SEND_TIME, sendTime);
-        buffer.putDouble(PRICE, price(sequence));
+        buffer.putDouble(PRICE, price);
         buffer.putLong(QUANTITY, quantity(sequence));
         for (int i = FILLER; i < size; i++) {
             buffer.putByte(i, (byte) (sequence + i));
         }
     }
 
-    static void checkAnswer(DirectBuffer buffer, int length, int size, long sequence, long sendTime) {
+    /** The same message with its quantity negated. */
+    static void answer(PayloadBuffer question, PayloadBuffer answer, int size) {
+        answer.putLong(SEQUENCE, question.getLong(SEQUENCE));
+        answer.putLong(SEND_TIME, question.getLong(SEND_TIME));
+        answer.putLong(PRICE, question.getLong(PRICE));
+        answer.putLong(QUANTITY, -question.getLong(QUANTITY));
+        if (size > FILLER) {
+            answer.putBytes(FILLER, question, FILLER, size - FILLER);
+        }
+    }
+
+    static void checkAnswer(PayloadBuffer buffer, int length, int size, long sequence, long sendTime, double price) {
         if (length != size) {
             throw wrong("length", sequence, length, size);
         }
         if (buffer.getLong(SEND_TIME) != sendTime) {
             throw wrong("send_time", sequence, buffer.getLong(SEND_TIME), sendTime);
         }
-        if (buffer.getDouble(PRICE) != price(sequence)) {
-            throw wrong("price", sequence, buffer.getDouble(PRICE), price(sequence));
+        if (buffer.getDouble(PRICE) != price) {
+            throw wrong("price", sequence, buffer.getDouble(PRICE), price);
         }
         if (buffer.getLong(QUANTITY) != -quantity(sequence)) {
             throw wrong("quantity", sequence, buffer.getLong(QUANTITY), -quantity(sequence));

@@ -120,14 +120,15 @@ class DemoTest {
     void everyWrongByteOfAnAnswerIsFound() {
         PayloadBuffer buffer = new PayloadBuffer();
         buffer.wrap(new byte[50]);
-        Quote.write(buffer, 50, 1234, 99);
+        double price = Quote.price(1234);
+        Quote.write(buffer, 50, 1234, 99, price);
         buffer.putLong(Quote.QUANTITY, -buffer.getLong(Quote.QUANTITY));
-        Quote.checkAnswer(buffer, 50, 50, 1234, 99);
-        assertThrows(Demo.Failed.class, () -> Quote.checkAnswer(buffer, 50, 51, 1234, 99));
+        Quote.checkAnswer(buffer, 50, 50, 1234, 99, price);
+        assertThrows(Demo.Failed.class, () -> Quote.checkAnswer(buffer, 50, 51, 1234, 99, price));
         for (int i = Quote.SEND_TIME; i < 50; i++) {
             byte good = buffer.getByte(i);
             buffer.putByte(i, (byte) (good ^ 4));
-            assertThrows(Demo.Failed.class, () -> Quote.checkAnswer(buffer, 50, 50, 1234, 99), "byte " + i);
+            assertThrows(Demo.Failed.class, () -> Quote.checkAnswer(buffer, 50, 50, 1234, 99, price), "byte " + i);
             buffer.putByte(i, good);
         }
     }
