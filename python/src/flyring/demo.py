@@ -101,10 +101,12 @@ class Ping:
         self.sequence += count
         offer, take, size, timeout = self.offer, self.take, self.size, self.timeout
         start = time.monotonic_ns()
+        question = content(first, start, 1, size)
         for sequence in range(first, first + count):
-            if offer(content(sequence, start, 1, size), 1, timeout) < 0:
+            if offer(question, 1, timeout) < 0:
                 raise DemoError(f"the other side did not read for {timeout:g} s")
-            expected = content(sequence, start, -1, size)  # while the message is on its way
+            expected = content(sequence, start, -1, size)  # while the message is on its way, as the next one is made
+            question = content(sequence + 1, start, 1, size)
             answer = take(timeout)
             if answer is None or answer != expected:
                 self.receive(sequence, expected, answer)
