@@ -52,7 +52,9 @@ def main() -> int:
     rows += [(f"{a} <-> {b}", a, b, []) for a in demos.LANGUAGES for b in demos.LANGUAGES]
     if arguments.only:
         rows = [(f"{arguments.only[0]} <-> {arguments.only[1]}", *arguments.only, [])]
-    print(f"round trips of {arguments.size} bytes between two processes on cores {cores[0]} and {cores[1]}, wait {wait}; ns")
+    print(
+        f"round trips of {arguments.size} bytes between two processes on cores {cores[0]} and {cores[1]}, wait {wait}; ns"
+    )
     print(f"{'ping <-> pong':<26}" + "".join(f"{c:>10}" for c in COLUMNS), flush=True)
     failures = 0
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:

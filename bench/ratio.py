@@ -117,7 +117,9 @@ def main() -> int:
         finally:
             for pair in [floor, *pairs]:
                 pair.close()
-    print(f"{'pair':<22}{'placement':>10}{'rounds':>8}{'floor ns':>10}{'mean ns':>10}{'ratio':>8}{'spread':>14}{'above floor ns':>16}")
+    print(
+        f"{'pair':<22}{'placement':>10}{'rounds':>8}{'floor ns':>10}{'mean ns':>10}{'ratio':>8}{'spread':>14}{'above floor ns':>16}"
+    )
     for pair in pairs:
         for level in ("smt", "near", "far"):
             mine = [(f, m) for p, f, m in samples.get(pair.title, []) if p == level]

@@ -39,8 +39,8 @@ class Page {
 
     /// For pong before the first word comes: true if the name now stands for another file, which is then attached.
     bool replaced() {
-        struct stat named {};
-        struct stat ours {};
+        struct stat named{};
+        struct stat ours{};
         if (::stat(path_.c_str(), &named) != 0 || ::fstat(file_.get(), &ours) != 0) return false;
         return named.st_ino != ours.st_ino && attach();
     }

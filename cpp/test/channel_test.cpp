@@ -39,7 +39,7 @@ TEST_F(ChannelFile, create_and_open_show_the_same_channel) {
     EXPECT_EQ(opened.schema(), "<messageSchema/>");
     EXPECT_EQ(opened.schema_id(), 17U);
     EXPECT_EQ(opened.schema_version(), 3U);
-    struct stat status {};
+    struct stat status{};
     ASSERT_EQ(::stat(made.path().c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600U);
     EXPECT_EQ(static_cast<std::uint64_t>(status.st_size), made.file_length());
@@ -270,7 +270,7 @@ TEST_F(ChannelFile, a_default_folder_that_others_may_write_to_or_own_is_refused)
         std::filesystem::remove(place);
         if (::seteuid(user) != 0) return false;
         const bool works = code_of([] { Channel::create("x", broadcast()); }) == "none";
-        struct stat status {};
+        struct stat status{};
         ::stat(place.c_str(), &status);
         if (::seteuid(0) != 0) return false;
         return foreign && writable && link && works && (status.st_mode & 07777) == 0700;

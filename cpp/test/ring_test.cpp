@@ -190,9 +190,8 @@ TEST_F(Ring, a_subscriber_that_writes_into_a_message_harms_only_itself) {
     Channel channel = Channel::create("c", inbox());
     channel.publisher().offer(bytes("hello"));
     support::Child child([](const support::Child::Ready&) {
-        Channel::open("c").subscriber().poll([](const flyring::Message& message) {
-            *const_cast<volatile std::byte*>(message.data()) = std::byte{'J'};
-        });
+        Channel::open("c").subscriber().poll(
+            [](const flyring::Message& message) { *const_cast<volatile std::byte*>(message.data()) = std::byte{'J'}; });
         return true;
     });
     EXPECT_EQ(child.wait(), 128 + SIGSEGV);
@@ -202,7 +201,8 @@ TEST_F(Ring, a_subscriber_that_writes_into_a_message_harms_only_itself) {
 TEST_F(Ring, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
     Channel channel = Channel::create("c", inbox());
     flyring::Subscriber subscriber = channel.subscriber();
-    const std::uint64_t ring = 16384;  // after header, control, and a page each for the metadata and values of 4 counters
+    const std::uint64_t ring =
+        16384;  // after header, control, and a page each for the metadata and values of 4 counters
     support::poke<std::int32_t>(file("c"), ring, 4096);
     support::poke<std::int32_t>(file("c"), ring + 4, layout::CONSTANTS_TYPE_PADDING);
     EXPECT_EQ(subscriber.poll([](const flyring::Message&) { FAIL(); }), 0);
@@ -296,7 +296,9 @@ TEST_F(Ring, a_claim_is_seen_when_committed_and_never_when_aborted) {
     EXPECT_EQ(text(*message), "claim");
     EXPECT_EQ(message->type(), 7);
     publisher.claim(5).abort();
-    { const flyring::Claim forgotten = publisher.claim(5); }
+    {
+        const flyring::Claim forgotten = publisher.claim(5);
+    }
     publisher.offer(bytes("after"));
     EXPECT_EQ(text(*subscriber.take()), "after");
 }

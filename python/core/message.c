@@ -127,8 +127,9 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One message: payload (buffer protocol, bytes(message), .data, ==), type, ring, position (spec/api.md).\n\n"
-                "From poll it lies in the ring and is valid until its handler returns; from take it owns its bytes."},
+    {Py_tp_doc,
+     "One message: payload (buffer protocol, bytes(message), .data, ==), type, ring, position (spec/api.md).\n\n"
+     "From poll it lies in the ring and is valid until its handler returns; from take it owns its bytes."},
     {Py_tp_dealloc, message_dealloc},
     {Py_tp_members, members},
     {Py_tp_getset, getters},

@@ -71,7 +71,7 @@ inline Fd open_description(const Fd& fd, const std::string& path) {
 
 inline void check_file_system(const Fd& fd, const std::string& path, bool any) {
     constexpr std::uint64_t allowed[] = {0x01021994, 0x858458f6, 0xef53, 0x58465342, 0x9123683e, 0x794c7630};
-    struct statfs status {};
+    struct statfs status{};
     if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
     const auto type = static_cast<std::uint64_t>(status.f_type) & 0xffffffffU;
     if (any || std::find(std::begin(allowed), std::end(allowed), type) != std::end(allowed)) return;
@@ -110,9 +110,7 @@ struct ChannelFile {
     std::uint64_t subscriber_slot_offset(std::uint32_t slot) const noexcept {
         return publisher_slot_offset(header.publishers) + layout::CONTROL_SLOT_LENGTH * slot;
     }
-    Ring ring(std::uint32_t index) const noexcept {
-        return ring_in(mapping, index);
-    }
+    Ring ring(std::uint32_t index) const noexcept { return ring_in(mapping, index); }
     /// Its words cannot be written through this one.
     Ring readable_ring(std::uint32_t index) const noexcept { return ring_in(readable, index); }
 
@@ -229,7 +227,7 @@ class UnnamedFile {
 
 /// Gives the file its whole length, so that no access to it can fail for want of space (3.2, 3).
 inline void allocate(const Fd& fd, std::uint64_t length, const std::string& path) {
-    struct statvfs status {};
+    struct statvfs status{};
     if (::fstatvfs(fd.get(), &status) != 0) throw_errno("fstatvfs", path);
     const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
     if (status.f_blocks != 0 && free < length) throw_no_space(path, length, free);
@@ -265,7 +263,7 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
     file.schema = options.schema;
     file.environment = options.environment;
     make_folder(channel);
-    struct stat status {};
+    struct stat status{};
     if (!replace && ::lstat(file.path.c_str(), &status) == 0) throw ChannelExists(file.path);
 
     UnnamedFile unnamed(file.path);
@@ -311,7 +309,7 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
     check_default_folder(channel);
     file.fd = Fd(::open(file.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.fd) throw_open_error(file.path, errno);
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
     if (!S_ISREG(status.st_mode)) throw NotAChannel(file.path, "it is no regular file");
 

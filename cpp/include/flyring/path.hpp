@@ -53,7 +53,7 @@ inline std::string folder_of(const std::string& path) {
 inline void check_default_folder(const std::string& channel) {
     if (is_path(channel) || folder_named_by_environment()) return;
     const std::string folder = channel_folder();
-    struct stat status {};
+    struct stat status{};
     if (::lstat(folder.c_str(), &status) != 0) return;
     const char* reason = nullptr;
     if (!S_ISDIR(status.st_mode)) {

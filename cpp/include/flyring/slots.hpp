@@ -57,7 +57,8 @@ class SlotWords {
     template <typename More>
     std::int64_t take(const std::string& name, const Environment& environment, More&& more) const {
         // A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3).
-        const bool renamed = load_relaxed(name_length()) != static_cast<std::int32_t>(name.size()) || this->name() != name;
+        const bool renamed =
+            load_relaxed(name_length()) != static_cast<std::int32_t>(name.size()) || this->name() != name;
         if (renamed) store_relaxed(name_length(), -1);  // readers retry (6.12)
         release_fence();
         more();

@@ -47,7 +47,7 @@ class Fd {
 };
 
 inline struct flock lock_range(short type, std::uint64_t offset) noexcept {
-    struct flock range {};
+    struct flock range{};
     range.l_type = type;
     range.l_whence = SEEK_SET;
     range.l_start = static_cast<off_t>(offset);
@@ -105,8 +105,8 @@ class Mapping {
     std::byte* data() const noexcept { return data_; }
     std::uint64_t size() const noexcept { return size_; }
 
-    /// Makes the pages of [from, from + length) present, and writable if the mapping is, now, so that the first lap does not fault on each.
-    /// Kernels before 5.14 do not know the call: there the first lap faults.
+    /// Makes the pages of [from, from + length) present, and writable if the mapping is, now, so that the first lap
+    /// does not fault on each. Kernels before 5.14 do not know the call: there the first lap faults.
     void prefault(std::byte* from, std::uint64_t length) const noexcept {
         const int populate = access_ == Access::write ? 23 : 22;  // MADV_POPULATE_WRITE, _READ; not in older headers
         const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

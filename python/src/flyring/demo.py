@@ -79,7 +79,7 @@ class Ping:
         return content(sequence, send_time, -1, self.size)
 
     def receive(self, sequence: int, expected: bytes, answer: Message | None) -> None:
-        """An answer that is not at once the expected one: skips answers to old probes, else DemoError with the field."""
+        """For an answer that is not the expected one: skips answers to old probes, else DemoError with the field."""
         while True:
             if answer is None:
                 raise DemoError(f"no answer to message {sequence} within {self.timeout:g} s")
