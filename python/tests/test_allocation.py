@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A message costs no allocation but its result object."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flyring import Channel
+
+MESSAGE = bytes(range(32))
+POSITION = sys.getsizeof(1 << 40)  # the int that offer returns
+
+
+@pytest.fixture(autouse=True)
+def traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def peak(action: Callable[[], object]) -> int:
+    """The most bytes that were allocated at once, less what the measurement itself takes."""
+
+    def measured(action: Callable[[], object]) -> int:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        result = action()
+        _, highest = tracemalloc.get_traced_memory()
+        del result
+        return highest - before
+
+    for _ in range(3):
+        action(), measured(action)
+    return min(measured(action) for _ in range(20)) - min(measured(lambda: None) for _ in range(20))
+
+
+def test_offer_take_and_poll_allocate_their_results_only() -> None:
+    with Channel.create("c", "broadcast", capacity=1 << 20, publishers=1) as channel:
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        offer, take, poll = publisher.offer, subscriber.take, subscriber.poll
+        message = take() if offer(MESSAGE) > 0 else None
+        assert message is not None
+        whole = object.__sizeof__(message) + len(MESSAGE)
+
+        assert peak(lambda: offer(MESSAGE)) <= POSITION
+        assert 0 < peak(take) <= max(whole, sys.getsizeof(message)) + 16
+        assert peak(lambda: poll(len, 1)) <= sys.getsizeof(1)
+        while take() is not None:
+            pass
+        assert peak(take) == 0
+
+
+def test_the_measurement_sees_a_seeded_allocation() -> None:
+    assert peak(lambda: len(bytes(1000))) >= 1000
+    assert peak(lambda: None) == 0
