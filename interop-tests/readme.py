@@ -26,7 +26,7 @@ def main() -> int:
     if not jars:
         sys.exit("java/demo is not built: run ./dev demo")
     passed = failed = 0
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory(dir="/dev/shm") as channels:
         folder = Path(name)
         for language, text in snippets().items():
             (folder / SUFFIX[language]).write_text(text)
@@ -38,7 +38,7 @@ def main() -> int:
             "cpp": ["./hello"],
             "java": ["java", "-cp", f"{jars[0]}:.", "Hello"],
         }
-        environment = os.environ | {"FLYRING_DIR": str(folder / "channels")}
+        environment = os.environ | {"FLYRING_DIR": channels}
 
         def run(language: str, *arguments: str) -> str:
             return subprocess.run(

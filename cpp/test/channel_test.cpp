@@ -201,11 +201,13 @@ TEST_F(ChannelFile, of_two_that_open_or_create_at_once_both_get_the_same_channel
 
 TEST_F(ChannelFile, a_full_file_system_is_no_space_with_the_bytes_needed_and_free) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a tmpfs of 1 MiB";
+    constexpr int not_allowed = 77;
     support::Child child([&](const auto&) {
         const std::string small = folder() + "/small";
         std::filesystem::create_directory(small);
         if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
             ::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=1m") != 0) {
+            if (errno == EPERM || errno == EACCES) ::_exit(not_allowed);
             std::perror("mount");
             return false;
         }
@@ -220,7 +222,9 @@ TEST_F(ChannelFile, a_full_file_system_is_no_space_with_the_bytes_needed_and_fre
         }
         return false;
     });
-    EXPECT_EQ(child.wait(), 0);
+    const int status = child.wait();
+    if (status == not_allowed) GTEST_SKIP() << "root may not mount a tmpfs here (a container)";
+    EXPECT_EQ(status, 0);
 }
 
 TEST_F(ChannelFile, a_file_size_limit_is_no_space_and_leaves_nothing_behind) {

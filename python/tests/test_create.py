@@ -243,7 +243,12 @@ def test_a_file_system_that_is_full_says_needed_and_free_bytes(folder: Path) -> 
         pytest.skip("needs root, to mount a tmpfs of 1 MiB")
     small = folder / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=True)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], stderr=subprocess.PIPE, text=True
+    )
+    if "permission denied" in mount.stderr:
+        pytest.skip(f"root may not mount here (a container): {mount.stderr}")
+    assert mount.returncode == 0, mount.stderr
     try:
         with pytest.raises(NoSpaceError) as caught:
             Channel.create(small / "big", "inbox")
