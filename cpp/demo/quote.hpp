@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdio>
 #include <flyring/flyring.hpp>
 #include <stdexcept>
 #include <string>
@@ -127,6 +128,16 @@ void connect(Side<Strategy>& side) {
 template <typename Strategy>
 Result ping(const Options& options) {
     Side<Strategy> side(options);
+    struct Unlink {  // whatever happens; somebody else may have been faster
+        const std::string& channel;
+        ~Unlink() {
+            try {
+                flyring::Channel::unlink(channel);
+            } catch (const flyring::FlyringError& error) {
+                std::fprintf(stderr, "flyring-demo: %s\n", error.what());
+            }
+        }
+    } unlink{options.channel};
     connect(side);
     Result result = measure(options, [&](std::int64_t sequence, std::int64_t send_time, auto clock) {
         const Quote sent = quote(sequence, send_time);
@@ -144,7 +155,6 @@ Result ping(const Options& options) {
         return arrived;
     });
     side.send(quote(the_end, now_ns()));
-    flyring::Channel::unlink(options.channel);
     return result;
 }
 
