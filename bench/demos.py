@@ -20,7 +20,7 @@ def command(language: str) -> list[str]:
         if not jars:
             sys.exit("java/demo is not built: run ./dev demo")
         java = str(Path(os.environ["JAVA_HOME"]) / "bin/java") if "JAVA_HOME" in os.environ else "java"
-        return [java, "-XX:+UseSerialGC", "-Xmx256m", "-cp", str(jars[0]), "io.flyring.demo.Demo"]
+        return [java, "-cp", str(jars[0]), "io.flyring.demo.Demo"]
     return [sys.executable, "-m", "flyring.demo"]
 
 
