@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <flyring/flyring.hpp>
+#include <optional>
+#include <string>
+
+#include "setup.hpp"
+
+// Flyring as its README shows it: one channel, a publisher and a subscriber per side.
+
+namespace bench {
+
+class Flyring {
+  public:
+    explicit Flyring(const Setup& setup) : size_(setup.size), setup_(setup), channel_(open(setup)) {
+        // Ring k belongs to the side that takes it k-th: the driver opens b before a.
+        const bool streaming = setup.scenario == Scenario::stream;
+        if (!streaming || setup.producer()) publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
+        if (!streaming || !setup.producer()) subscriber_.emplace(channel_.subscriber());
+    }
+
+    void connect() {}
+
+    template <class Read>
+    [[gnu::always_inline]] void receive(Read&& read) {
+        subscriber_->poll([&](const flyring::Message& message) { read(message.data()); });
+    }
+
+    static std::string version() { return "0.1.0"; }
+
+  protected:
+    static flyring::Channel open(const Setup& setup) {
+        flyring::Options options;
+        options.kind = flyring::Kind::broadcast;
+        options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::size_t{1} << 20));
+        options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
+        options.publishers = setup.scenario == Scenario::stream ? static_cast<std::uint32_t>(setup.option("producers", std::size_t{1})) : 2;
+        options.subscribers = 2;
+        options.counters = 0;
+        return flyring::Channel::open_or_create(setup.path("channel.ring"), options);
+    }
+
+    std::size_t size_;
+    const Setup& setup_;
+    flyring::Channel channel_;
+    std::optional<flyring::Publisher> publisher_;
+    std::optional<flyring::Subscriber> subscriber_;
+};
+
+class FlyringClaim : public Flyring {
+  public:
+    using Flyring::Flyring;
+
+    template <class Write>
+    [[gnu::always_inline]] void send(Write&& write) {
+        for (;;) {
+            if (flyring::Claim claim = publisher_->claim(size_)) {
+                write(claim.data());
+                claim.commit();
+                return;
+            }
+        }
+    }
+};
+
+class FlyringOffer : public Flyring {
+  public:
+    explicit FlyringOffer(const Setup& setup) : Flyring(setup), message_(setup.size) {}
+
+    template <class Write>
+    [[gnu::always_inline]] void send(Write&& write) {
+        write(message_.data());
+        while (publisher_->offer({message_.data(), size_}) == flyring::back_pressured) {
+        }
+    }
+
+  private:
+    std::vector<std::byte> message_;
+};
+
+}  // namespace bench

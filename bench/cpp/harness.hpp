@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "probe.h"
+#include "setup.hpp"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+// Turns and slices of bench/PEER.md, the same for every contender. A contender is a class with
+//
+//   explicit Contender(const Setup&);            opens what it can alone
+//   void connect();                              the rest
+//   template <class Write> void send(Write&&);   one message, waiting for room; Write is void(std::byte* to)
+//   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message that is there
+//   static std::string version();
+//
+// and is compiled once per message size and mode, as a user's program would be.
+
+namespace bench {
+
+inline constexpr std::uint64_t factor = 0x9E3779B97F4A7C15;
+inline constexpr std::uint64_t end_word = ~std::uint64_t{0};
+inline constexpr std::uint64_t most_timed = 2'000'000;
+
+/// Ticks of the cheapest clock.
+inline std::uint64_t ticks() {
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return static_cast<std::uint64_t>(bench_now());
+#endif
+}
+
+struct Clock {
+    double ns_per_tick = 1;
+    double cost = 0;
+
+    Clock() {
+        const auto t0 = bench_now();
+        const auto c0 = ticks();
+        while (bench_now() - t0 < 20'000'000) {
+        }
+        const auto c1 = ticks();
+        ns_per_tick = static_cast<double>(bench_now() - t0) / static_cast<double>(c1 - c0);
+        std::uint64_t sum = 0;
+        const auto start = bench_now();
+        for (int i = 0; i < 100'000; ++i) sum += ticks();
+        cost = static_cast<double>(bench_now() - start) / 100'000;
+        if (sum == 0) throw std::runtime_error("the clock stands");
+    }
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void wrong(std::uint64_t number, std::uint64_t tag, std::uint64_t found) {
+    std::ostringstream text;
+    text << "message " << number << " of this slice, tag " << tag << ", begins with word " << std::hex << found << " or has wrong bytes";
+    throw std::runtime_error(text.str());
+}
+
+/// The words of messages (bench/PEER.md, messages).
+template <std::size_t Size, bool Whole>
+struct Message {
+    static_assert(Size % 8 == 0);
+
+    static std::uint64_t tag(unsigned producer, std::uint64_t number) { return producer * 64 + number % 64; }
+
+    static void write(std::byte* to, std::uint64_t tag) {
+        std::memcpy(to, &tag, 8);
+        if constexpr (Whole) {
+            const std::uint64_t first = tag * factor;
+            for (std::size_t i = 1; i < Size / 8; ++i) {
+                const std::uint64_t word = first + i * factor;
+                std::memcpy(to + 8 * i, &word, 8);
+            }
+        }
+    }
+
+    static void write_end(std::byte* to) { std::memset(to, 0xff, Whole ? Size : 8); }
+
+    static bool is(const std::byte* from, std::uint64_t tag) {
+        std::uint64_t word;
+        std::memcpy(&word, from, 8);
+        std::uint64_t difference = word ^ tag;
+        if constexpr (Whole) {
+            const std::uint64_t first = tag * factor;
+            for (std::size_t i = 1; i < Size / 8; ++i) {
+                std::memcpy(&word, from + 8 * i, 8);
+                difference |= word ^ (first + i * factor);
+            }
+        }
+        return difference == 0;
+    }
+
+    static std::uint64_t word0(const std::byte* from) {
+        std::uint64_t word;
+        std::memcpy(&word, from, 8);
+        return word;
+    }
+
+    /// After is() said no: returns if it is the end.
+    [[gnu::cold, gnu::noinline]] static void must_be_end(const std::byte* from, std::uint64_t number, std::uint64_t expected) {
+        for (std::size_t i = 0; i < (Whole ? Size / 8 : 1); ++i) {
+            std::uint64_t word;
+            std::memcpy(&word, from + 8 * i, 8);
+            if (word != end_word) wrong(number, expected, word0(from));
+        }
+    }
+};
+
+template <class Contender, std::size_t Size, bool Whole>
+class Runner {
+  public:
+    using M = Message<Size, Whole>;
+
+    explicit Runner(const Setup& setup) : setup_(setup), shared_(bench_map(setup.dir.c_str())), contender_(setup) {
+        if (shared_ == nullptr) throw std::runtime_error("cannot map " + setup.dir + "/shared");
+        if (setup.scenario != Scenario::stream && setup.client()) {
+            samples_ = static_cast<std::uint32_t*>(mmap(nullptr, most_timed * 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+            if (samples_ == MAP_FAILED) throw std::runtime_error("no memory for samples");
+        }
+    }
+
+    void run() {
+        std::printf("{\"opened\": true, \"clock_ns\": %.1f, \"runtime\": \"%s\", \"version\": \"%s\"}\n", clock_.cost, "g++ " __VERSION__, Contender::version().c_str());
+        std::fflush(stdout);
+        std::string line;
+        while (std::getline(std::cin, line)) {
+            if (line == "connect") {
+                contender_.connect();
+                std::printf("{\"connected\": true}\n");
+            } else {
+                std::istringstream words(line);
+                std::string word, kind;
+                int slices = 0;
+                words >> word >> slices >> kind;
+                if (word != "turn" || slices < 1) throw std::runtime_error("unknown command: " + line);
+                turn(slices, kind == "timed");
+            }
+            std::fflush(stdout);
+        }
+    }
+
+  private:
+    void turn(int slices, bool timed) {
+        std::string probes, results;
+        probe(probes);
+        for (int i = 0; i < slices; ++i) {
+            barrier();
+            const std::string result = slice(timed);
+            if (!result.empty()) results += (results.empty() ? "" : ", ") + result;
+            barrier();
+            probe(probes);
+        }
+        barrier();
+        std::printf("{\"probes\": [%s], \"slices\": [%s]}\n", probes.c_str(), results.c_str());
+    }
+
+    void barrier() { bench_barrier(shared_, setup_.sides); }
+
+    void probe(std::string& probes) {
+        if (setup_.number() != 0) return;
+        const double ns = bench_probe(shared_, setup_.client() ? 0 : 1, 20'000);
+        if (setup_.client()) probes += (probes.empty() ? "" : ", ") + std::to_string(ns);
+    }
+
+    std::string slice(bool timed) {
+        if (setup_.scenario == Scenario::stream) return setup_.producer() ? produce() : consume();
+        if (!setup_.client()) {
+            serve();
+            return "";
+        }
+        return setup_.scenario == Scenario::schedule ? schedule() : timed ? round_trips<true>() : round_trips<false>();
+    }
+
+    /// How many messages the next slice takes.
+    std::uint64_t count(bool timed) {
+        auto n = static_cast<std::uint64_t>(rate_ * setup_.time_slice);
+        n = std::min(n, last_ * 4);
+        n = std::max<std::uint64_t>(n, 64);
+        return timed ? std::min(n, most_timed) : n;
+    }
+    void ran(std::uint64_t n, std::int64_t ns) {
+        last_ = n;
+        rate_ = static_cast<double>(n) * 1e9 / static_cast<double>(ns);
+    }
+
+    [[gnu::always_inline]] void round_trip(std::uint64_t number) {
+        const std::uint64_t tag = M::tag(0, number);
+        contender_.send([tag](std::byte* to) { M::write(to, tag); });
+        receive_one(number, tag);
+    }
+
+    [[gnu::always_inline]] void receive_one(std::uint64_t number, std::uint64_t tag) {
+        bool here = false;
+        while (!here) {
+            contender_.receive([&](const std::byte* from) {
+                if (!M::is(from, tag)) wrong(number, tag, M::word0(from));
+                here = true;
+            });
+        }
+    }
+
+    void end_round_trips() {
+        contender_.send([](std::byte* to) { M::write_end(to); });
+        bool here = false;
+        while (!here) {
+            contender_.receive([&](const std::byte* from) {
+                M::must_be_end(from, 0, 0);
+                here = true;
+            });
+        }
+    }
+
+    template <bool Timed>
+    [[gnu::noinline]] std::string round_trips() {
+        const std::uint64_t n = count(Timed);
+        round_trip(0);
+        const std::int64_t start = bench_now();
+        std::uint64_t before = ticks();
+        for (std::uint64_t i = 1; i <= n; ++i) {
+            round_trip(i);
+            if constexpr (Timed) {
+                const std::uint64_t now = ticks();
+                sample(i - 1, now - before);
+                before = now;
+            }
+        }
+        const std::int64_t ns = bench_now() - start;
+        end_round_trips();
+        ran(n, ns);
+        return Timed ? timed(n, ns) : mean(n, ns);
+    }
+
+    [[gnu::noinline]] std::string schedule() {
+        const auto n = std::max<std::uint64_t>(64, std::min<std::uint64_t>(static_cast<std::uint64_t>(setup_.rate * setup_.time_slice), most_timed));
+        const double period = 1e9 / setup_.rate / clock_.ns_per_tick;
+        round_trip(0);
+        const std::int64_t began = bench_now();
+        const std::uint64_t start = ticks() + static_cast<std::uint64_t>(period);
+        for (std::uint64_t i = 1; i <= n; ++i) {
+            const std::uint64_t due = start + static_cast<std::uint64_t>(static_cast<double>(i - 1) * period);
+            while (ticks() < due) {
+            }
+            round_trip(i);
+            sample(i - 1, ticks() - due);
+        }
+        const std::int64_t ns = bench_now() - began;
+        end_round_trips();
+        return timed(n, ns);
+    }
+
+    void sample(std::uint64_t at, std::uint64_t elapsed) {
+        const double ns = static_cast<double>(elapsed) * clock_.ns_per_tick;
+        samples_[at] = ns < 4294967295.0 ? static_cast<std::uint32_t>(ns) : 4294967295U;
+    }
+
+    [[gnu::noinline]] void serve() {
+        std::uint64_t number = 0;
+        bool ended = false;
+        while (!ended) {
+            const std::uint64_t tag = M::tag(0, number);
+            bool here = false;
+            contender_.receive([&](const std::byte* from) {
+                if (__builtin_expect(!M::is(from, tag), 0)) {
+                    M::must_be_end(from, number, tag);
+                    ended = true;
+                } else {
+                    here = true;
+                }
+            });
+            if (here) {
+                contender_.send([tag](std::byte* to) { M::write(to, tag); });
+                ++number;
+            }
+        }
+        contender_.send([](std::byte* to) { M::write_end(to); });
+    }
+
+    [[gnu::noinline]] std::string produce() {
+        const std::uint64_t n = count(false);
+        const unsigned producer = setup_.number();
+        const std::int64_t start = bench_now();
+        for (std::uint64_t i = 0; i < n; ++i) {
+            const std::uint64_t tag = M::tag(producer, i);
+            contender_.send([tag](std::byte* to) { M::write(to, tag); });
+        }
+        ran(n, bench_now() - start);
+        contender_.send([](std::byte* to) { M::write_end(to); });
+        std::ostringstream text;
+        text << "{\"kind\": \"mean\", \"count\": " << n << "}";
+        return text.str();
+    }
+
+    std::string consume() {
+        const bool several = setup_.option("producers", std::size_t{1}) > 1;
+        const bool lossy = setup_.option("lossy", std::size_t{0}) != 0;
+        return several ? consume_several(2) : lossy ? consume_one<true>() : consume_one<false>();
+    }
+
+    template <bool Lossy>
+    [[gnu::noinline]] std::string consume_one() {
+        std::uint64_t number = 0, received = 0;
+        bool ended = false;
+        while (number == 0 && !ended) look<Lossy>(number, received, ended);
+        const std::int64_t start = bench_now();
+        const std::uint64_t first = received;
+        while (!ended) look<Lossy>(number, received, ended);
+        const std::int64_t ns = bench_now() - start;
+        (void)first;
+        return mean(received, ns, number - received);
+    }
+
+    template <bool Lossy>
+    [[gnu::always_inline]] void look(std::uint64_t& number, std::uint64_t& received, bool& ended) {
+        std::uint64_t at = number, got = received;
+        bool end = false;
+        contender_.receive([&](const std::byte* from) {
+            std::uint64_t tag = M::tag(0, at);
+            if (__builtin_expect(!M::is(from, tag), 0)) {
+                if (Lossy && M::word0(from) < 64) {
+                    at += (M::word0(from) - tag) % 64;
+                    tag = M::tag(0, at);
+                    if (!M::is(from, tag)) wrong(at, tag, M::word0(from));
+                } else {
+                    M::must_be_end(from, at, tag);
+                    end = true;
+                    return;
+                }
+            }
+            ++at;
+            ++got;
+        });
+        number = at;
+        received = got;
+        ended = end;
+    }
+
+    [[gnu::noinline]] std::string consume_several(unsigned producers) {
+        std::uint64_t next[2] = {0, 0};
+        std::uint64_t received = 0;
+        unsigned ends = 0;
+        std::int64_t start = 0;
+        while (ends < producers) {
+            contender_.receive([&](const std::byte* from) {
+                const std::uint64_t tag = M::word0(from);
+                if (__builtin_expect(tag >= 128, 0)) {
+                    M::must_be_end(from, received, 0);
+                    ++ends;
+                    return;
+                }
+                if (__builtin_expect(tag % 64 != next[tag / 64] % 64 || !M::is(from, tag), 0)) wrong(received, tag, tag);
+                ++next[tag / 64];
+                ++received;
+            });
+            if (start == 0 && received != 0) start = bench_now();
+        }
+        return mean(received, bench_now() - start);
+    }
+
+    static std::string mean(std::uint64_t n, std::int64_t ns, std::uint64_t lost = 0) {
+        std::ostringstream text;
+        text << "{\"kind\": \"mean\", \"count\": " << n << ", \"ns\": " << ns << ", \"lost\": " << lost << "}";
+        return text.str();
+    }
+
+    std::string timed(std::uint64_t n, std::int64_t ns) {
+        const std::string name = "samples-" + std::to_string(files_++);
+        std::ofstream file(setup_.path(name), std::ios::binary);
+        file.write(reinterpret_cast<const char*>(samples_), static_cast<std::streamsize>(n * 4));
+        if (!file.flush()) throw std::runtime_error("cannot write " + setup_.path(name));
+        std::ostringstream text;
+        text << "{\"kind\": \"timed\", \"count\": " << n << ", \"ns\": " << ns << ", \"samples\": \"" << name << "\"}";
+        return text.str();
+    }
+
+    const Setup& setup_;
+    Clock clock_;
+    void* shared_;
+    Contender contender_;
+    std::uint32_t* samples_ = nullptr;
+    double rate_ = 0;
+    std::uint64_t last_ = 16;
+    int files_ = 0;
+};
+
+template <class Contender>
+void run(const Setup& setup) {
+    const auto with = [&](auto size) {
+        constexpr std::size_t bytes = decltype(size)::value;
+        if (setup.whole) {
+            Runner<Contender, bytes, true>(setup).run();
+        } else {
+            Runner<Contender, bytes, false>(setup).run();
+        }
+    };
+    switch (setup.size) {
+        case 32:
+            return with(std::integral_constant<std::size_t, 32>());
+        case 1024:
+            return with(std::integral_constant<std::size_t, 1024>());
+        case 65536:
+            return with(std::integral_constant<std::size_t, 65536>());
+        default:
+            throw std::runtime_error("--size is 32, 1024 or 65536");
+    }
+}
+
+}  // namespace bench
