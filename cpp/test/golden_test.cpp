@@ -292,7 +292,7 @@ TEST_F(Golden, every_file_is_read_with_its_expected_content) {
             if (publisher.at("name") == "") continue;
             const flyring::Publisher again = channel.publisher(publisher.at("name"));
             EXPECT_EQ(again.ring(), publisher.at("ring"));
-            EXPECT_EQ(again.position(), publisher.at("published"));
+            EXPECT_EQ(again.position(), publisher.at("claimed"));
         }
     }
 }

@@ -98,7 +98,7 @@ int publisher_make_room(Publisher *self, int64_t n)
     ring_writer *ring = &self->ring;
     for (;;) {
         int64_t to_end = ring_to_end(ring), want = n > to_end ? to_end : n;
-        if (!ring_has_room(ring, want)) {
+        if (self->owner_pending || !ring_has_room(ring, want)) {
             int result = recompute(self, want);
             if (result <= 0)
                 return result;
@@ -167,14 +167,14 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
         return core_raise("MessageTooLargeError", "(LL)", (long long)length,
                           (long long)(ring->longest - RECORD_HEADER_LENGTH));
     int64_t n = ring_align(ring, RECORD_HEADER_LENGTH + length);
-    if (UNLIKELY(n > ring_to_end(ring) || !ring_has_room(ring, n))) {
+    if (UNLIKELY(ring->tail + n > ring->cleared || self->owner_pending)) {
         int room = room_within(self, n, timeout);
         if (room < 0)
             return NULL;
         if (room == 0)
             return PyLong_FromLong(BACK_PRESSURED);
+        ring_begin(ring, n);
     }
-    ring_begin(ring, n);
     memcpy(ring->data + (ring->tail & ring->mask) + RECORD_PAYLOAD, bytes, (size_t)length); /* 5 */
     ring_commit(ring, RECORD_HEADER_LENGTH + length, type);
     ring_advance(ring, n, 1);

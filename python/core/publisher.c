@@ -57,6 +57,8 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .mask = at.capacity - 1,
         .alignment = at.alignment,
         .tail = position,
+        .cleared = position,
+        .window = ring_window(at.capacity, at.alignment),
         .limit = 0,
         .count = count,
         .longest = at.capacity / MAX_MESSAGE_DIVISOR,

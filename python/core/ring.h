@@ -10,6 +10,8 @@ typedef struct {
     uint8_t *trailer;
     int64_t capacity, mask, alignment;
     int64_t tail; /* t: end of what was published */
+    int64_t cleared; /* up to here the places of lengths hold 0, or a committed record */
+    int64_t window; /* W: how far to clear ahead */
     int64_t limit; /* what is written, and 8 bytes behind it, stays below */
     int64_t count; /* messages published */
     int64_t longest; /* of a record: capacity / 4 */
@@ -27,14 +29,36 @@ static inline int64_t gate_offset(int32_t slot)
     return slot == 0 ? TRAILER_GATE : TRAILER_MORE_GATES + (slot - 1) * TRAILER_GATE_STRIDE;
 }
 
-/* Steps 3 and 4: announces that [tail, tail + n) is being written, and puts the zero behind it. */
+/* W of a ring. */
+static inline int64_t ring_window(int64_t capacity, int64_t alignment)
+{
+    if (alignment != DEFAULT_ALIGNMENT)
+        return 0;
+    return capacity / CLEAR_AHEAD_DIVISOR < CLEAR_AHEAD ? capacity / CLEAR_AHEAD_DIVISOR : CLEAR_AHEAD;
+}
+
+/* The stores of steps 3 and 4, or 9: from `first` up to q, or as far as is allowed. */
+static __attribute__((noinline, unused)) void ring_clear(ring_writer *ring, int64_t first, int64_t q)
+{
+    int64_t unit = ring->alignment, lap_end = (ring->tail | ring->mask) + 1;
+    int64_t room = (ring->limit - RECORD_HEADER_LENGTH) & -unit;
+    q = q < lap_end ? q : lap_end;
+    q = q < room ? q : room;
+    if (q <= ring->cleared)
+        return;
+    STORE64_RELAXED(ring->trailer + TRAILER_CLAIMED, q); /* 3: read by lossy 2-4 after their acquire fence; recover */
+    FENCE_RELEASE(); /* 3: before any byte changes; pairs with the acquire fence of lossy 2-4 */
+    for (int64_t at = first > ring->cleared + unit ? first : ring->cleared + unit; at <= q; at += unit)
+        STORE32_RELAXED(ring->data + (at & ring->mask) + RECORD_LENGTH, 0); /* 4: published by the release of 6 */
+    ring->cleared = q;
+}
+
+/* Steps 3 and 4, if they are due: announces that [tail, tail + n) is being written, with a zero behind it. */
 static inline void ring_begin(ring_writer *ring, int64_t n)
 {
     int64_t end = ring->tail + n;
-    STORE64_RELAXED(ring->trailer + TRAILER_CLAIMED,
-                    end); /* 3: read by lossy 2-4 after their acquire fence; recover 6.8 */
-    FENCE_RELEASE(); /* 3: before any byte changes; pairs with the acquire fence of lossy 2-4 */
-    STORE32_RELAXED(ring->data + (end & ring->mask) + RECORD_LENGTH, 0); /* 4: published by the release of 6 */
+    if (UNLIKELY(end > ring->cleared))
+        ring_clear(ring, end, end + ring->window);
 }
 
 /* Steps 5 (type) and 6: the record at the tail becomes visible. `length` with the 8 bytes of its header. */
@@ -45,7 +69,7 @@ static inline void ring_commit(ring_writer *ring, int64_t length, int32_t type)
     STORE32_RELEASE(record + RECORD_LENGTH, length); /* 6: pairs with poll 1, lossy 1 (acquire) */
 }
 
-/* Steps 7 and 8: moves the tail over n bytes that hold `messages` messages. */
+/* Steps 7 to 9: moves the tail over n bytes that hold `messages` messages. */
 static inline void ring_advance(ring_writer *ring, int64_t n, int64_t messages)
 {
     uint8_t *trailer = ring->trailer;
@@ -64,6 +88,8 @@ static inline void ring_advance(ring_writer *ring, int64_t n, int64_t messages)
         STORE64_RELEASE(boundary, end); /* 8: pairs with the acquire load of 6.10 */
     }
     ring->tail = end;
+    if (UNLIKELY(ring->cleared - end < ring->window / 2))
+        ring_clear(ring, end, end + ring->window); /* 9 */
 }
 
 /* 6.2, 2: the limit that the gates allow now. */

@@ -85,11 +85,11 @@ def test_a_name_gives_the_same_ring_back() -> None:
         with channel.publisher("a") as a, channel.publisher("b") as b:
             rings = {"a": a.ring, "b": b.ring}
             b.offer(b"x")
-            end = b.position
+        cleared = 64 + 64 + 1024  # the ring's start, the owner record, W: what b had cleared ahead (6.1 step 3)
         with channel.publisher() as unnamed:
             assert unnamed.ring not in rings.values()
             with channel.publisher("b") as b:
-                assert (b.ring, b.epoch, b.name, b.position) == (rings["b"], 2, "b", end)
+                assert (b.ring, b.epoch, b.name, b.position) == (rings["b"], 2, "b", cleared)
                 with channel.publisher("a") as a:
                     assert a.ring == rings["a"]
                     third = channel.publisher("c")
@@ -156,16 +156,43 @@ def test_a_ring_whose_last_record_was_committed_but_not_published_loses_nothing(
             publisher.offer(b"one")
             before = publisher.position
             publisher.offer_batch([b"two", b"three"])
-            end = publisher.position
         memory, trailer = channel._attached.memory, channel.header.trailer(0)
         memory.store64(trailer + layout.TRAILER_PUBLISHED, before)  # as if killed between steps 6 and 7
         memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 1)
         with channel.publisher() as heir:
-            assert heir.position == end
+            assert heir.position == 64 + 512  # the owner record and W: all that was cleared ahead
             assert memory.load64(trailer + layout.TRAILER_MESSAGES_DONE) == 3
             heir.offer(b"four")
             got = [bytes(m) for _ in range(5) if (m := subscriber.take())]
         assert got == [b"one", b"two", b"three", b"four"]
+
+
+def test_a_recovery_that_was_killed_half_way_is_done_again_with_the_right_count() -> None:
+    with Channel.create("again", "broadcast", capacity=4096, publishers=1) as channel:
+        subscriber = channel.subscriber()
+        with channel.publisher() as publisher:
+            publisher.offer(b"one")
+            end = publisher.position
+        memory, trailer, data = channel._attached.memory, channel.header.trailer(0), channel.header.ring(0)
+        claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
+        memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 1)
+        # As if a recovery had been killed behind its step 4: the padding is there, published is not yet behind it.
+        memory.store32(data + end + layout.RECORD_TYPE, layout.TYPE_PADDING)
+        memory.store32(data + end + layout.RECORD_LENGTH, claimed - end)
+        with channel.publisher() as heir:
+            assert (heir.position, memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)) == (claimed, 1)
+            heir.offer(b"two")
+        assert [bytes(m) for _ in range(3) if (m := subscriber.take())] == [b"one", b"two"]
+
+
+def test_an_owner_killed_before_its_last_count_loses_none() -> None:
+    with Channel.create("count", "broadcast", capacity=4096, publishers=1) as channel:
+        with channel.publisher() as publisher:
+            publisher.offer(b"one")
+        memory, trailer = channel._attached.memory, channel.header.trailer(0)
+        memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 0)  # as if killed within step 7, before its last store
+        with channel.publisher():
+            assert memory.load64(trailer + layout.TRAILER_MESSAGES_DONE) == 1
 
 
 def test_a_dead_subscriber_does_not_hold_its_publisher_back(child: Start) -> None:

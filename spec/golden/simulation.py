@@ -69,7 +69,7 @@ class Publisher:
 
     def __init__(self, ring, name, epoch, t, count):
         self.ring, self.name, self.epoch, self.t, self.count = ring, name, epoch, t, count
-        self.limit = 0
+        self.limit, self.cleared = 0, t
         self.owner_pending = True
         self.claim = None  # (record length, type, bytes reserved) while one is open
 
@@ -92,6 +92,7 @@ class Channel:
             o["alignment"],
             o["counters"],
         )
+        self.window = min(1024, self.C // 8) if self.A == 64 else 0  # W of 6.1
         control_length = up(256 + 256 * (self.P + self.S), 4096)
         self.metadata = 4096 + control_length
         self.values = up(self.metadata + 512 * self.N, 4096)
@@ -167,7 +168,7 @@ class Channel:
     def trailer(self, k):
         return self.rings + k * self.stride + self.C
 
-    TRAILER = {"claimed": 128, "published": 136, "messages_begun": 144, "messages_done": 152}
+    TRAILER = {"claimed": 128, "published": 320, "messages_begun": 328, "messages_done": 336}
 
     def get_trailer(self, k, word):
         return self.get64(self.trailer(k) + self.TRAILER[word])
@@ -221,13 +222,22 @@ class Channel:
             k = self.lock_first(
                 "publisher", [k for k in range(self.P) if not names[k]] + [k for k in range(self.P) if names[k]]
             )
-        # 6.8: nobody dies here, so p = q and nothing is to be repaired
-        published, count = self.get_trailer(k, "published"), self.get_trailer(k, "messages_begun")
-        assert published == self.get_trailer(k, "claimed") and count == self.get_trailer(k, "messages_done")
+        published, count = self.recover(k)
         slot = self.publisher_slot(k)
         self.put64(slot + 8, published)
         self.put32(slot + 16, 0)
         return Publisher(k, name, self.new_owner(slot, name), published, count)
+
+    def recover(self, k):
+        """6.8. Nobody dies here, so nothing lies between p and q but what was cleared ahead."""
+        p, q, count = (self.get_trailer(k, w) for w in ("published", "claimed", "messages_begun"))
+        assert count == self.get_trailer(k, "messages_done") and self.get32(self.record(k, p)) == 0
+        if p < q:
+            self.put32(self.record(k, q), 0)
+            self.put32(self.record(k, p) + 4, -1)
+            self.put32(self.record(k, p), q - p)
+            self.set_trailer(k, "published", q)
+        return q, count
 
     def close_publisher(self, p):
         if p.claim:
@@ -287,8 +297,17 @@ class Channel:
 
     def begin(self, p, n):
         """6.1 steps 3 and 4."""
-        self.set_trailer(p.ring, "claimed", p.t + n)
-        self.put32(self.record(p.ring, p.t + n), 0)
+        if p.t + n > p.cleared:
+            self.clear(p, p.t + n, p.t + n + self.window)
+
+    def clear(self, p, first, q):
+        """The stores of 6.1 steps 4 and 9, up to q or as far as is allowed."""
+        q = min(q, p.t // self.C * self.C + self.C, (p.limit - 8) // self.A * self.A)
+        if q > p.cleared:
+            self.set_trailer(p.ring, "claimed", q)
+            for x in range(max(first, p.cleared + self.A), q + 1, self.A):
+                self.put32(self.record(p.ring, x), 0)
+            p.cleared = q
 
     def write(self, p, position, record_length, kind, payload):
         """Step 5, and a record's length."""
@@ -299,7 +318,7 @@ class Channel:
         self.put32(at, record_length)
 
     def finish(self, p, n, messages):
-        """6.1 steps 7 and 8."""
+        """6.1 steps 7 to 9."""
         p.count += messages
         self.set_trailer(p.ring, "messages_begun", p.count)
         self.set_trailer(p.ring, "published", p.t + n)
@@ -310,6 +329,8 @@ class Channel:
             self.put64(at + 8, p.count)
             self.put64(at, p.t + n)
         p.t += n
+        if p.cleared - p.t < self.window // 2:
+            self.clear(p, p.t, p.t + self.window)
 
     def pad_to_end(self, p):
         n = self.C - (p.t & (self.C - 1))

@@ -43,6 +43,8 @@ inline constexpr std::uint64_t CONSTANTS_START_STRIDE = 64;
 inline constexpr std::uint64_t CONSTANTS_START_MODULUS = 4096;
 inline constexpr std::uint64_t CONSTANTS_MAX_MESSAGE_DIVISOR = 4;
 inline constexpr std::uint64_t CONSTANTS_GATE_STORE_DIVISOR = 8;
+inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD = 1024;
+inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_DIVISOR = 8;
 
 // [header] Offsets from the start of the file.
 inline constexpr std::uint64_t HEADER_MAGIC = 0;
@@ -119,10 +121,10 @@ inline constexpr std::uint64_t TRAILER_BOUNDARY = 0;
 inline constexpr std::uint64_t TRAILER_BOUNDARY_COUNT = 8;
 inline constexpr std::uint64_t TRAILER_BOUNDARY_STRIDE = 16;
 inline constexpr std::uint64_t TRAILER_CLAIMED = 128;
-inline constexpr std::uint64_t TRAILER_PUBLISHED = 136;
-inline constexpr std::uint64_t TRAILER_MESSAGES_BEGUN = 144;
-inline constexpr std::uint64_t TRAILER_MESSAGES_DONE = 152;
 inline constexpr std::uint64_t TRAILER_HEAD_CACHE = 256;
+inline constexpr std::uint64_t TRAILER_PUBLISHED = 320;
+inline constexpr std::uint64_t TRAILER_MESSAGES_BEGUN = 328;
+inline constexpr std::uint64_t TRAILER_MESSAGES_DONE = 336;
 inline constexpr std::uint64_t TRAILER_GATE = 384;
 inline constexpr std::uint64_t TRAILER_CORRELATION = 512;
 inline constexpr std::uint64_t TRAILER_HEARTBEAT = 640;

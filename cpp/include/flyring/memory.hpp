@@ -46,6 +46,21 @@ inline void full_fence() noexcept {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/// Hides from the compiler that `value` may equal another one.
+inline std::int64_t opaque(std::int64_t value) noexcept {
+    asm("" : "+r"(value));
+    return value;
+}
+
+/// Brings a line in that will be written soon.
+inline void prefetch_to_write(const void* at) noexcept {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));  // compilers need a flag for it
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
 /// The word of type T that lies `offset` bytes behind `base`. The layout keeps every word aligned to its size.
 template <typename T>
 inline T* word_at(std::byte* base, std::uint64_t offset) noexcept {

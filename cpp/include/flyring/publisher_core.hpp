@@ -59,8 +59,7 @@ class PublisherCore final : public SlotOwnerBase {
         const std::uint64_t end = static_cast<std::uint64_t>(t) + aligned(length);
         if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0) return offer_slowly(payload, length, type);
         const auto to = static_cast<std::int64_t>(end);
-        begin(ring, to);
-        if (length != 0) std::memcpy(ring.payload_at(t), payload, length);  // 5
+        if (length != 0) std::memcpy(ring.payload_at(t), payload, length);  // 5; 3 and 4 are not due below fast_end_
         commit(ring, t, length, type);
         finish(ring, to, next(count_));
         set_use(idle);
@@ -82,7 +81,7 @@ class PublisherCore final : public SlotOwnerBase {
         claim_end_ = static_cast<std::int64_t>(end);
         const Ring ring = ring_;
         const std::int64_t t = t_;
-        begin(ring, static_cast<std::int64_t>(end));
+        begin(static_cast<std::int64_t>(end));
         return ring.payload_at(t);
     }
 
@@ -127,11 +126,26 @@ class PublisherCore final : public SlotOwnerBase {
         return (length + header_length + unit - 1) & ~(unit - 1);
     }
 
-    /// Publish 3 and 4.
-    static void begin(const Ring& ring, std::int64_t end) noexcept {
-        store_relaxed(ring.claimed(), end);  // publish 3, read by lossy 2 to 4 and recover
-        release_fence();  // publish 3: claimed before any byte of the record; pairs with lossy 2 to 4
-        store_relaxed(ring.length_at(end), 0);  // publish 4: before the length at t (6)
+    /// Publish 3 and 4, when they are due.
+    void begin(std::int64_t end) noexcept {
+        if (end > cleared_) clear(end, end + window_);
+    }
+
+    /// The stores of publish 3 and 4, or 9: up to q, or as far as is allowed.
+    [[gnu::noinline]] void clear(std::int64_t first, std::int64_t q) noexcept {
+        const Ring ring = ring_;
+        const std::int64_t unit = ring.alignment;
+        const std::int64_t lap_end = (t_ | ring.mask()) + 1;
+        q = std::min({q, lap_end, (limit_ - static_cast<std::int64_t>(header_length)) & -unit});
+        if (q <= cleared_) return;
+        store_relaxed(ring.claimed(), q);  // publish 3, read by lossy 2 to 4 and recover
+        release_fence();                   // publish 3: claimed before any byte changes; pairs with lossy 2 to 4
+        for (std::int64_t at = std::max(first, cleared_ + unit); at <= q; at += unit) {
+            store_relaxed(ring.length_at(at), 0);  // publish 4: before the length of the record in front (6)
+        }
+        for (std::int64_t at = q + unit; at <= q + window_; at += unit) prefetch_to_write(ring.length_at(at));
+        cleared_ = q;
+        set_fast_end();
     }
 
     /// Publish 5 (type) and 6.
@@ -147,7 +161,7 @@ class PublisherCore final : public SlotOwnerBase {
         store_release(ring.messages_done(), count);   // publish 7; pairs with the consistent count, read first there
         count_ = count;
         t_ = end;
-        if (__builtin_expect(static_cast<long>(end >= next_boundary_), 0) != 0) note_boundary();
+        if (__builtin_expect(static_cast<long>(end >= next_care_), 0) != 0) take_care();
     }
 
     /// Publish 5 to 8 for the open claim.
@@ -165,27 +179,33 @@ class PublisherCore final : public SlotOwnerBase {
     template <typename Write>
     void publish(std::uint64_t n, std::size_t length, std::int32_t type, std::int64_t count, Write&& write) {
         const std::int64_t end = t_ + static_cast<std::int64_t>(n);
-        begin(ring_, end);
+        begin(end);
         write(ring_.payload_at(t_));
         commit(ring_, t_, length, type);
         finish(ring_, end, count);
     }
 
+    /// Publish 8 and 9, when one of them is due.
+    [[gnu::noinline]] void take_care() noexcept {
+        if (t_ >= next_boundary_) note_boundary();
+        if (cleared_ - t_ < window_ / 2) clear(t_, t_ + window_);
+        set_fast_end();
+    }
+
     /// Publish 8: t has just come into another eighth of the ring.
-    [[gnu::noinline, gnu::cold]] void note_boundary() noexcept {
+    void note_boundary() noexcept {
         const std::int64_t eighth =
             (t_ >> ring_.eighth_shift()) & (static_cast<std::int64_t>(layout::CONSTANTS_BOUNDARIES) - 1);
         store_relaxed(ring_.boundary(eighth), std::int64_t{-1});  // pairs with "start at what is still there"
         release_fence();                                          // -1 before the new count
         store_relaxed(ring_.boundary_count(eighth), count_);
         store_release(ring_.boundary(eighth), t_);
-        set_fast_end();
+        next_boundary_ = ((t_ >> ring_.eighth_shift()) + 1) << ring_.eighth_shift();
     }
 
     void set_fast_end() noexcept {
-        next_boundary_ = ((t_ >> ring_.eighth_shift()) + 1) << ring_.eighth_shift();
-        const std::int64_t last = std::min(limit_ - static_cast<std::int64_t>(header_length), next_boundary_ - 1);
-        fast_end_ = owner_record_pending_ || last < 0 ? 0 : static_cast<std::uint64_t>(last);
+        fast_end_ = owner_record_pending_ ? 0 : static_cast<std::uint64_t>(cleared_);
+        next_care_ = std::min(next_boundary_, cleared_ - window_ / 2 + 1);
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::int32_t type);
@@ -206,9 +226,12 @@ class PublisherCore final : public SlotOwnerBase {
     void take();
 
     // Read or written by every offer, then what the slow path needs.
-    std::uint64_t fast_end_ = 0;  // up to here a record neither needs a new limit nor leaves this eighth
+    std::uint64_t fast_end_ = 0;   // up to here a record needs publish 5 to 7 only, and perhaps 8 and 9
+    std::int64_t next_care_ = 0;   // from here on publish 8 or 9 is due
     std::int64_t t_ = 0;
     std::int64_t count_ = 0;
+    std::int64_t cleared_ = 0;
+    std::int64_t window_ = 0;
     std::int64_t next_boundary_ = 0;
     Ring ring_;
     std::int64_t claim_end_ = 0;

@@ -24,7 +24,9 @@ inline void PublisherCore::take() {
                 store_relaxed(words.start(), found.published);
                 store_relaxed(words.closed(), 0);
             });
-            t_ = found.published;
+            t_ = cleared_ = found.published;
+            window_ = ring_.window();
+            next_boundary_ = ((t_ >> ring_.eighth_shift()) + 1) << ring_.eighth_shift();
             count_ = found.messages;
             taken = slot;
         });
@@ -109,7 +111,6 @@ inline void PublisherCore::recompute() noexcept {
         if (gate >= 0) least = std::min(least, gate);
     }
     limit_ = least + static_cast<std::int64_t>(ring_.capacity);
-    set_fast_end();
 }
 
 /// Publish 1: a record of the rest up to the ring's end, so that the next one starts at its beginning.

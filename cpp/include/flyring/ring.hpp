@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,6 +30,12 @@ struct Ring {
     unsigned eighth_shift() const noexcept { return static_cast<unsigned>(__builtin_ctz(capacity)) - 3; }
     std::int64_t start() const noexcept {
         return static_cast<std::int64_t>(layout::CONSTANTS_START_STRIDE * index % layout::CONSTANTS_START_MODULUS);
+    }
+
+    /// W: how far a publisher clears ahead (6.1).
+    std::int64_t window() const noexcept {
+        if (alignment != layout::CONSTANTS_DEFAULT_ALIGNMENT) return 0;
+        return std::min<std::int64_t>(layout::CONSTANTS_CLEAR_AHEAD, capacity / layout::CONSTANTS_CLEAR_AHEAD_DIVISOR);
     }
 
     std::byte* record(std::int64_t position) const noexcept { return data + (position & mask()); }
@@ -97,22 +104,25 @@ inline RingState recover(const Ring& ring, const std::string& path) {
     if (!ring.believable(p)) throw_corrupt(path, ring, p, "published is no position");
     if (!ring.believable(q)) throw_corrupt(path, ring, q, "claimed is no position");
     if (q < p || (p & ring.mask()) + (q - p) > ring.capacity) throw_corrupt(path, ring, p, "claimed is out of reach");
-    auto messages = load_acquire(p == q ? ring.messages_begun() : ring.messages_done());
-    if (p == q) {
-        // Nothing was begun; at worst messages_done is behind.
-    } else if (load_acquire(ring.length_at(p)) <= 0) {  // owner: publish 6
-        store_relaxed(ring.length_at(q), 0);            // before the length at p: poll 1 goes on to q
-        store_relaxed(ring.type_at(p), layout::CONSTANTS_TYPE_PADDING);
-        store_release(ring.length_at(p), static_cast<std::int32_t>(q - p));  // pairs with poll 1
-    } else {
-        for (std::int64_t at = p; at < q;) {
-            const auto length = load_acquire(ring.length_at(at));
-            if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || ring.align(length) > q - at) {
-                throw_corrupt(path, ring, at, "a committed record has no valid length");
-            }
-            if (*ring.type_at(at) > 0) messages = static_cast<std::int64_t>(static_cast<std::uint64_t>(messages) + 1);
-            at += ring.align(length);
+    auto messages = load_acquire(ring.messages_done());
+    if (p == q || load_acquire(ring.length_at(p)) <= 0) {  // owner: publish 6
+        messages = load_relaxed(ring.messages_begun());
+        store_release(ring.messages_done(), messages);  // before the length at p says otherwise
+    }
+    std::int64_t at = p;
+    while (at < q) {
+        const auto length = load_acquire(ring.length_at(at));  // owner: publish 6
+        if (length <= 0) break;
+        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || ring.align(length) > q - at) {
+            throw_corrupt(path, ring, at, "a committed record has no valid length");
         }
+        if (*ring.type_at(at) > 0) messages = static_cast<std::int64_t>(static_cast<std::uint64_t>(messages) + 1);
+        at += ring.align(length);
+    }
+    if (at < q) {
+        store_relaxed(ring.length_at(q), 0);  // before the length at `at`: poll 1 goes on to q
+        store_relaxed(ring.type_at(at), layout::CONSTANTS_TYPE_PADDING);
+        store_release(ring.length_at(at), static_cast<std::int32_t>(q - at));  // pairs with poll 1
     }
     store_relaxed(ring.messages_begun(), messages);
     store_release(ring.published(), q);  // pairs with join 2 and 4, lossy 5

@@ -262,33 +262,35 @@ def recover(channel: Attached, ring: int) -> tuple[int, int]:
     check_position(header, ring, claimed, "claimed")
     if claimed < published or (published & mask) + (claimed - published) > header.capacity:
         raise CorruptRingError(ring, published, f"claimed is {claimed}")
-    if claimed == published:
-        count = memory.load64(trailer + layout.TRAILER_MESSAGES_BEGUN)  # 2
+    if claimed == published or memory.load32(data + (published & mask) + layout.RECORD_LENGTH) <= 0:  # 2
+        count = memory.load64(trailer + layout.TRAILER_MESSAGES_BEGUN)
+        memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, count)
     else:
         count = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)
-        first = data + (published & mask)
-        if memory.load32(first + layout.RECORD_LENGTH) <= 0:  # 3
-            memory.store32(data + (claimed & mask) + layout.RECORD_LENGTH, 0)
-            memory.store32(first + layout.RECORD_TYPE, layout.TYPE_PADDING)
-            memory.store32(first + layout.RECORD_LENGTH, claimed - published)  # pairs with poll 1
-        else:  # 4
-            count += count_messages(header, memory, ring, published, claimed)
-            count = (count + 2**63) % 2**64 - 2**63  # wraps, if the file says so
+    end, messages = committed(header, memory, ring, published, claimed)  # 3
+    count = (count + messages + 2**63) % 2**64 - 2**63  # wraps, if the file says so
+    if end < claimed:  # 4
+        memory.store32(data + (claimed & mask) + layout.RECORD_LENGTH, 0)
+        memory.store32(data + (end & mask) + layout.RECORD_TYPE, layout.TYPE_PADDING)
+        memory.store32(data + (end & mask) + layout.RECORD_LENGTH, claimed - end)  # pairs with poll 1
     memory.store64(trailer + layout.TRAILER_MESSAGES_BEGUN, count)  # 5
     memory.store64(trailer + layout.TRAILER_PUBLISHED, claimed)  # pairs with join 2 and 4
     memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, count)  # pairs with lossy 5
     return claimed, count
 
 
-def count_messages(header: Header, memory: Memory, ring: int, begin: int, end: int) -> int:
+def committed(header: Header, memory: Memory, ring: int, begin: int, end: int) -> tuple[int, int]:
+    """Walks the committed records from ``begin``, at most to ``end``: where they stop, and how many are messages."""
     count, position = 0, begin
     while position < end:
         length, kind = struct.unpack("<ii", memory.read(header.ring(ring) + (position & (header.capacity - 1)), 8))
+        if length <= 0:
+            break
         if length < layout.RECORD_HEADER_LENGTH or length > end - position:
             raise CorruptRingError(ring, position, f"a record of {length} bytes cannot be here")
         count += kind > 0
         position += -(-length // header.alignment) * header.alignment
-    return count
+    return position, count
 
 
 # Reading others' slots

@@ -110,6 +110,12 @@ final class Header {
         return ringsOffset + ring * ringStride;
     }
 
+    /** W of spec 6.1: how far a publisher clears ahead, in bytes. */
+    int window() {
+        return alignment == Layout.DEFAULT_ALIGNMENT
+            ? Math.min(Layout.CLEAR_AHEAD, capacity / Layout.CLEAR_AHEAD_DIVISOR) : 0;
+    }
+
     static int gate(int slot) {
         return slot == 0 ? Layout.TRAILER_GATE : Layout.TRAILER_MORE_GATES + (slot - 1) * Layout.TRAILER_GATE_STRIDE;
     }

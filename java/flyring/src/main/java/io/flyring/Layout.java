@@ -41,6 +41,8 @@ final class Layout {
     static final int START_MODULUS = 4096;
     static final int MAX_MESSAGE_DIVISOR = 4;
     static final int GATE_STORE_DIVISOR = 8;
+    static final int CLEAR_AHEAD = 1024;
+    static final int CLEAR_AHEAD_DIVISOR = 8;
 
     // Header page, from the start of the file.
     static final int HEADER_MAGIC = 0;
@@ -117,9 +119,9 @@ final class Layout {
     static final int TRAILER_BOUNDARY_COUNT = 8;
     static final int TRAILER_BOUNDARY_STRIDE = 16;
     static final int TRAILER_CLAIMED = 128;
-    static final int TRAILER_PUBLISHED = 136;
-    static final int TRAILER_MESSAGES_BEGUN = 144;
-    static final int TRAILER_MESSAGES_DONE = 152;
+    static final int TRAILER_PUBLISHED = 320;
+    static final int TRAILER_MESSAGES_BEGUN = 328;
+    static final int TRAILER_MESSAGES_DONE = 336;
     static final int TRAILER_HEAD_CACHE = 256;
     static final int TRAILER_GATE = 384;
     static final int TRAILER_CORRELATION = 512;

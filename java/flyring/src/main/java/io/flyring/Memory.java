@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -23,11 +21,6 @@ final class Memory {
 
     /** Nothing at all: every access is out of bounds. */
     static final Memory EMPTY = new Memory(ByteBuffer.allocateDirect(0), 0);
-
-    private static final VarHandle SHORT =
-        MethodHandles.byteBufferViewVarHandle(short[].class, ByteOrder.LITTLE_ENDIAN);
-    private static final VarHandle INT = MethodHandles.byteBufferViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
-    private static final VarHandle LONG = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
     private final ByteBuffer buffer;
     /** Where the memory lies; 0 if it is not known, as on the heap. */
@@ -106,7 +99,7 @@ final class Memory {
             Reference.reachabilityFence(this);
             return value;
         }
-        return (short) SHORT.get(buffer, index);
+        return Buffers.getShort(buffer, index);
     }
 
     void putShort(int index, short value) {
@@ -114,7 +107,7 @@ final class Memory {
             Raw.putShort(address + index, value);
             Reference.reachabilityFence(this);
         } else {
-            SHORT.set(buffer, index, value);
+            Buffers.setShort(buffer, index, value);
         }
     }
 
@@ -124,7 +117,7 @@ final class Memory {
             Reference.reachabilityFence(this);
             return value;
         }
-        return (int) INT.get(buffer, index);
+        return Buffers.getInt(buffer, index);
     }
 
     void putInt(int index, int value) {
@@ -132,7 +125,7 @@ final class Memory {
             Raw.putInt(address + index, value);
             Reference.reachabilityFence(this);
         } else {
-            INT.set(buffer, index, value);
+            Buffers.setInt(buffer, index, value);
         }
     }
 
@@ -142,7 +135,7 @@ final class Memory {
             Reference.reachabilityFence(this);
             return value;
         }
-        return (long) LONG.get(buffer, index);
+        return Buffers.getLong(buffer, index);
     }
 
     void putLong(int index, long value) {
@@ -150,7 +143,7 @@ final class Memory {
             Raw.putLong(address + index, value);
             Reference.reachabilityFence(this);
         } else {
-            LONG.set(buffer, index, value);
+            Buffers.setLong(buffer, index, value);
         }
     }
 
@@ -160,7 +153,7 @@ final class Memory {
             Reference.reachabilityFence(this);
             return value;
         }
-        return (int) INT.getAcquire(buffer, index);
+        return Buffers.getAcquireInt(buffer, index);
     }
 
     void putIntRelease(int index, int value) {
@@ -168,7 +161,7 @@ final class Memory {
             Raw.putIntRelease(address + index, value);
             Reference.reachabilityFence(this);
         } else {
-            INT.setRelease(buffer, index, value);
+            Buffers.setReleaseInt(buffer, index, value);
         }
     }
 
@@ -177,12 +170,12 @@ final class Memory {
             Raw.putIntOpaque(address + index, value);
             Reference.reachabilityFence(this);
         } else {
-            INT.setOpaque(buffer, index, value);
+            Buffers.setOpaqueInt(buffer, index, value);
         }
     }
 
     int getIntOpaque(int index) {
-        return (int) INT.getOpaque(buffer, index);
+        return Buffers.getOpaqueInt(buffer, index);
     }
 
     long getLongOpaque(int index) {
@@ -191,7 +184,7 @@ final class Memory {
             Reference.reachabilityFence(this);
             return value;
         }
-        return (long) LONG.getOpaque(buffer, index);
+        return Buffers.getOpaqueLong(buffer, index);
     }
 
     void putLongOpaque(int index, long value) {
@@ -199,7 +192,7 @@ final class Memory {
             Raw.putLongOpaque(address + index, value);
             Reference.reachabilityFence(this);
         } else {
-            LONG.setOpaque(buffer, index, value);
+            Buffers.setOpaqueLong(buffer, index, value);
         }
     }
 
@@ -209,7 +202,7 @@ final class Memory {
             Reference.reachabilityFence(this);
             return value;
         }
-        return (long) LONG.getAcquire(buffer, index);
+        return Buffers.getAcquireLong(buffer, index);
     }
 
     void putLongRelease(int index, long value) {
@@ -217,24 +210,24 @@ final class Memory {
             Raw.putLongRelease(address + index, value);
             Reference.reachabilityFence(this);
         } else {
-            LONG.setRelease(buffer, index, value);
+            Buffers.setReleaseLong(buffer, index, value);
         }
     }
 
     long getLongVolatile(int index) {
-        return (long) LONG.getVolatile(buffer, index);
+        return Buffers.getVolatileLong(buffer, index);
     }
 
     void putLongVolatile(int index, long value) {
-        LONG.setVolatile(buffer, index, value);
+        Buffers.setVolatileLong(buffer, index, value);
     }
 
     long getAndAddLong(int index, long delta) {
-        return (long) LONG.getAndAdd(buffer, index, delta);
+        return Buffers.getAndAddLong(buffer, index, delta);
     }
 
     boolean compareAndSetLong(int index, long expected, long value) {
-        return LONG.compareAndSet(buffer, index, expected, value);
+        return Buffers.compareAndSetLong(buffer, index, expected, value);
     }
 
     void getBytes(int index, byte[] target, int offset, int length) {
@@ -276,7 +269,7 @@ final class Memory {
         long word = (value & 0xffL) * 0x0101010101010101L;
         int at = index;
         for (int end = index + (length & ~7); at < end; at += 8) {
-            LONG.set(buffer, at, word);
+            Buffers.setLong(buffer, at, word);
         }
         for (int end = index + length; at < end; at++) {
             buffer.put(at, value);

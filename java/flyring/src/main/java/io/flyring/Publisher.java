@@ -37,6 +37,7 @@ public final class Publisher implements AutoCloseable {
     private final int mask;
     private final int alignMask;
     private final int eighthShift;
+    private final int window;
     private final Room room;
     private final Claim claim = new Claim(this);
 
@@ -47,6 +48,13 @@ public final class Publisher implements AutoCloseable {
     private boolean ownerPending = true;
     private long tail;
     private long limit;
+    /** Up to here the places of lengths hold 0, or a committed record. */
+    private long cleared;
+    /** Up to here a record needs publish 5 to 7 only, and perhaps 8 and 9. */
+    private long fastEnd;
+    /** From here on publish 8 or 9 is due. */
+    private long nextCare;
+    private long nextBoundary;
     private long count;
     private int claimIndex;
     private int claimSize;
@@ -67,6 +75,9 @@ public final class Publisher implements AutoCloseable {
         this.alignMask = header.alignment - 1;
         this.eighthShift = Integer.numberOfTrailingZeros(capacity / Layout.BOUNDARIES);
         this.tail = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
+        this.cleared = tail;
+        this.nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
+        this.window = header.window();
         this.count = count;
         this.room = new Room(channel, slot, ring);
     }
@@ -214,13 +225,10 @@ public final class Publisher implements AutoCloseable {
 
     private int offerPart(DirectBuffer[] messages, int from, int number, int type) {
         int first = recordSize(messages[from].capacity());
-        int index = (int) tail & mask;
-        if (index + first > capacity || tail + first + Layout.RECORD_HEADER_LENGTH > limit) {
-            if (!makeRoom(first)) {
-                return 0;
-            }
-            index = (int) tail & mask;
+        if (tail + first > fastEnd && !makeRoom(first)) {
+            return 0;
         }
+        int index = (int) tail & mask;
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
         int taken = 1;
@@ -366,30 +374,60 @@ public final class Publisher implements AutoCloseable {
     /** Publish 1 to 4; the index of the record, or -1: back-pressured. */
     private int claimSpace(int length) {
         int size = recordSize(length);
-        int index = (int) tail & mask;
-        if (index + size > capacity || tail + size + Layout.RECORD_HEADER_LENGTH > limit) {
+        if (tail + size > fastEnd) {
             if (!makeRoom(size)) {
                 return -1;
             }
-            index = (int) tail & mask;
+            announce(size);
         }
-        announce(size);
-        return index;
+        return (int) tail & mask;
     }
 
-    /** Publish 3 and 4: intent before any byte changes, then nothing behind the record. */
+    /** Publish 3 and 4, if they are due. */
     private void announce(int size) {
-        long end = tail + size;
-        ring.putLongOpaque(capacity + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
-        VarHandle.releaseFence(); // pairs with: lossy's acquire fence
-        ring.putIntOpaque((int) end & mask, 0); // before publish 6 of this record
+        if (tail + size > cleared) {
+            clear(tail + size, tail + size + window);
+        }
+    }
+
+    /** The stores of publish 3 and 4, or 9: up to {@code to}, or as far as is allowed. */
+    private void clear(long first, long to) {
+        final int unit = alignMask + 1;
+        long lapEnd = (tail | mask) + 1;
+        long end = Math.min(Math.min(to, lapEnd), limit - Layout.RECORD_HEADER_LENGTH & -unit);
+        if (end > cleared) {
+            ring.putLongOpaque(capacity + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
+            VarHandle.releaseFence(); // claimed before any byte changes; pairs with: lossy's acquire fence
+            for (long at = Math.max(first, cleared + unit); at <= end; at += unit) {
+                ring.putIntOpaque((int) at & mask, 0); // before publish 6 of the record in front
+            }
+            cleared = end;
+            plan();
+        }
+    }
+
+    private void plan() {
+        fastEnd = ownerPending ? 0 : cleared;
+        nextCare = Math.min(nextBoundary, cleared - window / 2 + 1);
+    }
+
+    /** Publish 8 and 9, when one of them is due. */
+    private void takeCare() {
+        if (tail >= nextBoundary) {
+            boundary(tail, count);
+            nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
+        }
+        if (cleared - tail < window / 2) {
+            clear(tail, tail + window);
+        }
+        plan();
     }
 
     private void commit(int index, int length, int type) {
         publish(index, length + Layout.RECORD_HEADER_LENGTH, type, recordSize(length), type > 0 ? 1 : 0);
     }
 
-    /** Publish 5 (type) to 8. */
+    /** Publish 5 (type) to 9. */
     private void publish(int index, int length, int type, int size, int messages) {
         long end = tail + size;
         long total = count + messages;
@@ -398,11 +436,11 @@ public final class Publisher implements AutoCloseable {
         ring.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
         ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
         ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
-        if (tail >> eighthShift != end >> eighthShift) {
-            boundary(end, total);
-        }
         tail = end;
         count = total;
+        if (end >= nextCare) {
+            takeCare();
+        }
     }
 
     /** Publish 8: the first record boundary of an eighth. */
@@ -429,8 +467,9 @@ public final class Publisher implements AutoCloseable {
             ring.putLong(payload + Layout.OWNER_RECORD_EPOCH, epoch);
             ring.putInt(payload + Layout.OWNER_RECORD_NAME_LENGTH, bytes.length);
             ring.putBytes(payload + Layout.OWNER_RECORD_NAME, bytes, 0, bytes.length);
-            commit(index, length, Layout.TYPE_OWNER);
             ownerPending = false;
+            commit(index, length, Layout.TYPE_OWNER);
+            plan();
         }
         return padToEnd(size) && fits(size);
     }

@@ -25,41 +25,30 @@ final class Recovery {
             || (p & mask) + (q - p) > capacity) {
             throw corrupt(ring, p, "published is " + p + " and claimed is " + q);
         }
-        if (p == q) {
-            long count = memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN);
-            finish(memory, capacity, p, count);
-            return count;
-        }
         long count = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
-        int at = (int) p & mask;
-        if (memory.getIntAcquire(at) <= 0) { // pairs with: publish 6
-            memory.putIntOpaque((int) q & mask, 0);
-            memory.putInt(at + Layout.RECORD_TYPE, Layout.TYPE_PADDING);
-            memory.putIntRelease(at, (int) (q - p)); // pairs with: poll 1
-        } else {
-            count += messages(memory, ring, header, p, q);
+        if (p == q || memory.getIntAcquire((int) p & mask) <= 0) { // pairs with: publish 6
+            count = memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN);
+            memory.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, count); // before the length at p changes
         }
-        finish(memory, capacity, q, count);
-        return count;
-    }
-
-    private static long messages(Memory memory, int ring, Header header, long from, long to) {
-        long count = 0;
-        for (long c = from; c < to;) {
-            int at = (int) c & header.capacity - 1;
+        long r = p;
+        while (r < q) {
+            int at = (int) r & mask;
             int length = memory.getIntAcquire(at); // pairs with: publish 6
-            if (length < Layout.RECORD_HEADER_LENGTH || length > to - c) {
-                throw corrupt(ring, c, "a record of " + length + " bytes in an unfinished claim up to " + to);
+            if (length <= 0) {
+                memory.putIntOpaque((int) q & mask, 0);
+                memory.putInt(at + Layout.RECORD_TYPE, Layout.TYPE_PADDING);
+                memory.putIntRelease(at, (int) (q - r)); // pairs with: poll 1
+                break;
+            }
+            if (length < Layout.RECORD_HEADER_LENGTH || length > q - r) {
+                throw corrupt(ring, r, "a record of " + length + " bytes in an unfinished claim up to " + q);
             }
             count += memory.getInt(at + Layout.RECORD_TYPE) > 0 ? 1 : 0;
-            c += (long) length + header.alignment - 1 & -header.alignment;
+            r += (long) length + header.alignment - 1 & -header.alignment;
         }
-        return count;
-    }
-
-    private static void finish(Memory memory, int capacity, long published, long count) {
         memory.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, count);
-        memory.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, published); // pairs with: join 2, 4
+        memory.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, q); // pairs with: join 2, 4
         memory.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, count); // pairs with: consistent count
+        return count;
     }
 }

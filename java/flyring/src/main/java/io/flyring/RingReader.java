@@ -98,6 +98,7 @@ final class RingReader {
         final Message view = message;
         final long start = cursor;
         long c = start;
+        long stride = alignMask + 1;
         int length = firstLength;
         int handed = 0;
         try {
@@ -105,7 +106,13 @@ final class RingReader {
                 int index = (int) c & mask;
                 long size = size(c, index, length);
                 int type = memory.getInt(index + Layout.RECORD_TYPE);
-                long end = c + size;
+                // As long as records keep their size, that of the last one is taken: then the processor can fetch the
+                // next records before it has this one's length, which is often still in the publisher's cache.
+                long end = c + stride;
+                if (size != stride) {
+                    stride = size;
+                    end = c + size;
+                }
                 if (type > 0) {
                     handed++;
                     view.set(memory, index + Layout.RECORD_PAYLOAD, length - Layout.RECORD_HEADER_LENGTH, type, ring,

@@ -290,7 +290,7 @@ class GoldenTest {
         try (Publisher publisher = channel.publisher(name)) {
             assertEquals(expected.get("ring").getAsInt(), publisher.ring());
             assertEquals(expected.get("epoch").getAsLong() + 1, publisher.epoch());
-            assertEquals(expected.get("published").getAsLong(), publisher.position());
+            assertEquals(expected.get("claimed").getAsLong(), publisher.position());
             assertFalse(publisher.busy());
         }
     }
