@@ -13,18 +13,25 @@ namespace bench {
 
 class Flyring {
   public:
-    explicit Flyring(const Setup& setup) : size_(setup.size), setup_(setup), channel_(open(setup)) {
-        // Ring k belongs to the side that takes it k-th: the driver opens b before a.
+    explicit Flyring(const Setup& setup) : size_(setup.size), streaming_(setup.scenario == Scenario::stream), setup_(setup), channel_(open(setup)) {
+        // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
         const bool streaming = setup.scenario == Scenario::stream;
         if (!streaming || setup.producer()) publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
-        if (!streaming || !setup.producer()) subscriber_.emplace(channel_.subscriber());
+        if (!streaming || !setup.producer()) {
+            subscriber_.emplace(channel_.subscriber("", false, streaming ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{setup.client() ? 0U : 1U}));
+        }
     }
 
     void connect() {}
 
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
-        subscriber_->poll([&](const flyring::Message& message) { read(message.data()); });
+        const int handed = subscriber_->poll([&](const flyring::Message& message) { read(message.data()); });
+        if (streaming_) {
+            batch_spin_.idle(handed);
+        } else {
+            spin_.idle(handed);
+        }
     }
 
     static std::string version() { return "0.1.0"; }
@@ -42,7 +49,10 @@ class Flyring {
     }
 
     std::size_t size_;
+    bool streaming_;
     const Setup& setup_;
+    flyring::SpinWait spin_;
+    flyring::BatchSpinWait batch_spin_;
     flyring::Channel channel_;
     std::optional<flyring::Publisher> publisher_;
     std::optional<flyring::Subscriber> subscriber_;

@@ -3,9 +3,9 @@
 #include <exception>
 #include <string>
 
-#include "flyring.hpp"
-#include "harness.hpp"
-#include "raw.hpp"
+#include "contenders.hpp"
+#include "probe.h"
+#include "setup.hpp"
 
 namespace bench {
 
@@ -45,14 +45,38 @@ static Setup parse(int count, char** words) {
     return setup;
 }
 
+struct Contender {
+    const char* name;
+    void (*run)(const Setup&);
+};
+
+static constexpr Contender contenders[] = {
+    {"flyring-offer", run_flyring_offer},
+    {"flyring-claim", run_flyring_claim},
+    {"raw-line", run_raw_line},
+    {"bare-ring", run_bare_ring},
+    {"cas-counter", run_cas_counter},
+    {"memcpy", run_memcpy},
+    {"pipe", run_pipe},
+    {"unix-stream", run_unix_stream},
+    {"unix-seqpacket", run_unix_seqpacket},
+    {"posix-mq", run_posix_mq},
+    {"sysv-mq", run_sysv_mq},
+    {"futex", run_futex},
+#ifdef BENCH_PEERS
+    {"boost-mq", run_boost_mq},
+    {"boost-spsc", run_boost_spsc},
+    {"boost-queue", run_boost_queue},
+    {"zeromq-ipc", run_zeromq_ipc},
+#endif
+};
+
 static void run(const Setup& setup) {
-    const std::string& name = setup.contender;
     if (setup.core >= 0 && bench_pin(setup.core) != 0) throw std::runtime_error("cannot pin to core " + std::to_string(setup.core));
-    if (name == "flyring-offer") return run<FlyringOffer>(setup);
-    if (name == "flyring-claim") return run<FlyringClaim>(setup);
-    if (name == "raw-line") return run<RawLine>(setup);
-    if (name == "bare-ring") return run<BareRing>(setup);
-    throw std::runtime_error("no contender is called " + name);
+    for (const Contender& contender : contenders) {
+        if (setup.contender == contender.name) return contender.run(setup);
+    }
+    throw std::runtime_error("no contender is called " + setup.contender);
 }
 
 }  // namespace bench

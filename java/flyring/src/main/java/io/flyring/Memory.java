@@ -36,7 +36,17 @@ final class Memory {
         this.writable = buffer.isReadOnly() ? 0 : readable;
     }
 
-    private static boolean inside(int index, int size, int capacity) {
+    /** Bytes of a stretch inside this memory that may be read by address: all, or 0. */
+    int readable(int index, int length) {
+        return length >= 0 && inside(index, length, readable) ? length : 0;
+    }
+
+    /** Bytes of a stretch inside this memory that may be written by address: all, or 0. */
+    int writable(int index, int length) {
+        return length >= 0 && inside(index, length, writable) ? length : 0;
+    }
+
+    static boolean inside(int index, int size, int capacity) {
         return index >= 0 && index <= capacity - size;
     }
 
@@ -52,6 +62,19 @@ final class Memory {
 
     long address() {
         return address;
+    }
+
+    /**
+     * For the hot path: where the memory lies if it can be read by address, else 0. The caller bounds each access, by a
+     * mask or the layout, and keeps this object reachable meanwhile.
+     */
+    long readableAt() {
+        return readable > 0 ? address : 0;
+    }
+
+    /** The same for writing. */
+    long writableAt() {
+        return writable > 0 ? address : 0;
     }
 
     /** The array below, or null. */

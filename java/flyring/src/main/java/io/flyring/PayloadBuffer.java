@@ -21,37 +21,9 @@ import org.agrona.MutableDirectBuffer;
  * order is given it is the machine's, which is little endian on both that Flyring runs on. Wrapping allocates only
  * when a foreign array or buffer is wrapped.
  */
-public final class PayloadBuffer implements MutableDirectBuffer {
-    private Memory memory = Memory.EMPTY;
-    private int base;
-    private int capacity;
-
+public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     /** A buffer over nothing, to be wrapped around something. */
     public PayloadBuffer() {
-    }
-
-    /** The hot path's wrap: bounds are the caller's affair here, and are checked again at each access. */
-    void window(Memory newMemory, int newBase, int newCapacity) {
-        if (memory != newMemory) {
-            // A reference that does not change is not stored: the garbage collector's barrier has a fence in it.
-            memory = newMemory;
-        }
-        base = newBase;
-        capacity = newCapacity;
-    }
-
-    /** Makes every access out of bounds. */
-    void invalidate() {
-        capacity = 0;
-    }
-
-    /** The memory below, for copies inside the package. */
-    Memory memory() {
-        return memory;
-    }
-
-    private int at(int index, int length) {
-        return base + Objects.checkFromIndexSize(index, length, capacity);
     }
 
     private static boolean swapped(ByteOrder order) {
@@ -164,29 +136,14 @@ public final class PayloadBuffer implements MutableDirectBuffer {
     }
 
     @Override
-    public long getLong(int index) {
-        return memory.getLong(at(index, Long.BYTES));
-    }
-
-    @Override
     public long getLong(int index, ByteOrder order) {
         long value = getLong(index);
         return swapped(order) ? Long.reverseBytes(value) : value;
     }
 
     @Override
-    public void putLong(int index, long value) {
-        memory.putLong(at(index, Long.BYTES), value);
-    }
-
-    @Override
     public void putLong(int index, long value, ByteOrder order) {
         putLong(index, swapped(order) ? Long.reverseBytes(value) : value);
-    }
-
-    @Override
-    public int getInt(int index) {
-        return memory.getInt(at(index, Integer.BYTES));
     }
 
     @Override
@@ -196,29 +153,14 @@ public final class PayloadBuffer implements MutableDirectBuffer {
     }
 
     @Override
-    public void putInt(int index, int value) {
-        memory.putInt(at(index, Integer.BYTES), value);
-    }
-
-    @Override
     public void putInt(int index, int value, ByteOrder order) {
         putInt(index, swapped(order) ? Integer.reverseBytes(value) : value);
-    }
-
-    @Override
-    public short getShort(int index) {
-        return memory.getShort(at(index, Short.BYTES));
     }
 
     @Override
     public short getShort(int index, ByteOrder order) {
         short value = getShort(index);
         return swapped(order) ? Short.reverseBytes(value) : value;
-    }
-
-    @Override
-    public void putShort(int index, short value) {
-        memory.putShort(at(index, Short.BYTES), value);
     }
 
     @Override
@@ -285,16 +227,6 @@ public final class PayloadBuffer implements MutableDirectBuffer {
     @Override
     public void putFloat(int index, float value, ByteOrder order) {
         putInt(index, Float.floatToRawIntBits(value), order);
-    }
-
-    @Override
-    public byte getByte(int index) {
-        return memory.getByte(at(index, 1));
-    }
-
-    @Override
-    public void putByte(int index, byte value) {
-        memory.putByte(at(index, 1), value);
     }
 
     @Override

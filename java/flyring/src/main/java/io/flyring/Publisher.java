@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.util.Objects;
 import org.agrona.DirectBuffer;
@@ -30,14 +31,19 @@ public final class Publisher implements AutoCloseable {
     private final int slot;
     private final Lock lock;
     private final Memory ring;
+    /** Where the ring lies, if it can be written by address; else 0. */
+    private final long ringAt;
     private final Memory control;
     private final int epochAt;
+    /** Where the epoch lies, if it can be read by address; else 0. */
+    private final long epochAddress;
     private final long epoch;
     private final int capacity;
     private final int mask;
     private final int alignMask;
     private final int eighthShift;
     private final int window;
+    private final int maxLength;
     private final Room room;
     private final Claim claim = new Claim(this);
 
@@ -68,6 +74,8 @@ public final class Publisher implements AutoCloseable {
         this.ring = ring;
         this.control = channel.control();
         this.epochAt = header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_EPOCH;
+        this.ringAt = ring.writableAt();
+        this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.capacity = header.capacity;
@@ -78,6 +86,7 @@ public final class Publisher implements AutoCloseable {
         this.cleared = tail;
         this.nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
         this.window = header.window();
+        this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
         this.count = count;
         this.room = new Room(channel, slot, ring);
     }
@@ -310,7 +319,7 @@ public final class Publisher implements AutoCloseable {
         if (state != CLAIMED) {
             throw state == BUSY ? twoThreads() : notOpen();
         }
-        if (control.getLongOpaque(epochAt) != expectedEpoch) {
+        if (epochNow() != expectedEpoch) {
             claim.shut();
             state = IDLE;
             throw gone();
@@ -326,27 +335,43 @@ public final class Publisher implements AutoCloseable {
             "This claim is not open: it was committed or aborted already. Claim again.");
     }
 
+    private long epochNow() {
+        if (epochAddress != 0) {
+            long now = Raw.getLongOpaque(epochAddress);
+            Reference.reachabilityFence(control);
+            return now;
+        }
+        return control.getLongOpaque(epochAt);
+    }
+
     /** Refuses what must be refused and marks the object as busy. */
     private void enter(int length, int type) {
-        if (control.getLongOpaque(epochAt) != expectedEpoch) {
-            throw gone();
+        if (epochNow() != expectedEpoch || state != IDLE || type < 1 || length < 0 || length > maxLength) {
+            throw refusal(length, type);
+        }
+        state = BUSY;
+    }
+
+    private RuntimeException refusal(int length, int type) {
+        if (epochNow() != expectedEpoch) {
+            return gone();
         }
         if (state != IDLE) {
-            throw state == BUSY ? twoThreads() : new ViewAliveException(
+            return state == BUSY ? twoThreads() : new ViewAliveException(
                 "A claim of this publisher is still open. Commit or abort it first.");
         }
         if (type < 1) {
-            throw new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
+            return new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
         }
         checkLength(length);
-        state = BUSY;
+        throw new AssertionError("nothing to refuse");
     }
 
     private void checkLength(int length) {
         if (length < 0) {
             throw new InvalidArgumentException("length", "The length " + length + " is negative.");
         }
-        if (length > capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH) {
+        if (length > maxLength) {
             throw new MessageTooLargeException(length, maxMessageLength(), "A message of " + length
                 + " bytes is longer than the " + maxMessageLength() + " that a ring of " + capacity
                 + " bytes allows. Split it, or create the channel with a larger capacity.");
@@ -431,16 +456,30 @@ public final class Publisher implements AutoCloseable {
     private void publish(int index, int length, int type, int size, int messages) {
         long end = tail + size;
         long total = count + messages;
-        ring.putInt(index + Layout.RECORD_TYPE, type);
-        ring.putIntRelease(index, length); // pairs with: poll 1
-        ring.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
-        ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
-        ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
+        if (ringAt != 0) {
+            Raw.putInt(ringAt + index + Layout.RECORD_TYPE, type);
+            Raw.putIntRelease(ringAt + index, length); // pairs with: poll 1
+            long trailer = ringAt + capacity;
+            Raw.putLongOpaque(trailer + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
+            Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
+            Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
+            Reference.reachabilityFence(ring);
+        } else {
+            publishThroughBuffer(index, length, type, end, total);
+        }
         tail = end;
         count = total;
         if (end >= nextCare) {
             takeCare();
         }
+    }
+
+    private void publishThroughBuffer(int index, int length, int type, long end, long total) {
+        ring.putInt(index + Layout.RECORD_TYPE, type);
+        ring.putIntRelease(index, length); // pairs with: poll 1
+        ring.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
+        ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
+        ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
     }
 
     /** Publish 8: the first record boundary of an eighth. */
@@ -551,7 +590,7 @@ public final class Publisher implements AutoCloseable {
      * @return bytes, a quarter of the capacity less 8.
      */
     public int maxMessageLength() {
-        return capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
+        return maxLength;
     }
 
     boolean busy() {

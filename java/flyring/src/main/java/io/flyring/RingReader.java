@@ -2,11 +2,14 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
 
 /** One subscriber's way through one ring: cursor, gate, and the records between them (spec 6.4, 6.5, 6.9). */
 final class RingReader {
     final int ring;
     private final Memory data;
+    /** Where the ring's data lies, if it can be read by address; else 0. */
+    private final long dataAt;
     private final Memory trailer;
     private final int gateAt;
     private final int capacity;
@@ -22,6 +25,7 @@ final class RingReader {
     RingReader(Header header, int ring, int slot, Memory data, Memory trailer) {
         this.ring = ring;
         this.data = data;
+        this.dataAt = data.readableAt();
         this.trailer = trailer;
         this.gateAt = Header.gate(slot);
         this.capacity = header.capacity;
@@ -89,8 +93,17 @@ final class RingReader {
 
     /** Hands out up to {@code limit} messages; returns how many. Small, so that looking in vain is inlined. */
     int poll(MessageHandler handler, int limit) {
-        int length = data.getIntAcquire((int) cursor & mask); // pairs with: publish 6
+        int length = lengthAt((int) cursor & mask);
         return length <= 0 || broken ? 0 : drain(handler, limit, length);
+    }
+
+    private int lengthAt(int index) {
+        if (dataAt != 0) {
+            int length = Raw.getIntAcquire(dataAt + index); // pairs with: publish 6
+            Reference.reachabilityFence(data);
+            return length;
+        }
+        return data.getIntAcquire(index); // pairs with: publish 6
     }
 
     private int drain(MessageHandler handler, int limit, int firstLength) {
@@ -130,7 +143,7 @@ final class RingReader {
                 if (handed == limit || type <= 0 && c - start >= capacity) {
                     break; // a hostile ring may hold nothing but padding
                 }
-                length = memory.getIntAcquire((int) c & mask); // pairs with: publish 6
+                length = lengthAt((int) c & mask);
             }
         } finally {
             view.invalidate();

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "setup.hpp"
+
+// One function per contender, in the source file of its family: each is a few dozen template instances, compiled apart.
+
+namespace bench {
+
+// flyring.cpp
+void run_flyring_offer(const Setup&);
+void run_flyring_claim(const Setup&);
+
+// floors.cpp
+void run_raw_line(const Setup&);
+void run_bare_ring(const Setup&);
+void run_cas_counter(const Setup&);
+void run_memcpy(const Setup&);
+
+// pipe.cpp, unix_socket.cpp, message_queue.cpp, futex.cpp
+void run_pipe(const Setup&);
+void run_unix_stream(const Setup&);
+void run_unix_seqpacket(const Setup&);
+void run_posix_mq(const Setup&);
+void run_sysv_mq(const Setup&);
+void run_futex(const Setup&);
+
+// boost.cpp, zeromq.cpp: BENCH_PEERS only
+void run_boost_mq(const Setup&);
+void run_boost_spsc(const Setup&);
+void run_boost_queue(const Setup&);
+void run_zeromq_ipc(const Setup&);
+
+}  // namespace bench

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flyring.hpp"
+
+#include "contenders.hpp"
+#include "harness.hpp"
+
+namespace bench {
+
+void run_flyring_offer(const Setup& setup) {
+    run<FlyringOffer>(setup);
+}
+void run_flyring_claim(const Setup& setup) {
+    run<FlyringClaim>(setup);
+}
+
+}  // namespace bench

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <zmq.h>
+
+#include "contenders.hpp"
+#include "support.hpp"
+
+namespace bench {
+namespace {
+
+/// zmq_ipc(7). PAIR for round trips, PUSH and PULL for streams, XPUB (which waits for slow subscribers:
+/// ZMQ_XPUB_NODROP) and SUB for two consumers. Messages are written into and read from zmq_msg_t, without a copy of
+/// ours; above 33 bytes the library allocates each. Its I/O thread shares the core of its side, so we must block: a
+/// side that spins keeps its own I/O thread from running (that gave 1/20 of the messages).
+class ZeromqIpc {
+  public:
+    explicit ZeromqIpc(const Setup& setup)
+        : size_(setup.size), publish_(setup.producer() && several_consumers(setup)), context_(zmq_ctx_new()) {
+        if (!setup.block) cannot(setup, "spinning starves the library's I/O thread (--wait block)");
+        const bool broadcast = several_consumers(setup), stream = setup.scenario == Scenario::stream;
+        const int type = !stream            ? ZMQ_PAIR
+                         : setup.producer() ? (broadcast ? ZMQ_XPUB : ZMQ_PUSH)
+                                            : (broadcast ? ZMQ_SUB : ZMQ_PULL);
+        socket_ = zmq_socket(context_, type);
+        if (context_ == nullptr || socket_ == nullptr) fail("socket");
+        set(ZMQ_LINGER, 0);
+        if (publish_) {
+            set(ZMQ_XPUB_NODROP, 1);
+            set(ZMQ_XPUB_VERBOSE, 1);  // tells of the second equal subscription, too; see connect
+        }
+        if (type == ZMQ_SUB) check(zmq_setsockopt(socket_, ZMQ_SUBSCRIBE, "", 0), "subscribe");
+        const std::string address = "ipc://" + setup.path("socket");
+        const bool binds = broadcast ? setup.producer() : setup.side == Side::b;  // the side there is one of
+        check(binds ? zmq_bind(socket_, address.c_str()) : zmq_connect(socket_, address.c_str()), address);
+        check(zmq_msg_init(&in_), "msg_init");
+    }
+    ZeromqIpc(const ZeromqIpc&) = delete;
+    ~ZeromqIpc() {
+        zmq_msg_close(&in_);
+        zmq_close(socket_);
+        zmq_ctx_term(context_);
+    }
+
+    void connect() {
+        for (int i = 0; publish_ && i < 2; ++i) {
+            if (zmq_msg_recv(&in_, socket_, 0) < 0) fail("receive a subscription");
+        }
+    }
+
+    template <class Write>
+    [[gnu::always_inline]] void send(Write&& write) {
+        zmq_msg_t message;
+        check(zmq_msg_init_size(&message, size_), "msg_init_size");
+        write(static_cast<std::byte*>(zmq_msg_data(&message)));
+        if (zmq_msg_send(&message, socket_, 0) < 0) fail("msg_send");
+    }
+    template <class Read>
+    [[gnu::always_inline]] void receive(Read&& read) {
+        const int n = zmq_msg_recv(&in_, socket_, 0);
+        if (__builtin_expect(n != static_cast<int>(size_), 0)) {
+            if (n < 0) fail("msg_recv");
+            throw std::runtime_error("received " + std::to_string(n) + " bytes");
+        }
+        read(static_cast<const std::byte*>(zmq_msg_data(&in_)));
+    }
+    static std::string version() {
+        int major, minor, patch;
+        zmq_version(&major, &minor, &patch);
+        return "libzmq " + std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+    }
+
+  private:
+    [[noreturn, gnu::cold, gnu::noinline]] static void fail(const std::string& what) {
+        throw std::runtime_error("zmq " + what + ": " + zmq_strerror(zmq_errno()));
+    }
+    [[gnu::always_inline]] static void check(int result, const char* what) {
+        if (__builtin_expect(result != 0, 0)) fail(what);
+    }
+    static void check(int result, const std::string& what) { check(result, what.c_str()); }
+    void set(int option, int value) { check(zmq_setsockopt(socket_, option, &value, sizeof value), "setsockopt"); }
+
+    std::size_t size_;
+    bool publish_;
+    void* context_;
+    void* socket_ = nullptr;
+    zmq_msg_t in_;
+};
+
+}  // namespace
+
+void run_zeromq_ipc(const Setup& setup) {
+    run<ZeromqIpc>(setup);
+}
+
+}  // namespace bench

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+/** A message is made in the ring: tryClaim and commit. */
+abstract class AgronaClaim extends AgronaRing {
+    AgronaClaim(Setup setup, Messages messages) {
+        super(setup, messages);
+    }
+
+    @Override
+    final void send(long tag) {
+        int index = ring.tryClaim(TYPE, messages.size);
+        while (index < 0) {
+            index = ring.tryClaim(TYPE, messages.size);
+        }
+        messages.write(ring.buffer(), index, tag);
+        ring.commit(index);
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+import io.flyring.BatchSpinIdleStrategy;
+import io.flyring.Channel;
+import io.flyring.ChannelOptions;
+import io.flyring.MessageHandler;
+import io.flyring.PayloadBuffer;
+import io.flyring.Publisher;
+import io.flyring.Subscriber;
+import java.nio.ByteBuffer;
+import org.agrona.concurrent.BusySpinIdleStrategy;
+import org.agrona.concurrent.IdleStrategy;
+import org.agrona.concurrent.NoOpIdleStrategy;
+
+/** Flyring as its README shows it: one channel, a publisher and a subscriber per side. The same file as in C++. */
+abstract class Flyring extends Contender {
+    final Publisher publisher;
+    private final Channel channel;
+    private final Subscriber subscriber;
+    private final MessageHandler handler = message -> receiver.onMessage(message.buffer(), 0);
+    private final int limit;
+    private final IdleStrategy idle;
+
+    Flyring(Setup setup, Messages messages) {
+        super(setup, messages);
+        limit = setup.option("limit", 256);
+        idle = switch (setup.option("idle", setup.streaming() ? "batch" : "spin")) {
+            case "batch" -> new BatchSpinIdleStrategy();
+            case "none" -> NoOpIdleStrategy.INSTANCE;
+            default -> new BusySpinIdleStrategy();
+        };
+        channel = Channel.openOrCreate(setup.path("channel.ring").toString(), ChannelOptions.broadcast()
+            .capacity(setup.option("capacity", 1 << 20))
+            .alignment(setup.option("alignment", 64))
+            .publishers(setup.streaming() ? setup.producers() : 2)
+            .subscribers(2)
+            .counters(0));
+        publisher = setup.sends() ? channel.publisher(setup.producer() ? "a" + setup.number() : "b") : null;
+        subscriber = !setup.receives() ? null
+            : publisher == null ? channel.subscriber() : channel.subscriber(1 - publisher.ring());
+    }
+
+    /** Memory for one message outside the ring. */
+    PayloadBuffer message() {
+        PayloadBuffer message = new PayloadBuffer();
+        message.wrap(ByteBuffer.allocateDirect(messages.size));
+        return message;
+    }
+
+    @Override
+    void receive() {
+        idle.idle(subscriber.poll(handler, limit));
+    }
+
+    @Override
+    String library() {
+        return "flyring";
+    }
+
+    @Override
+    public void close() {
+        channel.close();
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+import io.flyring.Claim;
+
+/** A message is made in the ring. */
+final class FlyringClaim extends Flyring {
+    FlyringClaim(Setup setup, Messages messages) {
+        super(setup, messages);
+    }
+
+    @Override
+    void send(long tag) {
+        Claim claim = publisher.claim(messages.size);
+        while (claim == null) {
+            claim = publisher.claim(messages.size);
+        }
+        messages.write(claim.buffer(), 0, tag);
+        claim.commit();
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+import java.io.PrintStream;
+
+/** The peer of bench/PEER.md with all contenders of Java. */
+public final class Main {
+    private Main() {
+    }
+
+    /**
+     * Runs one side until its standard input ends.
+     *
+     * @param words the command line of bench/PEER.md.
+     */
+    public static void main(String[] words) {
+        PrintStream out = System.out;
+        System.setOut(System.err); // libraries are chatty
+        try {
+            run(Setup.parse(words), out);
+        } catch (Throwable e) {
+            if (System.getenv("FLYRING_BENCH_TRACE") != null) {
+                e.printStackTrace();
+            }
+            System.err.println("flyring-bench: " + e);
+            System.exit(1);
+        }
+        System.exit(0);
+    }
+
+    private static void run(Setup setup, PrintStream out) throws Exception {
+        if (setup.block) {
+            throw new IllegalArgumentException(setup.contender + " cannot block: --wait spin");
+        }
+        try (Contender contender = contender(setup, new Messages(setup.size, setup.whole))) {
+            // After opening: threads of a library are not to sit on this thread's core.
+            if (setup.core >= 0 && Probe.bench_pin(setup.core) != 0) {
+                throw new IllegalStateException("cannot pin to core " + setup.core);
+            }
+            new Harness(setup, contender, out).run();
+        }
+    }
+
+    private static Contender contender(Setup setup, Messages messages) throws Exception {
+        return switch (setup.contender) {
+            case "flyring-offer" -> new FlyringOffer(setup, messages);
+            case "flyring-claim" -> new FlyringClaim(setup, messages);
+            case "flyring-batch" -> new FlyringBatch(setup, messages);
+            case "raw-line" -> new RawLine(setup, messages);
+            case "varhandle-cas-counter" -> new CasCounter(setup);
+            case "agrona-onetoone-write" -> new AgronaOneToOneWrite(setup, messages);
+            case "agrona-onetoone-claim" -> new AgronaOneToOneClaim(setup, messages);
+            case "agrona-manytoone" -> new AgronaManyToOne(setup, messages);
+            case "agrona-broadcast" -> new AgronaBroadcast(setup, messages);
+            case "aeron-offer" -> new AeronOffer(setup, messages);
+            case "aeron-claim" -> new AeronClaim(setup, messages);
+            case "chronicle-queue" -> new Chronicle(setup, messages);
+            default -> throw new IllegalArgumentException("no contender is called " + setup.contender);
+        };
+    }
+}

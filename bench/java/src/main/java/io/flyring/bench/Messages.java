@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/** The words of messages (bench/PEER.md, messages), written and compared through the contender's own buffers. */
+final class Messages {
+    /** The tag of the last message of a slice. */
+    static final long END = -1;
+
+    /** Tags of one producer; those of the second come behind. */
+    static final int TAGS = 64;
+
+    private static final long FACTOR = 0x9E3779B97F4A7C15L;
+    private static final int SMALL = 32;
+
+    final int size;
+    final boolean whole;
+
+    Messages(int size, boolean whole) {
+        if (size < Long.BYTES || size % Long.BYTES != 0) {
+            throw new IllegalArgumentException("--size is a multiple of 8");
+        }
+        this.size = size;
+        this.whole = whole;
+    }
+
+    static long tag(int producer, long number) {
+        return producer * TAGS + number % TAGS;
+    }
+
+    /** Bytes of a message that are written and read: all, or word 0. */
+    int used() {
+        return whole ? size : Long.BYTES;
+    }
+
+    void write(MutableDirectBuffer to, int at, long tag) {
+        to.putLong(at, tag);
+        if (whole) {
+            if (tag == END) {
+                to.setMemory(at, size, (byte) -1);
+            } else if (size == SMALL) {
+                long word = tag * FACTOR;
+                to.putLong(at + 8, word + FACTOR);
+                to.putLong(at + 16, word + 2 * FACTOR);
+                to.putLong(at + 24, word + 3 * FACTOR);
+            } else {
+                writeRest(to, at, tag * FACTOR);
+            }
+        }
+    }
+
+    private void writeRest(MutableDirectBuffer to, int at, long first) {
+        long word = first;
+        for (int i = Long.BYTES; i < size; i += Long.BYTES) {
+            word += FACTOR;
+            to.putLong(at + i, word);
+        }
+    }
+
+    boolean is(DirectBuffer from, int at, long tag) {
+        long difference = from.getLong(at) ^ tag;
+        if (whole) {
+            long word = tag * FACTOR;
+            if (size == SMALL) {
+                difference |= from.getLong(at + 8) ^ word + FACTOR;
+                difference |= from.getLong(at + 16) ^ word + 2 * FACTOR;
+                difference |= from.getLong(at + 24) ^ word + 3 * FACTOR;
+            } else {
+                difference |= compareRest(from, at, word);
+            }
+        }
+        return difference == 0;
+    }
+
+    private long compareRest(DirectBuffer from, int at, long first) {
+        long word = first;
+        long difference = 0;
+        for (int i = Long.BYTES; i < size; i += Long.BYTES) {
+            word += FACTOR;
+            difference |= from.getLong(at + i) ^ word;
+        }
+        return difference;
+    }
+
+    static long word0(DirectBuffer from, int at) {
+        return from.getLong(at);
+    }
+
+    /** After {@link #is} said no: returns if it is the end. */
+    void mustBeEnd(DirectBuffer from, int at, long number, long expected) {
+        for (int i = 0; i < used(); i += Long.BYTES) {
+            if (from.getLong(at + i) != END) {
+                throw wrong(from, at, number, expected);
+            }
+        }
+    }
+
+    static IllegalStateException wrong(DirectBuffer from, int at, long number, long expected) {
+        return new IllegalStateException("message " + number + " of this slice, tag " + expected + ", begins with word "
+            + Long.toHexString(word0(from, at)) + " or has wrong bytes");
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+import org.agrona.DirectBuffer;
+
+/** Where a contender hands its messages. A class and not an interface: with one subclass loaded, calls are direct. */
+abstract class Receiver {
+    abstract void onMessage(DirectBuffer buffer, int at);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+import org.agrona.DirectBuffer;
+
+/**
+ * What one side does in a slice. Loops over messages are methods of {@link #CHUNK} messages, so that they are compiled
+ * as methods and not in the middle of a long call.
+ */
+abstract class Role extends Receiver {
+    static final int CHUNK = 64;
+
+    private static final int FEWEST = 64;
+    private static final int GROWTH = 4;
+
+    final Setup setup;
+    final Contender contender;
+    final Messages messages;
+    private double rate;
+    private long last = FEWEST / GROWTH;
+
+    Role(Setup setup, Contender contender) {
+        this.setup = setup;
+        this.contender = contender;
+        this.messages = contender.messages;
+        contender.receiver = this;
+    }
+
+    static Role of(Setup setup, Contender contender) {
+        if (!setup.streaming()) {
+            return setup.client() ? new Client(setup, contender) : new Server(setup, contender);
+        }
+        return setup.producer() ? new Producer(setup, contender)
+            : setup.producers() > 1 ? new MergingConsumer(setup, contender) : new Consumer(setup, contender);
+    }
+
+    /** One slice; the answer's JSON object, or null if this side has nothing to tell. */
+    abstract String slice(boolean timed);
+
+    @Override
+    void onMessage(DirectBuffer buffer, int at) {
+        throw new IllegalStateException("a message for a side that gets none");
+    }
+
+    /** How many messages the next slice takes. */
+    long count(long most) {
+        long wanted = Math.min((long) (rate * setup.timeSlice), last * GROWTH);
+        return Math.min(Math.max(wanted, FEWEST), most);
+    }
+
+    void ran(long count, long ns) {
+        last = count;
+        rate = count * 1e9 / ns;
+    }
+
+    static String mean(long count, long ns, long lost, long timed) {
+        return "{\"kind\": \"mean\", \"count\": " + count + ", \"ns\": " + ns + ", \"lost\": " + lost
+            + ", \"timed\": " + timed + "}";
+    }
+}

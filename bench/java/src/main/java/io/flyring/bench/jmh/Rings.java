@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench.jmh;
+
+import io.flyring.Channel;
+import io.flyring.ChannelOptions;
+import java.util.UUID;
+
+/** Channels that nobody else sees. */
+final class Rings {
+    private Rings() {
+    }
+
+    /** A channel whose name is gone already. */
+    static Channel channel(ChannelOptions options) {
+        String name = "jmh-" + UUID.randomUUID();
+        Channel channel = Channel.create(name, options);
+        Channel.unlink(name);
+        return channel;
+    }
+}

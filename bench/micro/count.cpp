@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <flyring/flyring.hpp>
+#include <string>
+#include <vector>
+
+// flyring-count offer|claim|poll|batch N: passes N messages of 32 bytes, publisher and subscriber in one thread, 256 at
+// a time. instructions.py has callgrind count what happens inside of measured_*, and takes the difference of two N.
+
+namespace {
+
+constexpr std::size_t size = 32, batch = 256;
+
+struct Ring {
+    flyring::Publisher publisher;
+    flyring::Subscriber subscriber;
+    std::vector<std::byte> message;
+    std::vector<flyring::Bytes> messages;
+};
+
+[[noreturn]] void fail(const char* why) {
+    std::fprintf(stderr, "flyring-count: %s\n", why);
+    std::exit(1);
+}
+
+}  // namespace
+
+// Not inlined, not cloned: their names are what callgrind looks for.
+
+extern "C" [[gnu::noipa]] void measured_offer(Ring& ring) {
+    const std::byte* const message = ring.message.data();
+    for (std::size_t i = 0; i < batch; ++i) {
+        if (ring.publisher.offer({message, size}) < 0) fail("no room");
+    }
+}
+
+extern "C" [[gnu::noipa]] void measured_claim(Ring& ring) {
+    const std::byte* const message = ring.message.data();
+    for (std::size_t i = 0; i < batch; ++i) {
+        flyring::Claim claim = ring.publisher.claim(size);
+        if (!claim) fail("no room");
+        std::memcpy(claim.data(), message, size);
+        claim.commit();
+    }
+}
+
+extern "C" [[gnu::noipa]] void measured_batch(Ring& ring) {
+    if (ring.publisher.offer_batch({ring.messages.data(), batch}) != batch) fail("no room");
+}
+
+extern "C" [[gnu::noipa]] std::uint64_t measured_poll(Ring& ring) {
+    std::uint64_t sum = 0;
+    std::size_t polled = 0;
+    while (polled < batch) {  // once more than it seems: a poll ends where the ring ends
+        polled += static_cast<std::size_t>(
+            ring.subscriber.poll([&](const flyring::Message& message) { sum += message.as<std::uint64_t>(); }));
+    }
+    return sum;
+}
+
+int main(int count, char** words) {
+    const std::string operation = count == 3 ? words[1] : "";
+    const std::size_t rounds = count == 3 ? std::strtoul(words[2], nullptr, 10) / batch : 0;
+    const auto fill = operation == "claim" ? measured_claim : operation == "batch" ? measured_batch : measured_offer;
+    if (rounds == 0 || (operation != "offer" && operation != "claim" && operation != "batch" && operation != "poll")) {
+        fail("usage: flyring-count offer|claim|poll|batch N (a multiple of 256)");
+    }
+    char folder[] = "/dev/shm/flyring-count-XXXXXX";
+    if (mkdtemp(folder) == nullptr) fail("cannot make a folder on /dev/shm");
+    flyring::Options options;
+    options.kind = flyring::Kind::broadcast;
+    options.capacity = 1 << 20;
+    options.publishers = 1;
+    options.subscribers = 1;
+    options.counters = 0;
+    flyring::Channel channel = flyring::Channel::create(std::string(folder) + "/ring", options);
+    flyring::Channel::unlink(channel.path());
+    rmdir(folder);
+    Ring ring{channel.publisher("a"), channel.subscriber(), std::vector<std::byte>(size, std::byte{1}), {}};
+    ring.messages.assign(batch, {ring.message.data(), size});
+    for (std::size_t i = 0; i < rounds; ++i) {
+        fill(ring);
+        if (measured_poll(ring) != batch * 0x0101010101010101) fail("wrong bytes");
+    }
+    return 0;
+}

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flyring as its README shows it: one channel, a publisher and a subscriber per side. The C++ and Java peers' `flyring`
+contenders open the same channel: the sides may be of different languages.
+
+Calls without a timeout look once: the loops look again, which is no slower than leaving the wait to the calls.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any
+
+import flyring
+from harness import DIFFERENT, Contender, Messages, Setup
+from loops import Endless
+
+
+OFFER = """
+    while offer(message) < 0:
+        pass
+"""
+TAKE = """
+    while (got := take()) is None:
+        pass
+"""
+POLL = """
+    while not poll(check):
+        pass
+"""
+
+MustBeEnd = Callable[[int, bytes], None]
+word0 = struct.Struct("<Q").unpack_from
+
+
+class Flyring(Contender):
+    many_producers = many_consumers = True
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.channel = flyring.Channel.open_or_create(
+            setup.path("channel.ring"),
+            "broadcast",
+            capacity=int(setup.options.get("capacity", 1 << 20)),
+            alignment=int(setup.options.get("alignment", 64)),
+            publishers=setup.producers if setup.streaming else 2,
+            subscribers=2,
+            counters=0,
+        )
+        self.publisher: flyring.Publisher | None = None
+        self.subscriber: flyring.Subscriber | None = None
+        if setup.producer or not setup.streaming:
+            name = f"a{setup.number}" if setup.producer else "b"
+            self.publisher = self.channel.publisher(name)
+        if not setup.producer or not setup.streaming:
+            # A channel's first publisher has ring 0, and the driver opens b before a.
+            rings = None if setup.streaming else [0 if setup.producer else 1]
+            self.subscriber = self.channel.subscriber(rings=rings)
+
+    def names(self) -> dict[str, Any]:
+        names: dict[str, Any] = {"size": self.setup.size}
+        if self.publisher:
+            names |= {"offer": self.publisher.offer, "claim": self.publisher.claim}
+            names |= {"offer_batch": self.publisher.offer_batch}
+        if self.subscriber:
+            names |= {"take": self.subscriber.take, "poll": self.subscriber.poll}
+        return names
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def version(self) -> str:
+        return flyring.__version__
+
+
+class OfferTake(Flyring):
+    """One message a call: copied in, copied out."""
+
+    send = OFFER
+    receive = TAKE
+
+
+class ClaimTake(Flyring):
+    """Written in place, with struct.pack_into."""
+
+    send = """
+        while (space := claim(size)) is None:
+            pass
+        write_into(space, 0, message)
+        space.commit()
+    """
+    receive = TAKE
+
+    def outgoing(self, messages: Messages) -> tuple[list[Any], Any]:
+        return (messages.whole, messages.end) if self.setup.whole else (messages.words, b"\xff" * 8)
+
+    def names(self) -> dict[str, Any]:
+        return super().names() | {
+            "write_into": struct.Struct(f"{self.setup.size if self.setup.whole else 8}s").pack_into
+        }
+
+
+class OfferPoll(Flyring):
+    """Read in place: poll calls a handler for each of up to 256 messages, which compares it."""
+
+    load = "check, ends = checker(must_be_end)"
+    send = OFFER
+    receive = POLL
+    same = same_word = "not ends"
+    content = "ends[-1]"
+    texts = {
+        "consume": """
+            while not (first := poll(check, 1)):
+                pass
+            number, start = first, clock()
+            while not ends:
+                number += poll(check)
+            result = number - 1, number - 1 - first, clock() - start
+        """,
+        "consume_several": """
+            check, ends = checker_of_two(must_be_end)
+            while not (first := poll(check, 1)):
+                pass
+            number, start = first, clock()
+            while len(ends) < 2:
+                number += poll(check)
+            result = number - 2, number - 2 - first, clock() - start
+        """,
+    }
+
+    def names(self) -> dict[str, Any]:
+        return super().names() | {"checker": self.checker, "checker_of_two": self.checker_of_two}
+
+    def checker(self, must_be_end: MustBeEnd) -> tuple[Callable[[flyring.Message], None], list[bytes]]:
+        """A handler for messages of producer 0, and a list to which it adds the end."""
+        arriving = Endless.over(self.expected(self.messages(0)))
+        following = arriving.__next__
+        ends: list[bytes] = []
+
+        def check(message: flyring.Message) -> None:
+            if message != following():
+                end(bytes(message))
+
+        def check_word(message: flyring.Message) -> None:
+            if word0(message) != following():
+                end(bytes(message))
+
+        def end(content: bytes) -> None:
+            must_be_end(arriving.given() - 1, content)
+            ends.append(content)
+
+        return (check if self.setup.whole else check_word), ends
+
+    def checker_of_two(self, must_be_end: MustBeEnd) -> tuple[Callable[[flyring.Message], None], list[bytes]]:
+        """The same for two producers, each in its order."""
+        arriving, arriving_too = (Endless.over(self.expected(self.messages(p))) for p in (0, 1))
+        next_first, next_second = arriving.__next__, arriving_too.__next__
+        first, second = next_first(), next_second()
+        ends: list[bytes] = []
+
+        def check(message: flyring.Message) -> None:
+            nonlocal first, second
+            if message == first:
+                first = next_first()
+            elif message == second:
+                second = next_second()
+            else:
+                end(bytes(message))
+
+        def check_word(message: flyring.Message) -> None:
+            nonlocal first, second
+            word = word0(message)
+            if word == first:
+                first = next_first()
+            elif word == second:
+                second = next_second()
+            else:
+                end(bytes(message))
+
+        def end(content: bytes) -> None:
+            must_be_end(arriving.given() + arriving_too.given() - 2, content)
+            ends.append(content)
+
+        return (check if self.setup.whole else check_word), ends
+
+
+class Batch(OfferPoll):
+    """offer_batch: up to 256 messages a call, published at once; out with poll."""
+
+    scenarios = ("stream",)
+    texts = OfferPoll.texts | {
+        "produce": """
+            following = cycle(batches).__next__
+            start = clock()
+            for left in range(n, 0, -batch):
+                some = following() if left >= batch else following()[:left]
+                taken = offer_batch(some)
+                while taken < len(some):
+                    taken += offer_batch(some[taken:])
+            result = clock() - start
+            while offer(end) < 0:
+                pass
+        """
+    }
+
+    def names(self) -> dict[str, Any]:
+        batch = at_once(self.setup.size)
+        whole = self.messages(self.setup.number).whole * 4
+        batches = [tuple(whole[i : i + batch]) for i in range(0, max(batch, DIFFERENT), batch)]
+        return super().names() | {"batch": batch, "batches": batches, "cycle": cycle}
+
+
+class Numpy(Flyring):
+    """Records in numpy arrays: a message in the ring carries up to 256 of those of bench/PEER.md as rows of words.
+
+    They are written through numpy.frombuffer(claim) and compared through numpy.frombuffer(message), in place, each word
+    of every row; in look mode the first column. It is the rows that are counted.
+    """
+
+    scenarios = ("stream",)
+    many_producers = False
+    texts = {
+        "produce": """
+            following = cycle(blocks).__next__
+            start = clock()
+            for left in range(n, 0, -rows):
+                block = following() if left >= rows else following()[:left]
+                while (space := claim(len(block) * size)) is None:
+                    pass
+                write(space, block)
+                space.commit()
+            result = clock() - start
+            while offer(end) < 0:
+                pass
+        """,
+        "consume": """
+            check, state = checker(must_be_end)
+            while not poll(check, 1):
+                pass
+            start, first = clock(), state[0]
+            while not state[1]:
+                poll(check)
+            result = state[0], state[0] - first, clock() - start
+        """,
+    }
+
+    def names(self) -> dict[str, Any]:
+        import numpy
+
+        setup = self.setup
+        rows = at_once(setup.size)
+        words = "<u8"
+        columns = slice(None) if setup.whole else 0
+        table = numpy.frombuffer(b"".join(self.messages(0).whole * 4), words).reshape(-1, setup.size // 8)
+        blocks = [table[i : i + rows] for i in range(0, max(rows, DIFFERENT), rows)]
+        width = setup.size // 8
+
+        def write(space: flyring.Claim, block: Any) -> None:
+            numpy.frombuffer(space, words).reshape(-1, width)[:, columns] = block[:, columns]
+
+        def checker(must_be_end: MustBeEnd) -> tuple[Callable[[flyring.Message], None], list[int]]:
+            following = cycle(blocks).__next__
+            state = [0, 0]  # rows, ends
+
+            def check(message: flyring.Message) -> None:
+                found = numpy.frombuffer(message, words).reshape(-1, width)[:, columns]
+                count = len(found)
+                if numpy.array_equal(found, following()[:count, columns]):
+                    state[0] += count
+                else:
+                    must_be_end(state[0], bytes(message))
+                    state[1] = 1
+
+            return check, state
+
+        return super().names() | {"rows": rows, "blocks": blocks, "cycle": cycle, "write": write, "checker": checker}
+
+
+def at_once(size: int) -> int:
+    """Messages of one batch: 256, or fewer so that it has at most 128 KiB."""
+    return min(256, (1 << 17) // size)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues of multiprocessing for processes that did not start each other.
+
+Such a queue reaches a spawned process as a pickle and as file descriptors that the process inherits. Here side b
+makes the queues and gives them to the sides that the driver started, in the same pickle, but with the descriptors
+sent through a Unix socket. (multiprocessing has one undocumented name for this: the object that stands for the
+process being spawned.)
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from multiprocessing import context, reduction
+from typing import Any
+
+from harness import Setup
+
+received: list[int] = []
+
+
+class Descriptor:
+    """What a file descriptor becomes in the pickle."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def detach(self) -> int:
+        return received[self.index]
+
+
+class Parcel:
+    """Stands where multiprocessing expects the process that it spawns."""
+
+    DupFd = Descriptor
+
+    def __init__(self) -> None:
+        self.fds: list[int] = []
+
+    def duplicate_for_child(self, fd: int) -> int:
+        self.fds.append(fd)
+        return len(self.fds) - 1
+
+
+class Handover:
+    """Side b: give(). The other sides: take()."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.sides = setup.sides
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if setup.side == "b":
+            self.socket.bind(setup.path("handover"))
+            self.socket.listen()
+        else:
+            self.socket.connect(setup.path("handover"))  # b has opened before this side was started
+
+    def give(self, things: Any) -> None:
+        parcel = Parcel()
+        context.set_spawning_popen(parcel)
+        try:
+            pickled = bytes(reduction.ForkingPickler.dumps(things))
+        finally:
+            context.set_spawning_popen(None)
+        for _ in range(self.sides - 1):
+            with self.socket.accept()[0] as connection:
+                socket.send_fds(connection, [pickled], parcel.fds)
+
+    def take(self) -> Any:
+        pickled, fds, _, _ = socket.recv_fds(self.socket, 1 << 20, 64)
+        received[:] = fds
+        return pickle.loads(pickled)

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns and slices of bench/PEER.md, the same for every contender.
+
+A contender says in Python source text how it sends and receives one message, and loops.py makes the loops from that,
+as timeit does with its statements: so a loop calls the contender's own bound method out of a local variable, with no
+wrapper in between. The messages are bytes objects made beforehand. The cyclic garbage collector is off.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import json
+import os
+import platform
+import struct
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import loops
+
+FACTOR = 0x9E3779B97F4A7C15
+WORD = 2**64 - 1
+DIFFERENT = 64  # messages of a producer
+MOST_TIMED = 2_000_000
+LIBRARY = Path(__file__).resolve().parent / "../../build/bench-cpp/probe/libflyring_probe.so"
+
+
+class BenchError(Exception):
+    """Ends the program with status 1 and this text on standard error."""
+
+
+@dataclass
+class Setup:
+    """What the driver asked for."""
+
+    contender: str
+    side: str
+    scenario: str
+    size: int
+    mode: str
+    wait: str
+    core: int
+    dir: str
+    sides: int
+    rate: float
+    time_slice: float
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def producer(self) -> bool:
+        """Or client, in round trips."""
+        return self.side[0] == "a"
+
+    @property
+    def number(self) -> int:
+        """Which producer, or which consumer: 0 or 1."""
+        return len(self.side) - 1
+
+    @property
+    def streaming(self) -> bool:
+        return self.scenario == "stream"
+
+    @property
+    def whole(self) -> bool:
+        """Every byte is written and compared; else word 0."""
+        return self.mode == "write"
+
+    @property
+    def producers(self) -> int:
+        return int(self.options.get("producers", 1))
+
+    @property
+    def consumers(self) -> int:
+        return int(self.options.get("consumers", 1))
+
+    @property
+    def slots(self) -> int:
+        """How many messages a queue holds, where one counts messages: as many as in the other languages."""
+        return 1024 if self.size < 65536 else 64
+
+    def path(self, name: str) -> str:
+        return f"{self.dir}/{name}"
+
+    def unique(self, name: str) -> str:
+        """For mechanisms with a name space of their own."""
+        return f"{os.path.basename(self.dir.rstrip('/'))}-{name}"
+
+
+class Messages:
+    """The messages of one producer, and what a receiver expects of them (bench/PEER.md, messages)."""
+
+    def __init__(self, producer: int, size: int, whole: bool) -> None:
+        tags = [DIFFERENT * producer + s for s in range(DIFFERENT)]
+        words = range(1, size // 8) if whole else ()
+        full = [
+            b"".join(word.to_bytes(8, "little") for word in [t, *[(t + i) * FACTOR & WORD for i in words]])
+            for t in tags
+        ]
+        self.tags = tags
+        self.whole = [m.ljust(size, b"\0") for m in full]
+        self.words = [t.to_bytes(8, "little") for t in tags]
+        self.end = (b"\xff" * size) if whole else (b"\xff" * 8).ljust(size, b"\0")
+
+
+class Contender:
+    """One way to pass messages: opens what it can alone in __init__, the rest in connect.
+
+    The texts are Python statements (`same`, `same_word`, `content`: expressions) that loops.py puts into its loops.
+    They find there as local variables what `names` gives.
+    """
+
+    scenarios: tuple[str, ...] = ("rtt", "schedule", "stream")
+    waits: tuple[str, ...] = ("spin",)
+    many_producers = many_consumers = False
+
+    load = ""  # at the start of a slice
+    send = ""  # sends `message`, waiting for room
+    receive = ""  # waits for one message, and leaves it in `got`
+    same = "got == expected"  # is it the expected one, every byte of it?
+    same_word = "word0(got) == expected"  # is its first word?
+    content = "bytes(got)"  # for what is not the expected one
+    release = ""  # when it was looked at
+    save = ""  # at the end of a slice
+    texts: dict[str, str] = {}  # loops to take instead of those of loops.py
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    def connect(self) -> None:
+        """Everything that needs the other sides."""
+
+    def close(self) -> None:
+        """At the end of input."""
+
+    def names(self) -> dict[str, Any]:
+        return {}
+
+    def messages(self, producer: int) -> Messages:
+        return Messages(producer, self.setup.size, self.setup.whole)
+
+    def outgoing(self, messages: Messages) -> tuple[list[Any], Any]:
+        """What `send` finds in `message`, one after the other, and the end."""
+        return messages.whole, messages.end
+
+    def expected(self, messages: Messages) -> list[Any]:
+        """What `same` or `same_word` finds in `expected`."""
+        return messages.whole if self.setup.whole else [(tag,) for tag in messages.tags]
+
+    def version(self) -> str:
+        return "raw"
+
+
+def load_probe() -> ctypes.CDLL:
+    probe = ctypes.CDLL(os.environ.get("FLYRING_BENCH_PROBE", str(LIBRARY)), use_errno=True)
+    probe.bench_map.argtypes, probe.bench_map.restype = [ctypes.c_char_p], ctypes.c_void_p
+    probe.bench_pin.argtypes, probe.bench_pin.restype = [ctypes.c_int], ctypes.c_int
+    probe.bench_probe.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    probe.bench_probe.restype = ctypes.c_double
+    probe.bench_barrier.argtypes, probe.bench_barrier.restype = [ctypes.c_void_p, ctypes.c_int], None
+    return probe
+
+
+def clock_cost() -> float:
+    clock, count = time.perf_counter_ns, 100_000
+    start = clock()
+    for _ in range(count):
+        clock()
+    return (clock() - start) / count
+
+
+class Runner:
+    """One contender in one process."""
+
+    def __init__(self, setup: Setup, contender: type[Contender]) -> None:
+        for name, value, allowed in (
+            ("scenario", setup.scenario, contender.scenarios),
+            ("wait", setup.wait, contender.waits),
+            ("producers", setup.producers, (1, 2) if contender.many_producers else (1,)),
+            ("consumers", setup.consumers, (1, 2) if contender.many_consumers else (1,)),
+        ):
+            if value not in allowed:
+                raise BenchError(f"{setup.contender} has {name} {' or '.join(map(str, allowed))}, not {value}")
+        self.setup = setup
+        self.probe_library = load_probe()
+        if setup.core >= 0 and self.probe_library.bench_pin(setup.core) != 0:
+            raise BenchError(f"cannot pin to core {setup.core}")
+        self.shared = self.probe_library.bench_map(setup.dir.encode())
+        if not self.shared:
+            raise BenchError(f"cannot map {setup.path('shared')}: {os.strerror(ctypes.get_errno())}")
+        self.contender = contender(setup)
+        self.rate, self.last, self.files = 0.0, 16, 0
+        self.samples = None
+        if setup.producer and not setup.streaming:
+            self.samples = array.array("Q", bytes(8 * MOST_TIMED))
+
+    def run(self) -> None:
+        runtime = f"{platform.python_implementation()} {platform.python_version()}"
+        opened = {"clock_ns": round(clock_cost(), 1), "runtime": runtime, "version": self.contender.version()}
+        answer({"opened": True, **opened})
+        for line in sys.stdin:
+            words = line.split()
+            if words == ["connect"]:
+                self.contender.connect()
+                self.loops = loops.compile_all(self.contender, {"mistake": wrong, "must_be_end": self.must_be_end})
+                answer({"connected": True})
+            elif len(words) == 3 and words[0] == "turn" and int(words[1]) > 0 and words[2] in ("mean", "timed"):
+                answer(self.turn(int(words[1]), words[2] == "timed"))
+            else:
+                raise BenchError(f"unknown command: {line.strip()}")
+        self.contender.close()
+
+    def must_be_end(self, number: int, content: bytes) -> None:
+        """Of a message that is not the expected one."""
+        length = self.setup.size if self.setup.whole else 8
+        if content[:length] != b"\xff" * length:
+            wrong(number, content)
+
+    def turn(self, slices: int, timed: bool) -> dict[str, Any]:
+        probes: list[float] = []
+        results: list[dict[str, Any]] = []
+        gc.collect()
+        gc.disable()
+        self.probe(probes)
+        for _ in range(slices):
+            self.barrier()
+            result = self.slice(timed)
+            if result:
+                results.append(result)
+            self.barrier()
+            self.probe(probes)
+        self.barrier()
+        return {"probes": probes, "slices": results}
+
+    def barrier(self) -> None:
+        self.probe_library.bench_barrier(self.shared, self.setup.sides)
+
+    def probe(self, probes: list[float]) -> None:
+        if self.setup.number != 0:
+            return
+        ns = self.probe_library.bench_probe(self.shared, 0 if self.setup.producer else 1, 20_000)
+        if self.setup.producer:
+            probes.append(ns)
+
+    def slice(self, timed: bool) -> dict[str, Any] | None:
+        setup = self.setup
+        if setup.streaming:
+            return self.produce() if setup.producer else self.consume()
+        if not setup.producer:
+            self.loops["serve"]()
+            return None
+        return self.schedule() if setup.scenario == "schedule" else self.round_trips(timed)
+
+    def count(self, timed: bool) -> int:
+        """How many messages the next slice takes."""
+        n = max(64, min(int(self.rate * self.setup.time_slice), 4 * self.last))
+        return min(n, MOST_TIMED) if timed else n
+
+    def ran(self, n: int, ns: int) -> None:
+        self.last, self.rate = n, n * 1e9 / max(ns, 1)
+
+    def round_trips(self, timed: bool) -> dict[str, Any]:
+        n = self.count(timed)
+        ns = self.loops["timed"](n=n, samples=self.samples) if timed else self.loops["mean"](n=n)
+        self.ran(n, ns)
+        return self.timed(n, ns) if timed else {"kind": "mean", "count": n, "ns": ns}
+
+    def schedule(self) -> dict[str, Any]:
+        n = max(64, min(int(self.setup.rate * self.setup.time_slice), MOST_TIMED))
+        ns = self.loops["schedule"](n=n, samples=self.samples, period=1e9 / self.setup.rate)
+        return self.timed(n, ns)
+
+    def timed(self, n: int, ns: int) -> dict[str, Any]:
+        assert self.samples is not None
+        name = f"samples-{self.files}"
+        self.files += 1
+        with open(self.setup.path(name), "wb") as file:
+            array.array("I", [min(ns, 2**32 - 1) for ns in self.samples[:n]]).tofile(file)
+        return {"kind": "timed", "count": n, "ns": ns, "samples": name}
+
+    def produce(self) -> dict[str, Any]:
+        n = self.count(False)
+        self.ran(n, self.loops["produce"](n=n))
+        return {"kind": "mean", "count": n}
+
+    def consume(self) -> dict[str, Any]:
+        received, timed, ns = self.loops["consume" if self.setup.producers == 1 else "consume_several"]()
+        return {"kind": "mean", "count": received, "ns": ns, "lost": 0, "timed": timed}
+
+
+def answer(values: dict[str, Any]) -> None:
+    print(json.dumps(values), flush=True)
+
+
+def wrong(number: int, content: bytes) -> None:
+    """Ends the slice, and the program, because of a message that is not the expected one."""
+    word = struct.unpack_from("<Q", content)[0] if len(content) >= 8 else -1
+    found = f"begins with word {word:x} or has wrong bytes ({len(content)} of them)"
+    raise BenchError(f"message {number} of this slice, tag {number % DIFFERENT}, {found}")

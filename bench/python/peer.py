@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python bench peer (bench/PEER.md): all contenders of this language, one of them per process."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from harness import BenchError, Contender, Runner, Setup
+
+CONTENDERS = {
+    "flyring": "flyring_channel.OfferTake",
+    "flyring-poll": "flyring_channel.OfferPoll",
+    "flyring-claim": "flyring_channel.ClaimTake",
+    "flyring-batch": "flyring_channel.Batch",
+    "flyring-numpy": "flyring_channel.Numpy",
+    "memoryview-ring": "memoryviews.Ring",
+    "memoryview-line": "memoryviews.Line",
+    "mp-pipe": "standard.Pipe",
+    "mp-queue": "standard.Queue",
+    "mp-simplequeue": "standard.SimpleQueue",
+    "faster-fifo": "fifo.FasterFifo",
+    "faster-fifo-many": "fifo.FasterFifoMany",
+    "pyzmq": "zeromq.PushPull",
+    "iceoryx2": "iceoryx.PublishSubscribe",
+    "iceoryx2-event": "iceoryx.PublishSubscribeEvent",
+}
+
+
+def parse() -> Setup:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--contender", required=True, choices=CONTENDERS)
+    parser.add_argument("--side", required=True, choices=("a", "b", "a2", "b2"))
+    parser.add_argument("--scenario", required=True, choices=("rtt", "schedule", "stream"))
+    parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--mode", choices=("write", "look"), default="write")
+    parser.add_argument("--wait", choices=("spin", "block"), default="spin")
+    parser.add_argument("--core", type=int, default=-1)
+    parser.add_argument("--dir", required=True)
+    parser.add_argument("--sides", type=int, default=2)
+    parser.add_argument("--rate", type=float, default=0)
+    parser.add_argument("--time-slice", type=float, default=0.15)
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
+    values = vars(parser.parse_args())
+    pairs = [word.partition("=") for word in values.pop("option")]
+    return Setup(**values, options={key: value for key, _, value in pairs})
+
+
+def main() -> int:
+    setup = parse()
+    try:
+        module, _, name = CONTENDERS[setup.contender].partition(".")
+        contender: type[Contender] = getattr(importlib.import_module(module), name)
+        Runner(setup, contender).run()
+    except BenchError as error:
+        print(f"peer.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the standard library has: multiprocessing.Pipe, Queue and SimpleQueue."""
+
+from __future__ import annotations
+
+import multiprocessing
+import platform
+import queue
+from typing import Any
+
+from handover import Handover
+from harness import Contender, Setup
+
+
+class Shared(Contender):
+    """Side b makes what all sides use: `into` leads to the consumer (the server), `back` to the client."""
+
+    waits = ("block", "spin")
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.handover = Handover(setup)
+        self.both = (self.make(), self.make()) if setup.side == "b" else None
+
+    def make(self) -> Any:
+        raise NotImplementedError
+
+    def connect(self) -> None:
+        if self.both:
+            self.handover.give(self.both)
+        else:
+            self.both = self.handover.take()
+        into, back = self.both
+        self.out, self.into = (into, back) if self.setup.producer else (back, into)
+
+    def version(self) -> str:
+        return f"Python {platform.python_version()}"
+
+
+class Pipe(Shared):
+    """send_bytes and recv_bytes: no pickle. One for each direction: a pipe, for large messages the socket pair that a
+    duplex Pipe is; each is quicker there."""
+
+    send = "send_bytes(message)"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        wait = "while not arrived():\n    pass\n" if setup.wait == "spin" else ""
+        self.receive = wait + "got = recv_bytes()"
+
+    def make(self) -> Any:
+        return multiprocessing.Pipe(duplex=self.setup.size >= 65536)
+
+    def names(self) -> dict[str, Any]:
+        reader, writer = self.into[0], self.out[1]
+        return {"send_bytes": writer.send_bytes, "recv_bytes": reader.recv_bytes, "arrived": reader.poll}
+
+
+class Queue(Shared):
+    """put and get. Bounded, as otherwise its feeder thread would hold a whole slice."""
+
+    many_producers = True
+    send = "put(message)"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.receive = "got = get()"
+        if setup.wait == "spin":
+            self.receive = """
+                while True:
+                    try:
+                        got = get_nowait()
+                        break
+                    except Empty:
+                        pass
+            """
+
+    def make(self) -> Any:
+        return multiprocessing.get_context("spawn").Queue(self.setup.slots)  # only those can be handed over
+
+    def names(self) -> dict[str, Any]:
+        names = {"put": self.out.put, "get": self.into.get, "Empty": queue.Empty}
+        return names | {"get_nowait": self.into.get_nowait}
+
+
+class SimpleQueue(Shared):
+    """put and get: a pipe with a lock."""
+
+    many_producers = True
+    send = "put(message)"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        wait = "while empty():\n    pass\n" if setup.wait == "spin" else ""
+        self.receive = wait + "got = get()"
+
+    def make(self) -> Any:
+        return multiprocessing.get_context("spawn").SimpleQueue()
+
+    def names(self) -> dict[str, Any]:
+        return {"put": self.out.put, "get": self.into.get, "empty": self.into.empty}

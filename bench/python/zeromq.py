@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pyzmq over ipc: PUSH and PULL; for several consumers XPUB, told not to drop, and SUB.
+
+Small messages are copied (pyzmq's guide: zero-copy costs more than it saves below copy_threshold, 64 KiB).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import zmq
+from harness import Contender, Setup
+
+
+class PushPull(Contender):
+    waits = ("block", "spin")
+    many_producers = many_consumers = True
+    send = "send(message)"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.receive = "got = recv()"
+        if setup.wait == "spin":
+            self.receive = """
+                while True:
+                    try:
+                        got = recv(NOBLOCK)
+                        break
+                    except Again:
+                        pass
+            """
+        self.context = zmq.Context()
+        broadcast = setup.consumers > 1
+        self.out = self.into = None
+        if setup.producer or not setup.streaming:
+            self.out = self.context.socket(zmq.XPUB if broadcast else zmq.PUSH)
+            if broadcast:
+                self.out.setsockopt(zmq.XPUB_NODROP, 1)
+                self.out.setsockopt(zmq.XPUB_VERBOSE, 1)  # a message for the second subscriber, too
+        if not setup.producer or not setup.streaming:
+            self.into = self.context.socket(zmq.SUB if broadcast else zmq.PULL)
+            if broadcast:
+                self.into.setsockopt(zmq.SUBSCRIBE, b"")
+        # The side of which there is one binds: the consumer, or the producer if it broadcasts.
+        for to_b, socket in ((setup.producer, self.out), (not setup.producer, self.into)):
+            if socket is not None:
+                binds = broadcast if socket is self.out else not broadcast
+                (socket.bind if binds else socket.connect)(f"ipc://{setup.path('zmq-b' if to_b else 'zmq-a')}")
+
+    def connect(self) -> None:
+        if self.setup.consumers > 1 and self.out is not None:
+            for _ in range(self.setup.consumers):
+                self.out.recv()  # a subscription
+
+    def names(self) -> dict[str, Any]:
+        names: dict[str, Any] = {"NOBLOCK": zmq.NOBLOCK, "Again": zmq.Again}
+        if self.out is not None:
+            names["send"] = self.out.send
+        if self.into is not None:
+            names["recv"] = self.into.recv
+        return names
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+    def version(self) -> str:
+        return f"{zmq.pyzmq_version()}, libzmq {zmq.zmq_version()}"

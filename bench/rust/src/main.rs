@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Rust bench peer (bench/PEER.md).
+
+mod harness;
+mod iceoryx;
+mod probe;
+mod setup;
+
+use harness::{die, run};
+use iceoryx::Iceoryx;
+use setup::Setup;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let setup = Setup::parse(&words).unwrap_or_else(|error| die(&error));
+    let result = match (setup.contender.as_str(), setup.block) {
+        ("iceoryx2", false) => run::<Iceoryx<false>>(&setup),
+        ("iceoryx2-event", true) => run::<Iceoryx<true>>(&setup),
+        ("iceoryx2", true) => Err("iceoryx2 has --wait spin; iceoryx2-event has block".into()),
+        ("iceoryx2-event", false) => Err("iceoryx2-event has --wait block; iceoryx2 has spin".into()),
+        (name, _) => Err(format!("no contender is called {name}")),
+    };
+    result.unwrap_or_else(|error| die(&error));
+}
