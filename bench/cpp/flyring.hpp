@@ -13,12 +13,16 @@ namespace bench {
 
 class Flyring {
   public:
-    explicit Flyring(const Setup& setup) : size_(setup.size), streaming_(setup.scenario == Scenario::stream), setup_(setup), channel_(open(setup)) {
+    explicit Flyring(const Setup& setup)
+        : size_(setup.size), streaming_(setup.scenario == Scenario::stream), setup_(setup), channel_(open(setup)) {
         // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
         const bool streaming = setup.scenario == Scenario::stream;
-        if (!streaming || setup.producer()) publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
+        if (!streaming || setup.producer())
+            publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
         if (!streaming || !setup.producer()) {
-            subscriber_.emplace(channel_.subscriber("", false, streaming ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{setup.client() ? 0U : 1U}));
+            subscriber_.emplace(channel_.subscriber(
+                "", false,
+                streaming ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{setup.client() ? 0U : 1U}));
         }
     }
 
@@ -42,7 +46,9 @@ class Flyring {
         options.kind = flyring::Kind::broadcast;
         options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::size_t{1} << 20));
         options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
-        options.publishers = setup.scenario == Scenario::stream ? static_cast<std::uint32_t>(setup.option("producers", std::size_t{1})) : 2;
+        options.publishers = setup.scenario == Scenario::stream
+                                 ? static_cast<std::uint32_t>(setup.option("producers", std::size_t{1}))
+                                 : 2;
         options.subscribers = 2;
         options.counters = 0;
         return flyring::Channel::open_or_create(setup.path("channel.ring"), options);

@@ -25,8 +25,8 @@
 //   explicit Contender(const Setup&);            opens what it can alone
 //   void connect();                              the rest
 //   template <class Write> void send(Write&&);   one message, waiting for room; Write is void(std::byte* to)
-//   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message that is there
-//   static std::string version();
+//   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message that is
+//   there static std::string version();
 //
 // and is compiled once per message size and mode, as a user's program would be.
 
@@ -66,7 +66,8 @@ struct Clock {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void wrong(std::uint64_t number, std::uint64_t tag, std::uint64_t found) {
     std::ostringstream text;
-    text << "message " << number << " of this slice, tag " << tag << ", begins with word " << std::hex << found << " or has wrong bytes";
+    text << "message " << number << " of this slice, tag " << tag << ", begins with word " << std::hex << found
+         << " or has wrong bytes";
     throw std::runtime_error(text.str());
 }
 
@@ -111,7 +112,8 @@ struct Message {
     }
 
     /// After is() said no: returns if it is the end.
-    [[gnu::cold, gnu::noinline]] static void must_be_end(const std::byte* from, std::uint64_t number, std::uint64_t expected) {
+    [[gnu::cold, gnu::noinline]] static void must_be_end(const std::byte* from, std::uint64_t number,
+                                                         std::uint64_t expected) {
         for (std::size_t i = 0; i < (Whole ? Size / 8 : 1); ++i) {
             std::uint64_t word;
             std::memcpy(&word, from + 8 * i, 8);
@@ -128,13 +130,15 @@ class Runner {
     explicit Runner(const Setup& setup) : setup_(setup), shared_(bench_map(setup.dir.c_str())), contender_(setup) {
         if (shared_ == nullptr) throw std::runtime_error("cannot map " + setup.dir + "/shared");
         if (setup.scenario != Scenario::stream && setup.client()) {
-            samples_ = static_cast<std::uint32_t*>(mmap(nullptr, most_timed * 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+            samples_ = static_cast<std::uint32_t*>(mmap(nullptr, most_timed * 4, PROT_READ | PROT_WRITE,
+                                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
             if (samples_ == MAP_FAILED) throw std::runtime_error("no memory for samples");
         }
     }
 
     void run() {
-        std::printf("{\"opened\": true, \"clock_ns\": %.1f, \"runtime\": \"%s\", \"version\": \"%s\"}\n", clock_.cost, "g++ " __VERSION__, Contender::version().c_str());
+        std::printf("{\"opened\": true, \"clock_ns\": %.1f, \"runtime\": \"%s\", \"version\": \"%s\"}\n", clock_.cost,
+                    "g++ " __VERSION__, Contender::version().c_str());
         std::fflush(stdout);
         std::string line;
         while (std::getline(std::cin, line)) {
@@ -245,7 +249,8 @@ class Runner {
     }
 
     [[gnu::noinline]] std::string schedule() {
-        const auto n = std::max<std::uint64_t>(64, std::min<std::uint64_t>(static_cast<std::uint64_t>(setup_.rate * setup_.time_slice), most_timed));
+        const auto n = std::max<std::uint64_t>(
+            64, std::min<std::uint64_t>(static_cast<std::uint64_t>(setup_.rate * setup_.time_slice), most_timed));
         const double period = 1e9 / setup_.rate / clock_.ns_per_tick;
         round_trip(0);
         const std::int64_t began = bench_now();
@@ -362,7 +367,8 @@ class Runner {
                     ++ends;
                     return;
                 }
-                if (__builtin_expect(tag % 64 != next[tag / 64] % 64 || !M::is(from, tag), 0)) wrong(received, tag, tag);
+                if (__builtin_expect(tag % 64 != next[tag / 64] % 64 || !M::is(from, tag), 0))
+                    wrong(received, tag, tag);
                 ++next[tag / 64];
                 ++received;
             });
@@ -378,7 +384,8 @@ class Runner {
 
     static std::string mean(std::uint64_t n, std::int64_t ns, std::uint64_t lost, std::uint64_t timed) {
         std::ostringstream text;
-        text << "{\"kind\": \"mean\", \"count\": " << n << ", \"ns\": " << ns << ", \"lost\": " << lost << ", \"timed\": " << timed << "}";
+        text << "{\"kind\": \"mean\", \"count\": " << n << ", \"ns\": " << ns << ", \"lost\": " << lost
+             << ", \"timed\": " << timed << "}";
         return text.str();
     }
 

@@ -18,7 +18,9 @@ static Setup parse(int count, char** words) {
         } else if (name == "--side") {
             setup.side = value == "a" ? Side::a : value == "b" ? Side::b : value == "a2" ? Side::a2 : Side::b2;
         } else if (name == "--scenario") {
-            setup.scenario = value == "rtt" ? Scenario::rtt : value == "schedule" ? Scenario::schedule : Scenario::stream;
+            setup.scenario = value == "rtt"        ? Scenario::rtt
+                             : value == "schedule" ? Scenario::schedule
+                                                   : Scenario::stream;
         } else if (name == "--size") {
             setup.size = std::stoul(value);
         } else if (name == "--mode") {
@@ -72,7 +74,8 @@ static constexpr Contender contenders[] = {
 };
 
 static void run(const Setup& setup) {
-    if (setup.core >= 0 && bench_pin(setup.core) != 0) throw std::runtime_error("cannot pin to core " + std::to_string(setup.core));
+    if (setup.core >= 0 && bench_pin(setup.core) != 0)
+        throw std::runtime_error("cannot pin to core " + std::to_string(setup.core));
     for (const Contender& contender : contenders) {
         if (setup.contender == contender.name) return contender.run(setup);
     }

@@ -19,7 +19,8 @@ namespace bench {
 /// A zeroed file in the run's folder, mapped. The first side makes it.
 inline std::byte* map_file(const Setup& setup, const std::string& name, std::size_t length) {
     const int fd = open(setup.path(name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || posix_fallocate(fd, 0, static_cast<off_t>(length)) != 0) throw std::runtime_error("cannot make " + setup.path(name));
+    if (fd < 0 || posix_fallocate(fd, 0, static_cast<off_t>(length)) != 0)
+        throw std::runtime_error("cannot make " + setup.path(name));
     void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     close(fd);
     if (at == MAP_FAILED) throw std::runtime_error("cannot map " + setup.path(name));
@@ -51,7 +52,9 @@ class RawLine {
     static std::string version() { return "raw"; }
 
   private:
-    static std::atomic<std::uint64_t>* sequence(std::byte* at) { return reinterpret_cast<std::atomic<std::uint64_t>*>(at); }
+    static std::atomic<std::uint64_t>* sequence(std::byte* at) {
+        return reinterpret_cast<std::atomic<std::uint64_t>*>(at);
+    }
 
     const Setup& setup_;
     std::byte* out_;
@@ -97,7 +100,9 @@ class BareRing {
         std::byte* base = nullptr;
         std::atomic<std::uint64_t>* head() const { return sequence(base); }
     };
-    static std::atomic<std::uint64_t>* sequence(std::byte* at) { return reinterpret_cast<std::atomic<std::uint64_t>*>(at); }
+    static std::atomic<std::uint64_t>* sequence(std::byte* at) {
+        return reinterpret_cast<std::atomic<std::uint64_t>*>(at);
+    }
 
     std::size_t slot_;
     std::size_t slots_ = 0;

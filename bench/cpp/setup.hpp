@@ -24,7 +24,7 @@ struct Setup {
     int core = -1;
     std::string dir;
     int sides = 2;
-    double rate = 0;          // messages per second
+    double rate = 0;           // messages per second
     double time_slice = 0.15;  // seconds
     std::map<std::string, std::string> options;
 

@@ -33,7 +33,7 @@ typedef struct {
 
 _Static_assert(sizeof(Shared) <= BENCH_SHARED_LENGTH, "does not fit");
 
-void *bench_map(const char *folder) {
+void* bench_map(const char* folder) {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/shared", folder) >= (int)sizeof path) {
         errno = ENAMETOOLONG;
@@ -41,7 +41,7 @@ void *bench_map(const char *folder) {
     }
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return NULL;
-    void *shared = mmap(NULL, BENCH_SHARED_LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* shared = mmap(NULL, BENCH_SHARED_LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     return shared == MAP_FAILED ? NULL : shared;
 }
@@ -59,12 +59,12 @@ int64_t bench_now(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static void send_line(Line *line, uint64_t sequence) {
+static void send_line(Line* line, uint64_t sequence) {
     for (int i = 0; i < 3; ++i) line->payload[i] = sequence + (uint64_t)i;
     atomic_store_explicit(&line->sequence, sequence, memory_order_release);
 }
 
-static void receive_line(Line *line, uint64_t sequence) {
+static void receive_line(Line* line, uint64_t sequence) {
     while (atomic_load_explicit(&line->sequence, memory_order_acquire) != sequence) {
     }
     uint64_t wrong = 0;
@@ -72,14 +72,15 @@ static void receive_line(Line *line, uint64_t sequence) {
     if (wrong != 0) _exit(3);
 }
 
-static int compare(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
+static int compare(const void* a, const void* b) {
+    const double x = *(const double*)a, y = *(const double*)b;
     return x < y ? -1 : x > y;
 }
 
-double bench_probe(void *shared_, int side, int round_trips) {
-    Shared *shared = shared_;
-    uint64_t sequence = atomic_load_explicit(side == 0 ? &shared->ping.sequence : &shared->pong.sequence, memory_order_relaxed);
+double bench_probe(void* shared_, int side, int round_trips) {
+    Shared* shared = shared_;
+    uint64_t sequence =
+        atomic_load_explicit(side == 0 ? &shared->ping.sequence : &shared->pong.sequence, memory_order_relaxed);
     double parts[PARTS];
     for (int part = 0; part < PARTS; ++part) {
         int64_t start = 0;
@@ -101,8 +102,8 @@ double bench_probe(void *shared_, int side, int round_trips) {
     return parts[PARTS / 2];
 }
 
-void bench_barrier(void *shared_, int parties) {
-    Shared *shared = shared_;
+void bench_barrier(void* shared_, int parties) {
+    Shared* shared = shared_;
     const uint32_t generation = atomic_load(&shared->generation);
     if (atomic_fetch_add(&shared->arrived, 1) + 1 == (uint32_t)parties) {
         atomic_store(&shared->arrived, 0);

@@ -78,7 +78,6 @@ class PublisherCore final : public SlotOwnerBase {
         claim_ = claim;
         claim_length_ = length;
         claim_type_ = type;
-        claim_end_ = static_cast<std::int64_t>(end);
         const Ring ring = ring_;
         const std::int64_t t = t_;
         begin(static_cast<std::int64_t>(end));
@@ -143,7 +142,9 @@ class PublisherCore final : public SlotOwnerBase {
         for (std::int64_t at = std::max(first, cleared_ + unit); at <= q; at += unit) {
             store_relaxed(ring.length_at(at), 0);  // publish 4: before the length of the record in front (6)
         }
-        for (std::int64_t at = q + unit; at <= q + window_; at += unit) prefetch_to_write(ring.length_at(at));
+        for (std::int64_t at = std::max(q, cleared_ + window_) + unit; at <= q + window_; at += unit) {
+            prefetch_to_write(ring.length_at(at));  // what the next one clears; it has the lines up to cleared_ + W
+        }
         cleared_ = q;
         set_fast_end();
     }
@@ -167,7 +168,8 @@ class PublisherCore final : public SlotOwnerBase {
     /// Publish 5 to 8 for the open claim.
     std::int64_t end_claim(std::int32_t type, std::int64_t count) noexcept {
         const Ring ring = ring_;
-        const std::int64_t end = claim_end_;
+        // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
+        const auto end = static_cast<std::int64_t>(static_cast<std::uint64_t>(t_) + aligned(claim_length_));
         commit(ring, t_, claim_length_, type);
         finish(ring, end, count);
         claim_ = nullptr;
@@ -226,15 +228,14 @@ class PublisherCore final : public SlotOwnerBase {
     void take();
 
     // Read or written by every offer, then what the slow path needs.
-    std::uint64_t fast_end_ = 0;   // up to here a record needs publish 5 to 7 only, and perhaps 8 and 9
-    std::int64_t next_care_ = 0;   // from here on publish 8 or 9 is due
+    std::uint64_t fast_end_ = 0;  // up to here a record needs publish 5 to 7 only, and perhaps 8 and 9
+    std::int64_t next_care_ = 0;  // from here on publish 8 or 9 is due
     std::int64_t t_ = 0;
     std::int64_t count_ = 0;
     std::int64_t cleared_ = 0;
     std::int64_t window_ = 0;
     std::int64_t next_boundary_ = 0;
     Ring ring_;
-    std::int64_t claim_end_ = 0;
     std::size_t claim_length_ = 0;
     std::int32_t claim_type_ = 0;
     bool owner_record_pending_ = true;

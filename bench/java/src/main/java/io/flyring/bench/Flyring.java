@@ -25,7 +25,7 @@ abstract class Flyring extends Contender {
     Flyring(Setup setup, Messages messages) {
         super(setup, messages);
         limit = setup.option("limit", 256);
-        idle = switch (setup.option("idle", setup.streaming() ? "batch" : "spin")) {
+        idle = switch (setup.option("idle", setup.streaming() ? "batch" : "none")) {
             case "batch" -> new BatchSpinIdleStrategy();
             case "none" -> NoOpIdleStrategy.INSTANCE;
             default -> new BusySpinIdleStrategy();
