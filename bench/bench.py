@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev bench: how fast, next to what else there is, on this machine (README.md)."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from driver import environment, install
+from driver.contenders import ROOT, Catalogue, Contender, DataError, Table, load, matches
+from driver.progress import Progress, minutes
+from driver.raw import Recorder, Results
+from driver.report import write_report
+from driver.run import Runner, Settings, estimate
+
+Plan = list[tuple[Table, list[Contender]]]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="./dev bench", description="Measures Flyring beside what else there is; bench/README.md."
+    )
+    parser.add_argument("--quick", action="store_true", help="Flyring and the floors, two tables, under three minutes")
+    parser.add_argument("--peers", action="store_true", help="install other libraries and measure them, too")
+    parser.add_argument("--list", action="store_true", help="show the tables and their contenders; measure nothing")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="PATTERN", help="contenders, as in 'cpp/*' '*/aeron-*'"
+    )
+    parser.add_argument("--tables", nargs="+", default=[], metavar="PATTERN", help="tables, as in 'rtt-*'")
+    parser.add_argument("--rounds", type=int, metavar="N", help="instead of each table's own number")
+    parser.add_argument("--time-slice", type=float, metavar="S", help="seconds (0.15; 0.1 with --quick)")
+    parser.add_argument("--cores", metavar="A,B", help="of the client or producer, and of the server or consumer")
+    parser.add_argument("--save", action="store_true", help="into bench/results, to be committed")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (build/bench-results/DATE-CPU)")
+    parser.add_argument("--report", type=Path, metavar="DIR", help="write the report of a run again; measure nothing")
+    return parser.parse_args()
+
+
+def plan(catalogue: Catalogue, words: argparse.Namespace) -> Plan:
+    """Tables and whom each of them asks for, whether or not they can."""
+    tables = [t for t in catalogue.tables.values() if not words.tables or matches(t.name, words.tables)]
+    if words.quick and not words.tables:
+        tables = [t for t in tables if t.quick]
+    found = []
+    for table in tables:
+        quick = words.quick and bool(table.quick) and not words.only
+        contenders = [c for c in catalogue.of_table(table, quick) if not words.only or matches(c.id, words.only)]
+        if contenders:
+            found.append((table, contenders))
+    if not found:
+        stop("nothing matches; ./dev bench --list shows what there is")
+    return found
+
+
+def show(planned: Plan, installer: install.Installer) -> None:
+    for table, contenders in planned:
+        print(f"\n{table.name}: {table.what}")
+        for contender in contenders:
+            why = table_state(table, contender, installer)
+            state = "" if why is None else f"   [{why[0]}: {why[1]}]"
+            print(f"  {contender.id:<34}{contender.label}: {contender.title}{state}")
+
+
+def table_state(table: Table, contender: Contender, installer: install.Installer) -> tuple[str, str] | None:
+    """Why it is not measured in this table: state and reason. None: it is."""
+    cannot = contender.cannot(table)
+    if cannot is not None:
+        return "cannot", cannot
+    if contender.group == "peers" and not installer.peers:
+        return "left out", "other libraries are measured with ./dev bench --peers"
+    missing = installer.missing(contender)
+    return None if missing is None else ("not installed", missing.removeprefix("not installed: "))
+
+
+def main() -> int:
+    words = arguments()
+    try:
+        catalogue = load()
+    except DataError as error:
+        stop(str(error))
+    if words.report:
+        if not (words.report / "run.json").exists():
+            stop(f"{words.report} holds no run")
+        print(write_report(Results(words.report)))
+        return 0
+    planned = plan(catalogue, words)
+    installer = install.Installer(catalogue, words.peers)
+    if words.list:
+        show(planned, installer)
+        return 0
+    cores = two(words.cores) if words.cores else environment.two_cores()
+    if cores is None:
+        stop("two cores are needed")
+    installer.prepare(
+        {c.id: c for t, cs in planned for c in cs if not c.cannot(t) and (words.peers or c.group != "peers")}.values()
+    )
+    return measure(
+        planned,
+        installer,
+        Settings(cores, words.time_slice or (0.1 if words.quick else 0.15), words.rounds, words.quick),
+        words,
+    )
+
+
+def measure(planned: Plan, installer: install.Installer, settings: Settings, words: argparse.Namespace) -> int:
+    about = environment.collect(settings.cores, ["./dev", "bench", *sys.argv[1:]])
+    folder = words.out or free(
+        ROOT / ("bench/results" if words.save else "build/bench-results") / environment.slug(about)
+    )
+    recorder = Recorder(
+        folder,
+        about,
+        {"cores": settings.cores, "time_slice": settings.time_slice, "quick": settings.quick, "peers": words.peers},
+    )
+    runnable: Plan = []
+    for table, contenders in planned:
+        recorder.table(table)
+        able = []
+        for contender in contenders:
+            recorder.contender(contender)
+            why = table_state(table, contender, installer)
+            if why is None:
+                able.append(contender)
+            else:
+                recorder.left_out(table.name, contender.id, *why)
+        runnable.append((table, able))
+    seconds = sum(estimate(t, cs, settings) for t, cs in runnable)
+    count = sum(len(cs) for _, cs in runnable)
+    where = f"cores {settings.cores[0]} and {settings.cores[1]}"
+    print(f"{len(runnable)} tables, {count} measurements on {where}: about {minutes(seconds)} minutes", file=sys.stderr)
+    progress = Progress(seconds)
+    runner = Runner(settings, recorder, progress, install.fill_in, install.environment())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupted = False
+    try:
+        for table, able in runnable:
+            if able:
+                runner.table(table, able)
+    except KeyboardInterrupt:
+        interrupted = True
+        progress.say("stopped; what was measured is kept and reported")
+        recorder.run["interrupted"] = True
+    finally:
+        progress.end()
+        recorder.close()
+    print(write_report(Results(folder)))
+    return 130 if interrupted else 0
+
+
+def two(text: str) -> tuple[int, int]:
+    try:
+        first, second = (int(word) for word in text.split(","))
+    except ValueError:
+        stop("--cores is two numbers: 2,3")
+    return first, second
+
+
+def free(folder: Path) -> Path:
+    """The folder, or the first of its kind that is not there yet."""
+    names: Sequence[Path] = [folder, *(folder.with_name(f"{folder.name}-{n}") for n in range(2, 1000))]
+    return next(f for f in names if not f.exists())
+
+
+def stop(text: str) -> NoReturn:
+    print(f"./dev bench: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+from driver import words
+from driver.raw import Results
+from driver.stats import CLASS_TEXT
+from driver.summary import Grid, Summary
+
+
+def report(results: Results, summary: Summary) -> str:
+    about = results.environment
+    lines = [
+        "# Flyring benchmarks",
+        "",
+        f"{about['date'][:16].replace('T', ' ')}, {about['cpu']}, virtualised: {about['virtualised']}, "
+        f"Linux {about['kernel']}, commit {about['commit'][:10]}{' with local changes' if about['dirty'] else ''}.",
+        f"`{about['command']}`{', stopped early' if results.run.get('interrupted') else ''}. "
+        "The same with pictures: [report.html](report.html).",
+        "",
+        "## Summary",
+        "",
+        *(grid(summary.headline) if summary.headline.rows else [words.NO_FIGURE]),
+    ]
+    for name in ("rtt", "throughput"):
+        if (results.folder / f"{name}.svg").exists():
+            lines += ["", f"![{name}]({name}.svg)"]
+    if summary.verdicts:
+        marks = {True: "reached", False: "**not reached**", None: "no figure"}
+        rows = tuple((v.text, f"{v.table} {v.class_}".strip(), v.measured, marks[v.reached]) for v in summary.verdicts)
+        lines += ["", "## Targets", "", *grid(Grid(("target", "table, placement", "measured", ""), rows))]
+    for table in results.tables:
+        lines += ["", f"## {table.title}", "", f"`{table.name}`: {table.what}."]
+        if table.note:
+            lines += ["", table.note]
+        groups = results.run.get("groups", {}).get(table.name)
+        if groups:
+            lines += ["", words.groups(groups)]
+        parts = summary.of_table(table)
+        if not parts:
+            lines += ["", words.NO_FIGURE]
+        for part in parts:
+            lines += ["", f"**{CLASS_TEXT[part.class_]}**", "", *grid(part.figures)]
+            if part.percentiles is not None:
+                lines += ["", *grid(part.percentiles)]
+        mixed, all_ = summary.dropped[table.name]
+        if all_:
+            lines += ["", words.dropped(mixed, all_)]
+        out = summary.left_out.get(table.name, [])
+        if out:
+            lines += ["", "Without a figure here:", ""]
+            lines += [f"- {name}: {state}: {' / '.join(reason.splitlines())}" for name, state, reason in out]
+    lines += ["", "## What these figures do not say", "", *(f"- {words.one_line(text)}" for text in words.SAYS_NOT)]
+    files = ("environment.json", "raw.jsonl.xz", "histograms", "run.json")
+    lines += ["", f"Environment and raw data: {', '.join(f'[{name}]({name})' for name in files)}.", ""]
+    return "\n".join(lines)
+
+
+def grid(g: Grid) -> list[str]:
+    lines = [f"| {' | '.join(g.head)} |", f"|---|{'---:|' * (len(g.head) - 1)}"]
+    groups = g.groups or ("",) * len(g.rows)
+    for row, group in zip(g.rows, groups, strict=True):
+        cells = [cell.replace("|", "\\|") for cell in row]
+        lines.append(f"| {' | '.join([f'**{cells[0]}**' if group == 'flyring' else cells[0], *cells[1:]])} |")
+    return lines

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures by matplotlib: bars with spread, percentile curves. As SVG they take the colour of the text around them, so
+that they can be read on a light and on a dark ground."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from driver.raw import Results
+from driver.stats import CLASS_TEXT, Figure, Latency
+from driver.summary import Part, Summary, picked, picture_part
+from driver.text import ns_text, rate_text, value_text
+
+INK = "#010203"  # replaced by the colour of the text
+FAINT = "#808890"
+COLOURS = {"flyring": "#e4572e", "floor": "#2a9d6f", "kernel": "#8c93a0", "peers": "#3f88d0"}
+NAMES = {
+    "flyring": "Flyring",
+    "floor": "floor (no library)",
+    "kernel": "kernel, standard library",
+    "peers": "other libraries",
+}
+PEER_COLOURS = ("#3f88d0", "#8e6bd1", "#c49a1f", "#17a2b8", "#d45fa0", "#7a9a2e")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+QUANTILES = {1: "0", 10: "90", 100: "99", 1000: "99.9", 10_000: "99.99", 100_000: "99.999"}
+
+mpl.rcParams.update(
+    {
+        "svg.fonttype": "none",  # text stays text
+        "svg.hashsalt": "flyring",  # the same picture from the same data
+        "font.family": "DejaVu Sans",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": FAINT,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "grid.color": FAINT,
+        "grid.alpha": 0.3,
+        "grid.linewidth": 0.7,
+        "legend.frameon": False,
+    }
+)
+
+
+def bars(results: Results, part: Part, chosen: Sequence[tuple[str, Figure]] | None = None, title: str = "") -> Canvas:
+    """Throughput as bars from zero; round trips, which differ by factors of a thousand, as points on a
+    logarithmic axis. Lines are the spread over rounds."""
+    ranking = part.ranking if chosen is None else chosen
+    rtt = part.table.scenario == "rtt"
+    canvas = Canvas(figsize=(9.2, 0.95 + 0.27 * len(ranking) + (0.35 if title else 0)), layout="constrained")
+    axes = canvas.add_subplot()
+    groups = [results.run["contenders"][c]["group"] for c, _ in ranking]
+    for row, ((_, figure), group) in enumerate(zip(ranking, groups, strict=True)):
+        value = figure.value
+        colour = COLOURS[group]
+        if rtt:
+            axes.plot(
+                [value.low, value.high], [row, row], color=colour, linewidth=2.2, solid_capstyle="butt", alpha=0.65
+            )
+            axes.plot([value.median], [row], "o", color=colour, markersize=6.5)
+        else:
+            axes.barh(row, value.median, height=0.66, color=colour, alpha=0.9)
+            axes.plot([value.low, value.high], [row, row], color=INK, linewidth=1.3)
+        text = f"  {value_text(value, part.table.scenario)}"
+        axes.annotate(
+            text,
+            (value.high, row),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+            annotation_clip=False,
+        )
+    axes.set_yticks(range(len(ranking)), [results.title(c) for c, _ in ranking])
+    for label, group in zip(axes.get_yticklabels(), groups, strict=True):
+        label.set_fontweight("bold" if group == "flyring" else "normal")
+    axes.set_ylim(len(ranking) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    low, high = min(f.value.low for _, f in ranking), max(f.value.high for _, f in ranking)
+    if rtt:
+        axes.set_xscale("log")
+        axes.set_xlim(low * 0.85, high * (high / low) ** 0.14 * 1.1)
+        axes.xaxis.set_major_locator(
+            FixedLocator(
+                [m * 10**e for e in range(1, 9) for m in (1, 2, 5)]
+                if high / low < 100
+                else [10**e for e in range(1, 9)]
+            )
+        )
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: ns_text(x)))
+        axes.set_xlabel("mean round trip (logarithmic); line: smallest to largest round")
+    else:
+        axes.set_xlim(0, high * 1.13)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: rate_text(x) if x else "0"))
+        axes.set_xlabel("messages per second; line: smallest to largest round")
+    present = [g for g in COLOURS if g in groups]
+    handles = [Patch(color=COLOURS[g], label=NAMES[g]) for g in present]
+    canvas.legend(handles=handles, loc="outside upper left", ncols=4, fontsize=9)
+    if title:
+        canvas.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    return canvas
+
+
+def curves(results: Results, family: str, latencies: Sequence[tuple[str, Latency]]) -> Canvas:
+    """Percentiles in HdrHistogram's way: the horizontal axis is logarithmic in 1 / (1 - quantile)."""
+    canvas = Canvas(figsize=(9.2, max(3.3, 0.9 + 0.2 * len(latencies))), layout="constrained")
+    axes = canvas.add_subplot()
+    handles = []
+    styles = styles_of([results.run["contenders"][c]["group"] for c, _ in latencies])
+    for (contender, latency), (colour, dash, width) in zip(latencies, styles, strict=True):
+        xs, ys = latency.curve()
+        axes.plot(xs, ys, color=colour, linestyle=dash, linewidth=width, drawstyle="steps-post")
+        handles.append(Line2D([], [], color=colour, linestyle=dash, linewidth=width, label=results.title(contender)))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(1, 100_000)
+    axes.xaxis.set_major_locator(FixedLocator(list(QUANTILES)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: QUANTILES.get(round(x), "")))
+    low, high = axes.get_ylim()
+    steps = (1, 2, 5) if high / low < 3000 else (1,)
+    axes.yaxis.set_major_locator(
+        FixedLocator([m * 10**e for e in range(10) for m in steps if low <= m * 10**e <= high])
+    )
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: ns_text(y)))
+    axes.grid()
+    axes.set_xlabel("percentile (logarithmic)")
+    axes.set_title(family, loc="left", fontsize=10, fontweight="bold")
+    canvas.legend(handles=handles, loc="outside right upper", fontsize=8.5, handlelength=2.6)
+    return canvas
+
+
+def styles_of(groups: Sequence[str]) -> list[tuple[str, Any, float]]:
+    """Colour, dashes, width: the group has a colour, its members differ by dashes, too."""
+    peers = itertools.cycle(itertools.product(DASHES, PEER_COLOURS))
+    others = {g: itertools.cycle(DASHES) for g in COLOURS}
+    styles: list[tuple[str, Any, float]] = []
+    for group in groups:
+        if group == "peers":
+            dash, colour = next(peers)
+        else:
+            dash, colour = next(others[group]), COLOURS[group]
+        styles.append((colour, dash, 2.4 if group == "flyring" else 1.5))
+    return styles
+
+
+def families(results: Results, part: Part) -> list[tuple[str, list[tuple[str, Latency]]]]:
+    found: dict[str, list[tuple[str, Latency]]] = {}
+    for contender, latency in part.latencies:
+        found.setdefault(results.run["contenders"][contender]["family"], []).append((contender, latency))
+    return sorted(found.items())
+
+
+def svg(canvas: Canvas, prefix: str, alone: bool = False) -> str:
+    """The picture's markup. `prefix` keeps the ids of several pictures in one page apart."""
+    buffer = io.StringIO()
+    canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = text.replace(INK, "currentColor")
+    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    text = re.sub(r'(href="|url\()#', rf"\1#{prefix}-", text)
+    text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+    if alone:
+        style = "<style>svg{color:#1c1f24}@media (prefers-color-scheme:dark){svg{color:#e6e8eb}}</style>"
+        text = re.sub(r"(<svg[^>]*>)", rf"\1{style}", text, count=1)
+    return text
+
+
+def write_files(results: Results, summary: Summary) -> None:
+    """The pictures for the README."""
+    for name in ("rtt", "throughput"):
+        part = picture_part(results, summary, name)
+        chosen = [] if part is None else picked(part, part.table.picture_of)
+        if part is None or not chosen:
+            continue
+        canvas = bars(
+            results, part, chosen, f"{part.table.title}, {CLASS_TEXT[part.class_].split(' (')[0].partition(': ')[2]}"
+        )
+        (results.folder / f"{name}.svg").write_text(svg(canvas, name, alone=True), encoding="utf-8")
+        recolour(canvas)
+        canvas.savefig(results.folder / f"{name}.png", dpi=150, facecolor="white", metadata={"Software": None})
+
+
+def recolour(canvas: Canvas) -> None:
+    """PNG has no colour of the text around it."""
+    for item in canvas.findobj():
+        for get, put in (("get_color", "set_color"),):
+            if hasattr(item, get) and getattr(item, get)() == INK:
+                getattr(item, put)("#1c1f24")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line that says where a run is and how long it will still take."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+
+
+def minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class Progress:
+    """Knows the estimate of all steps, and corrects the rest by what the steps so far have taken. On a terminal the
+    line is written over; elsewhere a new one comes every ten seconds."""
+
+    def __init__(self, estimate: float) -> None:
+        self.estimate = estimate
+        self.done = 0.0
+        self.taken = 0.0
+        self.said = 0.0
+        self.terminal = sys.stderr.isatty()
+
+    @contextlib.contextmanager
+    def step(self, seconds: float, what: str) -> Iterator[None]:
+        self.show(what)
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.taken += time.monotonic() - start
+            self.done += seconds
+
+    def more(self, seconds: float) -> None:
+        """A step was added."""
+        self.estimate += seconds
+
+    def left(self) -> float:
+        """Seconds; the estimate itself counts as half a minute of experience."""
+        pace = (self.taken + 30) / (self.done + 30)
+        return max(0.0, self.estimate - self.done) * pace
+
+    def show(self, what: str) -> None:
+        text = f"{100 * self.done / max(self.estimate, 1):3.0f} %, {minutes(self.left())} left · {what}"
+        if self.terminal:
+            sys.stderr.write(f"\r\x1b[K{text[:150]}")
+            sys.stderr.flush()
+        elif time.monotonic() - self.said >= 10:
+            self.said = time.monotonic()
+            print(text, file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Something to stay on the screen."""
+        print(("\r\x1b[K" if self.terminal else "") + text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self.terminal:
+            sys.stderr.write("\r\x1b[K")

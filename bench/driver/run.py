@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measurement. Of a table: start each contender once, warm it up, park it; then rounds over all of them in turn."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from driver.contenders import Contender, Table
+from driver.progress import Progress
+from driver.raw import Recorder
+from driver.sides import Cannot, Failure, Group
+from driver.stats import FEWEST_ROUNDS, Slice, majority, new_histogram, record, rounds_in
+
+# Warm-up: turns of four slices, at least three of them and a second of slices, until two turns agree within 10 %.
+WARM_SLICES, WARM_TURNS, WARM_MOST_TURNS, WARM_NS, SETTLED = 4, 3, 10, 1_000_000_000, 0.10
+RESERVE = 3 << 30  # bytes of memory left to the system
+START_SECONDS = {"cpp": 0.3, "rust": 0.4, "python": 1.0, "java": 2.5}
+
+
+@dataclass(frozen=True)
+class Settings:
+    cores: tuple[int, int]
+    time_slice: float
+    rounds: int | None  # instead of the table's
+    quick: bool
+
+    def rounds_of(self, table: Table) -> int:
+        return self.rounds or (FEWEST_ROUNDS if self.quick else table.rounds)
+
+
+@dataclass
+class Measured:
+    """A contender of the table that is running."""
+
+    group: Group
+    slices: list[Slice] = field(default_factory=list)
+    histograms: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def contender(self) -> Contender:
+        return self.group.contender
+
+
+def estimate_turns(table: Table, time_slice: float) -> float:
+    """Seconds of one round of one contender: slices, probes between them, telling the sides, reading samples."""
+    return sum(slices * (time_slice + 0.012) + 0.02 for slices, _ in table.kinds)
+
+
+def estimate_start(table: Table, contender: Contender, time_slice: float) -> float:
+    start = sum(START_SECONDS[(contender.a if side[0] == "a" else contender.b)[0].build] for side in table.sides)
+    return start + 2.5 * len(contender.extras) + 8 * (time_slice + 0.012) + 1.2
+
+
+def estimate(table: Table, contenders: Sequence[Contender], settings: Settings) -> float:
+    one = settings.rounds_of(table) * estimate_turns(table, settings.time_slice)
+    return sum(estimate_start(table, c, settings.time_slice) + one for c in contenders)
+
+
+class Runner:
+    def __init__(
+        self,
+        settings: Settings,
+        recorder: Recorder,
+        progress: Progress,
+        fill_in: Callable[[Sequence[str], Contender, Mapping[str, str]], list[str]],
+        env: Mapping[str, str],
+    ) -> None:
+        self.settings = settings
+        self.recorder = recorder
+        self.progress = progress
+        self.fill_in = fill_in
+        self.env = env
+
+    def table(self, table: Table, contenders: Sequence[Contender]) -> None:
+        """Contenders for which there is no memory are measured after the others."""
+        start = time.time()
+        histograms: dict[tuple[str, str], Any] = {}
+        waiting = list(contenders)
+        groups = 0
+        try:
+            while waiting:
+                groups += 1
+                if groups > 1:
+                    self.recorder.run.setdefault("groups", {})[table.name] = groups
+                running: list[Measured] = []
+                try:
+                    self.start_what_fits(table, waiting, running)
+                    self.rounds(table, running, histograms)
+                    for measured in running:
+                        measured.group.close()
+                    running.clear()
+                finally:  # after Ctrl-C
+                    for measured in running:
+                        self.keep(measured, histograms)
+                        measured.group.kill()
+        finally:
+            self.recorder.histograms(table, histograms, start)
+
+    def start_what_fits(self, table: Table, waiting: list[Contender], running: list[Measured]) -> None:
+        while waiting:
+            contender = waiting[0]
+            memory = sum(p.memory_mb for p in contender.programs) + sum(e.memory_mb for e in contender.extras) << 20
+            if running and available_memory() < memory + RESERVE:
+                return
+            waiting.pop(0)
+            seconds = estimate_start(table, contender, self.settings.time_slice)
+            with self.progress.step(seconds, f"{table.name}: starting {contender.id}"):
+                try:
+                    group = Group(
+                        contender, table, self.settings.cores, self.settings.time_slice, self.fill_in, self.env
+                    )
+                except Failure as failure:
+                    self.failed(table, contender, failure)
+                    continue
+                measured = Measured(group)
+                running.append(measured)
+                self.recorder.reported(table, contender, group.opened)
+                if not self.guarded(table, measured, self.warm_up):
+                    running.remove(measured)
+
+    def warm_up(self, measured: Measured) -> None:
+        kind = "timed" if measured.group.table.scenario == "schedule" else "mean"
+        before, total = 0.0, 0
+        for turn in range(WARM_MOST_TURNS):
+            slices = self.turn(measured, 0, WARM_SLICES, kind)
+            ns = sum(s.ns for s in slices)
+            pace = ns / sum(s.timed or s.count for s in slices)
+            total += ns
+            settled = before > 0 and abs(pace / before - 1) <= SETTLED
+            if turn + 1 >= WARM_TURNS and total >= WARM_NS and settled:
+                break
+            before = pace
+        for slices_, other in measured.group.table.kinds:
+            if other != kind:  # the other loop has its own code
+                self.turn(measured, 0, slices_, other)
+                self.turn(measured, 0, slices_, other)
+
+    def rounds(self, table: Table, running: list[Measured], histograms: dict[tuple[str, str], Any]) -> None:
+        """The rounds asked for, then as many again at most, with those that lack slices of the class most are in."""
+        rounds = self.settings.rounds_of(table)
+        seconds = estimate_turns(table, self.settings.time_slice)
+        turns = list(running)
+        for number in range(1, 2 * rounds + 1):
+            if number > rounds:
+                turns = lacking(table, turns)
+                self.progress.more(seconds * len(turns))
+            if not turns:
+                break
+            for measured in list(turns):
+                with self.progress.step(seconds, f"{table.name}: round {number} of {rounds}, {measured.contender.id}"):
+                    if not self.guarded(table, measured, functools.partial(self.one_round, number)):
+                        self.keep(measured, histograms)
+                        turns.remove(measured)
+                        running.remove(measured)
+        for measured in running:
+            self.keep(measured, histograms)
+
+    def one_round(self, number: int, measured: Measured) -> None:
+        for slices, kind in measured.group.table.kinds:
+            self.turn(measured, number, slices, kind)
+        measured.group.check_files()
+
+    def turn(self, measured: Measured, number: int, slices: int, kind: str) -> list[Slice]:
+        group = measured.group
+        replies = group.turn(slices, kind)
+        found = slices_of(group.table, group.contender, number, replies, slices)
+        for slice_, reply in found:
+            self.recorder.slice(slice_)
+            measured.slices.append(slice_)
+            name = reply.get("samples")
+            if name:
+                path = Path(group.folder, name)
+                if number > 0:
+                    keep_samples(measured, slice_, path)
+                path.unlink()
+        return [slice_ for slice_, _ in found]
+
+    def guarded(self, table: Table, measured: Measured, action: Callable[[Measured], None]) -> bool:
+        """False if the contender failed; then its processes are gone and the failure is recorded."""
+        try:
+            action(measured)
+        except (Failure, KeyError, IndexError, OSError) as error:
+            failure = error if isinstance(error, Failure) else Failure(f"bad answer: {type(error).__name__} {error}")
+            self.failed(table, measured.contender, failure)
+            measured.group.kill()
+            return False
+        return True
+
+    def failed(self, table: Table, contender: Contender, failure: Failure) -> None:
+        state = "cannot" if isinstance(failure, Cannot) else "failed"
+        self.recorder.left_out(table.name, contender.id, state, str(failure))
+        self.progress.say(f"{table.name}: {contender.id} {state}: {str(failure).splitlines()[-1]}")
+
+    @staticmethod
+    def keep(measured: Measured, histograms: dict[tuple[str, str], Any]) -> None:
+        for class_, histogram in measured.histograms.items():
+            histograms[measured.contender.id, class_] = histogram
+
+
+def slices_of(
+    table: Table, contender: Contender, number: int, replies: Mapping[str, Mapping[str, Any]], asked: int
+) -> list[tuple[Slice, Mapping[str, Any]]]:
+    """The slices of one turn. Failure if messages are missing, or slices."""
+    probes = replies["a"]["probes"]
+    if table.scenario == "stream":
+        sent = [sum(replies[s]["slices"][i]["count"] for s in table.sides if s[0] == "a") for i in range(asked)]
+        received = []
+        for i in range(asked):
+            of_all = [replies[s]["slices"][i] for s in table.sides if s[0] == "b"]
+            for reply in of_all:
+                if reply["count"] != sent[i] and not ("lossy" in contender.options and 0 < reply["count"] < sent[i]):
+                    raise Failure(f"{sent[i]} messages were sent, {reply['count']} received")
+            received.append(max(of_all, key=lambda r: float(r["ns"]) / (r.get("timed") or r["count"])))  # the slowest
+    else:
+        received = list(replies["a"]["slices"])
+        sent = [r["count"] for r in received]
+    if len(received) != asked or len(probes) != asked + 1:
+        raise Failure(f"{asked} slices asked for, answered {len(received)} and {len(probes)} probes")
+    found: list[tuple[Slice, Mapping[str, Any]]] = []
+    for i, reply in enumerate(received):
+        before, after = round(float(probes[i]), 1), round(float(probes[i + 1]), 1)
+        count, ns = int(reply["count"]), int(reply["ns"])
+        if count < 1 or ns < 1 or before <= 0 or after <= 0:
+            raise Failure(f"answered {count} messages in {ns} ns between probes of {before} and {after} ns")
+        lost = sent[i] - count
+        timed = int(reply.get("timed", 0)) if table.scenario == "stream" else 0
+        found.append(
+            (Slice(table.name, contender.id, number, reply["kind"], count, ns, before, after, lost, timed), reply)
+        )
+    return found
+
+
+def keep_samples(measured: Measured, slice_: Slice, path: Path) -> None:
+    samples = np.fromfile(path, dtype="<u4")
+    if len(samples) != slice_.count:
+        raise Failure(f"{slice_.count} round trips, {len(samples)} samples")
+    if slice_.placement != "mixed":
+        record(measured.histograms.setdefault(slice_.placement, new_histogram()), samples)
+
+
+def lacking(table: Table, running: Sequence[Measured]) -> list[Measured]:
+    """Who has fewer than five rounds in the class that most slices fell into."""
+    class_ = majority(s for m in running for s in m.slices)
+    if class_ is None:
+        return list(running)
+    kinds = {kind for _, kind in table.kinds}
+    return [m for m in running if any(rounds_in(m.slices, class_, kind) < FEWEST_ROUNDS for kind in kinds)]
+
+
+def available_memory() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of one contender (bench/PEER.md): started, told to run a turn, watched, and ended."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from driver.contenders import ROOT, Contender, Table
+
+SHARED_LENGTH = 4096  # of probe/probe.h
+MOST_FILES = 8 << 30  # bytes a contender may have in its folder
+MEMORY_FOLDER = "/dev/shm"
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Failure(Exception):
+    """A contender ended, hung or answered nonsense. The text is for the report."""
+
+
+class Cannot(Failure):
+    """The peer itself says that it has no such combination."""
+
+
+def die_with_parent() -> None:
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Process:
+    """A process that answers lines of JSON on standard output. Its standard error goes to a file."""
+
+    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], errors: Path) -> None:
+        self.name = name
+        self.errors = errors
+        with open(errors, "wb") as file:
+            self.popen = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                cwd=ROOT,
+                env=dict(env),
+                start_new_session=True,  # so that Ctrl-C is the driver's affair, and a whole group can be ended
+                preexec_fn=die_with_parent,
+            )
+        assert self.popen.stdin and self.popen.stdout
+        self.input, self.output = self.popen.stdin, self.popen.stdout
+        self.pending = b""
+
+    def write(self, line: str) -> None:
+        try:
+            self.input.write(line.encode() + b"\n")
+            self.input.flush()
+        except BrokenPipeError:
+            pass  # reading its answer says why
+
+    def signal(self, number: int) -> None:
+        try:
+            os.killpg(self.popen.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def last_words(self) -> str:
+        lines = self.errors.read_text(errors="replace").strip().splitlines()
+        return "\n".join(line[:300] for line in lines[-5:])
+
+    def close(self, patience: float) -> None:
+        """End of input, then SIGTERM, then SIGKILL."""
+        try:
+            self.input.close()
+        except BrokenPipeError:
+            pass
+        for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGKILL):
+            self.signal(number)
+            try:
+                self.popen.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                pass
+        self.signal(signal.SIGKILL)  # what it may have left behind
+        self.output.close()
+
+
+def answers(processes: Sequence[Process], silence: float) -> list[dict[str, Any]]:
+    """The next line of each of them. Failure if one ends, or if one is silent for too long."""
+    got: dict[Process, dict[str, Any]] = {}
+    deadline = time.monotonic() + silence
+    while len(got) < len(processes):
+        waiting = {p.output.fileno(): p for p in processes if p not in got}
+        ready, _, _ = select.select(list(waiting), [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            names = ", ".join(p.name for p in waiting.values())
+            words = "".join("\n" + p.last_words() for p in waiting.values()).rstrip()
+            raise Failure(f"side {names} was silent for {silence:g} s{words}")
+        for fd in ready:
+            process = waiting[fd]
+            data = os.read(fd, 1 << 20)
+            if not data:
+                raise ended(process)
+            line, newline, process.pending = (process.pending + data).partition(b"\n")
+            if not newline:
+                process.pending = line
+                continue
+            try:
+                got[process] = json.loads(line)
+            except ValueError:
+                raise Failure(f"side {process.name} answered {line[:200]!r}") from None
+    return [got[p] for p in processes]
+
+
+def ended(process: Process) -> Failure:
+    """What to say of a process whose output ended."""
+    try:
+        status = process.popen.wait(2)
+    except subprocess.TimeoutExpired:
+        return Failure(f"side {process.name} closed its output\n{process.last_words()}")
+    words = process.last_words()
+    for line in words.splitlines():
+        _, found, reason = line.partition("cannot: ")
+        if found:
+            return Cannot(reason)
+    what = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+    return Failure(f"side {process.name} ended with {what}\n{words}".rstrip())
+
+
+class Group:
+    """All sides of one contender in one table, and what they need beside them. Parked unless it is their turn."""
+
+    def __init__(
+        self,
+        contender: Contender,
+        table: Table,
+        cores: tuple[int, int],
+        time_slice: float,
+        fill_in: Callable[[Sequence[str], Contender, Mapping[str, str]], list[str]],
+        env: Mapping[str, str],
+    ) -> None:
+        self.contender = contender
+        self.table = table
+        self.opened: dict[str, dict[str, Any]] = {}
+        self.sides: dict[str, Process] = {}
+        self.extras: list[Process] = []
+        self.folder = tempfile.mkdtemp(prefix="flyring-bench-", dir=MEMORY_FOLDER)
+        self.logs = tempfile.mkdtemp(prefix="flyring-bench-log-")
+        try:
+            Path(self.folder, "shared").write_bytes(bytes(SHARED_LENGTH))
+            for extra in contender.extras:
+                argv = fill_in(extra.argv, contender, {"dir": self.folder})
+                process = Process(extra.name, argv, env, Path(self.logs, extra.name))
+                self.extras.append(process)
+                answers([process], contender.silence)
+            options = dict(contender.options)
+            options |= {"producers": str(table.producers)} if table.producers > 1 else {}
+            options |= {"consumers": str(table.consumers)} if table.consumers > 1 else {}
+            for side in table.sides:
+                producer = side[0] == "a"
+                program, name = contender.a if producer else contender.b
+                argv = [
+                    *fill_in(program.argv, contender, {}),
+                    *("--contender", name, "--side", side, "--scenario", table.scenario, "--size", str(table.size)),
+                    *("--mode", table.mode, "--wait", table.wait, "--core", str(cores[0 if producer else 1])),
+                    *("--dir", self.folder, "--sides", str(len(table.sides)), "--rate", f"{table.rate:g}"),
+                    *("--time-slice", f"{time_slice:g}"),
+                    *(word for key, value in options.items() for word in ("--option", f"{key}={value}")),
+                ]
+                self.sides[side] = Process(side, argv, env, Path(self.logs, side))
+                self.opened[side] = answers([self.sides[side]], contender.silence)[0]
+            self.tell("connect")
+            self.signal_extras(signal.SIGSTOP)
+        except BaseException:
+            self.kill()
+            raise
+
+    def tell(self, line: str) -> dict[str, dict[str, Any]]:
+        for process in self.sides.values():
+            process.write(line)
+        return dict(zip(self.sides, answers(list(self.sides.values()), self.contender.silence), strict=True))
+
+    def signal_extras(self, number: int) -> None:
+        for process in self.extras:
+            process.signal(number)
+
+    def turn(self, slices: int, kind: str) -> dict[str, dict[str, Any]]:
+        """One turn; the answers of all sides."""
+        self.signal_extras(signal.SIGCONT)
+        try:
+            return self.tell(f"turn {slices} {kind}")
+        finally:
+            self.signal_extras(signal.SIGSTOP)
+
+    def check_files(self) -> None:
+        size = 0
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                try:
+                    size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+                except FileNotFoundError:
+                    pass  # the contender removed it just now
+        if size > MOST_FILES:
+            raise Failure(f"its files grew to {size / 2**30:.1f} GiB")
+
+    def close(self) -> None:
+        """The orderly end: the input of every side ends, then that of the extras."""
+        self.signal_extras(signal.SIGCONT)
+        for process in self.sides.values():
+            try:
+                process.input.close()
+            except BrokenPipeError:
+                pass
+        self.end(5.0)
+
+    def kill(self) -> None:
+        for process in (*self.sides.values(), *self.extras):
+            process.signal(signal.SIGKILL)
+        self.end(5.0)
+
+    def end(self, patience: float) -> None:
+        for process in self.sides.values():
+            process.close(patience)
+        for process in self.extras:
+            process.close(patience)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.logs, ignore_errors=True)

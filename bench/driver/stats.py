@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From slices to figures: classes of placement, medians over rounds, merged histograms."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
+
+CLASSES = ("smt", "near", "far")
+CLASS_TEXT = {
+    "smt": "smt: sibling threads of one core (raw round trip below 75 ns)",
+    "near": "near: two cores that share a cache (raw round trip 75 to 220 ns)",
+    "far": "far: two cores that share no cache (raw round trip above 220 ns)",
+}
+MOST_DIFFERENT = 1.15  # between the probes before and after a slice
+FEWEST_ROUNDS = 5
+FEWEST_ABOVE = 10  # samples above a percentile that is shown
+PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
+
+
+def placement(before: float, after: float) -> str:
+    """Where the two cores were during a slice, by the raw round trips before and after it."""
+    if max(before, after) > MOST_DIFFERENT * min(before, after):
+        return "mixed"
+    mean = (before + after) / 2
+    return "smt" if mean < 75 else "near" if mean <= 220 else "far"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One line of the raw data. Round 0 is the warm-up."""
+
+    table: str
+    contender: str
+    round: int
+    kind: str
+    count: int
+    ns: int
+    before: float
+    after: float
+    lost: int = 0
+    timed: int = 0  # of a stream: those that came after the clock started; 0: all
+
+    @property
+    def placement(self) -> str:
+        return placement(self.before, self.after)
+
+    @property
+    def floor(self) -> float:
+        """The raw round trip, nanoseconds."""
+        return (self.before + self.after) / 2
+
+    @property
+    def each_ns(self) -> float:
+        """Per message or round trip."""
+        return self.ns / (self.timed or self.count)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of some values, the smallest and the largest."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        return Spread(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What untimed slices of one class gave. `value`: nanoseconds per round trip, or messages per second."""
+
+    value: Spread  # over rounds; a round's value is the mean of its slices
+    floor: Spread  # over rounds
+    ratio: Spread  # over slices: the value to the floor; of a rate: messages in the time of one raw round trip
+    above_floor: float  # nanoseconds, median over slices
+    rounds: int
+    slices: int
+    lost: float  # share of the messages
+
+
+def figure(slices: Iterable[Slice], scenario: str, class_: str) -> Figure | None:
+    """None if fewer than five rounds have slices of this class."""
+    kind = "timed" if scenario == "schedule" else "mean"
+    mine = [s for s in slices if s.round > 0 and s.kind == kind and s.placement == class_]
+    rounds: dict[int, list[Slice]] = {}
+    for s in mine:
+        rounds.setdefault(s.round, []).append(s)
+    if len(rounds) < FEWEST_ROUNDS:
+        return None
+
+    def value(s: Slice) -> float:
+        return s.each_ns if scenario == "rtt" else 1e9 / s.each_ns
+
+    def ratio(s: Slice) -> float:
+        return value(s) / s.floor if scenario == "rtt" else value(s) * s.floor / 1e9
+
+    lost, received = sum(s.lost for s in mine), sum(s.count for s in mine)
+    return Figure(
+        value=Spread.of([statistics.fmean(map(value, group)) for group in rounds.values()]),
+        floor=Spread.of([statistics.fmean(s.floor for s in group) for group in rounds.values()]),
+        ratio=Spread.of([ratio(s) for s in mine]),
+        above_floor=statistics.median(s.each_ns - s.floor for s in mine),
+        rounds=len(rounds),
+        slices=len(mine),
+        lost=lost / (lost + received),
+    )
+
+
+def rounds_in(slices: Iterable[Slice], class_: str, kind: str) -> int:
+    return len({s.round for s in slices if s.round > 0 and s.kind == kind and s.placement == class_})
+
+
+def majority(slices: Iterable[Slice]) -> str | None:
+    """The class that most slices fell into."""
+    found = Counter(s.placement for s in slices if s.round > 0 and s.placement != "mixed")
+    return max(found, key=lambda c: found[c]) if found else None
+
+
+def new_histogram() -> Any:
+    """1 ns to 4.3 s, the range of a sample, to three digits."""
+    return HdrHistogram(1, 1 << 32, 3)
+
+
+def record(histogram: Any, samples: npt.NDArray[np.uint32]) -> None:
+    values, counts = np.unique(samples, return_counts=True)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        histogram.record_value(value, count)
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A merged histogram: distinct values and how many samples are at or below each."""
+
+    values: npt.NDArray[np.int64]
+    cumulative: npt.NDArray[np.int64]
+    rounds: int
+
+    @staticmethod
+    def of(histogram: Any, rounds: int) -> Latency:
+        pairs = [(i.value_iterated_to, i.count_added_in_this_iter_step) for i in histogram.get_recorded_iterator()]
+        values, counts = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return Latency(values, np.cumsum(counts), rounds)
+
+    @property
+    def count(self) -> int:
+        return int(self.cumulative[-1]) if len(self.cumulative) else 0
+
+    @property
+    def max(self) -> int:
+        return int(self.values[-1])
+
+    def percentile(self, percent: float) -> float | None:
+        """None if fewer than ten samples lie above it."""
+        rank = int(np.ceil(self.count * percent / 100 - 1e-6))
+        if self.count - rank < FEWEST_ABOVE:
+            return None
+        return float(self.values[np.searchsorted(self.cumulative, max(rank, 1))])
+
+    def curve(self, points: int = 200) -> tuple[list[float], list[float]]:
+        """Values at 1 / (1 - quantile) from 1 to 100 000, evenly on a logarithmic axis."""
+        xs, ys = [], []
+        for x in np.logspace(0, 5, points):
+            value = self.percentile(100 * (1 - 1 / x))
+            if value is None:
+                break
+            xs.append(float(x))
+            ys.append(value)
+        return xs, ys

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Flyring must show (tables.toml), held against what was measured. A report, never an exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from driver.contenders import DataError, Table, matches
+from driver.raw import Results
+from driver.text import ns_text, rate_text
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`reached` is None where there is nothing to compare."""
+
+    table: str
+    text: str
+    class_: str
+    measured: str
+    reached: bool | None
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    return [
+        verdict for table in results.tables for target in table.targets for verdict in judge(results, table, target)
+    ]
+
+
+def judge(results: Results, table: Table, target: Mapping[str, Any]) -> list[Verdict]:
+    """One verdict, or with take = "every" one for each contender."""
+    class_ = target.get("class") or results.main_class(table)
+    mine = [c for c in results.contenders(table) if matches(c, target["contender"])]
+    every = target.get("take") == "every"
+    if class_ is None:
+        return [Verdict(table.name, target["text"], "", "not measured", None)]
+    found = {c: v for c in mine if (v := Value.of(results, table, c, class_, target)) is not None}
+    if not found:
+        return [Verdict(table.name, target["text"], class_, "no figure: nobody, or fewer than five rounds", None)]
+    if every:
+        return [
+            judge_one(
+                results, table, target, class_, found[c], f"{target['text']}: {results.run['contenders'][c]['label']}"
+            )
+            for c in found
+        ]
+    return [judge_one(results, table, target, class_, best(found.values()), target["text"])]
+
+
+@dataclass(frozen=True)
+class Value:
+    """The metric of one contender. Better is less, or of rates more."""
+
+    contender: str
+    title: str
+    number: float
+    rate: bool
+    ratio: float | None
+    above_floor: float | None
+
+    @staticmethod
+    def of(results: Results, table: Table, contender: str, class_: str, target: Mapping[str, Any]) -> Value | None:
+        metric = target.get("metric", "mean")
+        title = results.title(contender)
+        if metric == "mean":
+            figure = results.figure(table, contender, class_)
+            if figure is None:
+                return None
+            rate = table.scenario != "rtt"
+            return Value(contender, title, figure.value.median, rate, figure.ratio.median, figure.above_floor)
+        latency = results.latency(table, contender, class_)
+        number = None if latency is None else latency.percentile(float(metric.removeprefix("p")))
+        return None if number is None else Value(contender, title, number, False, None, None)
+
+    def __str__(self) -> str:
+        return rate_text(self.number) if self.rate else ns_text(self.number)
+
+
+def best(values: Iterable[Value]) -> Value:
+    return min(values, key=lambda v: -v.number if v.rate else v.number)
+
+
+def judge_one(
+    results: Results, table: Table, target: Mapping[str, Any], class_: str, mine: Value, text: str
+) -> Verdict:
+    reached: bool | None
+    if "ratio_to_floor_at_most" in target and mine.ratio is not None:
+        measured = f"{mine.title} {mine}, {mine.ratio:.2f} times its raw line"
+        reached = mine.ratio <= target["ratio_to_floor_at_most"]
+    elif "above_floor_at_most_ns" in target and mine.above_floor is not None:
+        measured = f"{mine.title} {mine}, {ns_text(mine.above_floor)} above its raw line"
+        reached = mine.above_floor <= target["above_floor_at_most_ns"]
+    elif "at_least_per_second" in target:
+        measured = f"{mine.title} {mine}"
+        reached = mine.number >= target["at_least_per_second"]
+    elif "at_most" in target or "at_least" in target:
+        limit = target.get("at_most") or target["at_least"]
+        other = reference(results, table, limit["of"], class_, target, mine)
+        if other is None:
+            return Verdict(table.name, text, class_, f"{mine.title} {mine}; nothing to compare with", None)
+        ratio = mine.number / other.number
+        measured = f"{mine.title} {mine}, {ratio:.2f} times {other.title} {other}"
+        reached = ratio <= limit["times"] if "at_most" in target else ratio >= limit["times"]
+    else:
+        raise DataError(f"tables.toml: {table.name}: no such target: {dict(target)}")
+    return Verdict(table.name, text, class_, measured, reached)
+
+
+def reference(
+    results: Results, table: Table, of: str | Sequence[str], class_: str, target: Mapping[str, Any], mine: Value
+) -> Value | None:
+    """What is compared with: the best of the others, or the slower of a mixed pair's own pairs."""
+    if of == "own pairs":
+        pairs = [
+            Value.of(results, table, c, class_, target) for c in results.run["contenders"][mine.contender]["own_pairs"]
+        ]
+        known = [p for p in pairs if p is not None]
+        return max(known, key=lambda v: v.number) if len(known) == len(pairs) else None
+    others = [c for c in results.contenders(table) if matches(c, of) and c != mine.contender]
+    values = [v for c in others if (v := Value.of(results, table, c, class_, target)) is not None]
+    return best(values) if values else None

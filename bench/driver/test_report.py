@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from driver.conftest import MakeRun
+from driver.raw import Results
+from driver.report import write_report
+
+MEANS = {"cpp/flyring-claim": 108.0, "cpp/raw-line": 101.0, "cpp/boost-spsc": 150.0, "python/flyring": 460.0}
+
+
+class Checker(HTMLParser):
+    """Are all elements closed, all ids different, all references to them right?"""
+
+    EMPTY = ("meta", "br", "link", "img")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            if name in ("href", "xlink:href") and value and value[0] == "#":
+                self.references.add(value[1:])
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.EMPTY:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere(make_run: MakeRun) -> None:
+    target = {"text": "C++ < 1.1", "contender": ["cpp/flyring-*"], "ratio_to_floor_at_most": 1.1}
+    results = make_run([target], MEANS)
+    write_report(results)
+    page = (results.folder / "report.html").read_text()
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert len(checker.ids) == len(set(checker.ids))
+    assert checker.references <= set(checker.ids)
+    assert not re.search(r'(src|href)="(https?:)?//', re.sub(r'xmlns(:\w+)?="[^"]*"', "", page))
+    assert "C++ &lt; 1.1" in page and "A &lt;CPU&gt;" in page and "<b>last</b>" not in page
+    assert "108 ns" in page and "✓ reached" in page
+    assert (results.folder / "rtt.png").stat().st_size > 1000 and "<svg" in (results.folder / "rtt.svg").read_text()
+
+
+def test_markdown_says_the_same(make_run: MakeRun) -> None:
+    results = make_run([], MEANS)
+    write_report(results)
+    text = (results.folder / "report.md").read_text()
+    assert "| **C++: Flyring claim** | 108 ns |" in text
+    assert "first line / <b>last</b> line" in text
+
+
+def test_a_report_from_the_same_data_is_the_same(make_run: MakeRun) -> None:
+    results = make_run([], MEANS)
+    write_report(results)
+    first = (results.folder / "report.html").read_bytes()
+    write_report(Results(results.folder))
+    assert (results.folder / "report.html").read_bytes() == first
+
+
+def test_who_has_too_few_rounds_is_named(make_run: MakeRun) -> None:
+    results = make_run([], MEANS, rounds=3)
+    write_report(results)
+    page = (results.folder / "report.html").read_text()
+    assert "fewer than 5 rounds in class near" in page and "C++: Boost.Lockfree spsc" in page

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from driver.stats import Latency, Slice, figure, majority, new_histogram, placement, record
+
+
+def a_slice(
+    number: int, ns: int, probes: tuple[float, float] = (100, 100), count: int = 10, kind: str = "mean", **more: int
+) -> Slice:
+    return Slice("t", "c", number, kind, count, ns, *probes, **more)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (50, 52, "smt"),
+        (74.9, 74.9, "smt"),
+        (75, 75, "near"),
+        (220, 220, "near"),
+        (221, 221, "far"),
+        (400, 455, "far"),
+        (100, 116, "mixed"),
+        (116, 100, "mixed"),
+        (50, 500, "mixed"),
+    ],
+)
+def test_placement(before: float, after: float, expected: str) -> None:
+    assert placement(before, after) == expected
+
+
+def test_a_figure_needs_five_rounds_of_its_class() -> None:
+    four = [a_slice(n, 1000) for n in (1, 2, 3, 4, 4, 4)]
+    assert figure(four, "rtt", "near") is None
+    far = [a_slice(5, 1000, (500, 500))]
+    mixed = [a_slice(5, 1000, (100, 130))]
+    warm_up = [a_slice(0, 1000)]
+    timed = [a_slice(5, 1000, kind="timed")]
+    assert figure(four + far + mixed + warm_up + timed, "rtt", "near") is None
+    assert figure([*four, a_slice(5, 1000)], "rtt", "near") is not None
+
+
+def test_a_figure_is_the_median_over_rounds_and_its_ratio_that_over_slices() -> None:
+    slices = [
+        a_slice(1, 1000),
+        a_slice(1, 3000),
+        *(a_slice(n, 1000 * n, (100 * n, 100 * n)) for n in (2,)),
+        *(a_slice(n, 1500) for n in (3, 4, 5)),
+    ]
+    found = figure(slices, "rtt", "near")
+    assert found is not None
+    assert found.value.median == 150  # of 200 (the mean of 100 and 300), 200, 150, 150, 150
+    assert (found.value.low, found.value.high) == (150, 200)
+    assert found.ratio.median == 1.5
+    assert (found.ratio.low, found.ratio.high) == (1, 3)
+    assert (found.floor.low, found.floor.high) == (100, 200)
+    assert (found.rounds, found.slices) == (5, 6)
+
+
+def test_a_rate_does_not_count_what_came_before_the_clock() -> None:
+    slices = [a_slice(n, 1000, count=110, timed=100, lost=10) for n in range(1, 6)]
+    found = figure(slices, "stream", "near")
+    assert found is not None
+    assert found.value.median == pytest.approx(1e8)
+    assert found.ratio.median == pytest.approx(10)  # messages in 100 ns
+    assert found.lost == pytest.approx(10 / 120)
+
+
+def test_majority() -> None:
+    assert (
+        majority([a_slice(1, 1, (500, 500)), a_slice(1, 1), a_slice(1, 1), *[a_slice(1, 1, (50, 500))] * 9]) == "near"
+    )
+    assert majority([a_slice(0, 1)]) is None
+
+
+def test_histograms_merge_and_percentiles_need_ten_samples_above() -> None:
+    histogram = new_histogram()
+    record(histogram, np.arange(1, 501, dtype=np.uint32))
+    record(histogram, np.arange(501, 1001, dtype=np.uint32))
+    latency = Latency.of(histogram, rounds=5)
+    assert (latency.count, latency.max) == (1000, 1000)
+    assert latency.percentile(50) == 500
+    assert latency.percentile(90) == 900
+    assert latency.percentile(99) == 990  # ten are above
+    assert latency.percentile(99.9) is None
+    xs, ys = latency.curve()
+    assert xs[0] == 1 and ys[0] == 1 and ys == sorted(ys) and max(xs) <= 101
+
+
+def test_a_sample_of_zero_and_the_largest_are_recorded() -> None:
+    histogram = new_histogram()
+    record(histogram, np.array([0, 2**32 - 1], dtype=np.uint32))
+    latency = Latency.of(histogram, rounds=5)
+    assert latency.count == 2
+    assert latency.max == pytest.approx(2**32, rel=1e-3)

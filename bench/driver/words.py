@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both reports say around the figures, in paragraphs without markup."""
+
+from __future__ import annotations
+
+SUMMARY = """Two processes, each pinned to a core; every byte of every message written and compared. Of each language,
+Flyring's best row, beside the best of what else that language has in the same table."""
+
+HOW_TO_READ = (
+    """A run is cut into slices. Before and after each slice the same two processes pass a bare cache line back and
+forth: the raw line. It tells where the machine has put the two cores, and only slices of one class are
+compared. Slices whose two probes differ by more than 15 % are dropped and counted.""",
+    """All contenders of a table take turns, round after round. A figure is the median over rounds, beside it the
+smallest and the largest round; it needs at least five rounds in its class. The ratio is taken slice by slice,
+to the raw line around it.""",
+    """Means come from slices without a clock in the loop. Percentiles come from other slices with one clock read per
+round trip, whose cost stands in the last column and is in every sample; a percentile with fewer than ten
+samples above it is not shown.""",
+)
+
+SAYS_NOT = (
+    """How another machine behaves. Placement of the cores, SMT, the hypervisor and the kernel's settings move every
+figure; run it on yours.""",
+    """What happens when cores are shared: each side has a core to itself here, except where two senders or receivers
+share one.""",
+    """How long messages wait in an application that is busy with something else. A closed loop never lets a queue
+grow; the tables on a schedule do.""",
+    """What a message costs beyond being passed: no encoding, no routing, no storage, no network. Contenders that do
+more (Chronicle Queue keeps every message; Aeron and iceoryx2 find each other by name) are shown for what they
+cost, not for what they give.""",
+    """Anything about the maximum and the last nines of one contender: on a virtual machine these are mostly the host
+taking the core away, and the raw line has them, too.""",
+    """Differences below the spread that is printed beside a figure.""",
+)
+
+
+def groups(count: int) -> str:
+    return f"For want of memory measured in {count} groups one after the other; only those of one group took turns."
+
+
+def dropped(mixed: int, all_: int) -> str:
+    return f"{mixed} of {all_} slices dropped: the probes before and after differ, the cores moved or were taken away."
+
+
+NO_FIGURE = "No figure: nobody has five rounds in one class of placement."
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
