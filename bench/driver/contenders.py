@@ -95,13 +95,16 @@ class Contender:
         programs, name = self.id.split("/")
         return tuple(f"{program}/{name}" for program in dict.fromkeys(programs.split("+")))
 
+    def wait_in(self, table: Table) -> str:
+        return self.waits[0] if table.wait == "own" else table.wait
+
     def cannot(self, table: Table) -> str | None:
         """Why it has no place in this table, or None."""
         for field_, asked, have, text in (
             ("scenarios", table.scenario, self.scenarios, "it has no {}"),
             ("sizes", table.size, self.sizes, "no messages of {} bytes"),
             ("modes", table.mode, self.modes, "no mode {}"),
-            ("waits", table.wait, self.waits, "it does not {}"),
+            ("waits", self.wait_in(table), self.waits, "it does not {}"),
         ):
             if asked not in have:
                 return self.because.get(field_, text.format(asked))
@@ -150,7 +153,7 @@ class Table:
     def what(self) -> str:
         """One line on what is measured."""
         how = {"write": "every byte written and compared", "look": "in place, 8 bytes written and looked at"}[self.mode]
-        wait = {"spin": "spinning", "block": "blocking"}[self.wait]
+        wait = {"spin": "spinning", "block": "blocking", "own": "spinning where it can be had"}[self.wait]
         if self.scenario == "stream":
             return f"{self.producers} → {self.consumers}, {size_text(self.size)} messages, {how}, {wait}"
         due = f", one due every {1e6 / self.rate:g} µs" if self.scenario == "schedule" else ""

@@ -32,11 +32,8 @@ def report(results: Results, summary: Summary) -> str:
         lines += ["", "## Targets", "", *grid(Grid(("target", "table, placement", "measured", ""), rows))]
     for table in results.tables:
         lines += ["", f"## {table.title}", "", f"`{table.name}`: {table.what}."]
-        if table.note:
-            lines += ["", table.note]
-        groups = results.run.get("groups", {}).get(table.name)
-        if groups:
-            lines += ["", words.groups(groups)]
+        for remark in results.remarks(table):
+            lines += ["", remark]
         parts = summary.of_table(table)
         if not parts:
             lines += ["", words.NO_FIGURE]

@@ -144,11 +144,7 @@ def how_to_read() -> str:
 
 def table(results: Results, summary: Summary, t: Table, number: int) -> str:
     text = ["<section>", heading(t.name, t.title), paragraph(t.what, soft=True)]
-    if t.note:
-        text.append(paragraph(t.note))
-    groups = results.run.get("groups", {}).get(t.name)
-    if groups:
-        text.append(paragraph(words.groups(groups)))
+    text += [paragraph(remark) for remark in results.remarks(t)]
     parts = summary.of_table(t)
     if not parts:
         text.append(paragraph(words.NO_FIGURE))

@@ -60,6 +60,8 @@ class Recorder:
 
     def reported(self, table: Table, contender: Contender, opened: dict[str, dict[str, Any]]) -> None:
         """What the sides said of themselves; the client's clock is the one that matters."""
+        if table.wait == "own" and contender.wait_in(table) == "block":
+            self.run.setdefault("blocking", {}).setdefault(table.name, []).append(contender.id)
         self.run["reported"].setdefault(table.name, {})[contender.id] = {s: opened[s] for s in sorted(opened)}
         self.save()
 
@@ -148,6 +150,19 @@ class Results:
     def clock_ns(self, table: Table, contender: str) -> float | None:
         found = self.run["reported"].get(table.name, {}).get(contender, {}).get("a", {}).get("clock_ns")
         return None if found is None else float(found)
+
+    def remarks(self, table: Table) -> list[str]:
+        """What is to be known of how this table was measured."""
+        found = [table.note] if table.note else []
+        blocking = self.run.get("blocking", {}).get(table.name, [])
+        if blocking:
+            found.append(f"These block, as they cannot spin or are faster so: {', '.join(map(self.title, blocking))}.")
+        groups = self.run.get("groups", {}).get(table.name)
+        if groups:
+            found.append(
+                f"For want of memory measured in {groups} groups, one after the other; only those of one group took turns."
+            )
+        return found
 
     def title(self, contender: str) -> str:
         entry = self.run["contenders"][contender]

@@ -169,7 +169,14 @@ class Group:
                 argv = [
                     *fill_in(program.argv, contender, {}),
                     *("--contender", name, "--side", side, "--scenario", table.scenario, "--size", str(table.size)),
-                    *("--mode", table.mode, "--wait", table.wait, "--core", str(cores[0 if producer else 1])),
+                    *(
+                        "--mode",
+                        table.mode,
+                        "--wait",
+                        contender.wait_in(table),
+                        "--core",
+                        str(cores[0 if producer else 1]),
+                    ),
                     *("--dir", self.folder, "--sides", str(len(table.sides)), "--rate", f"{table.rate:g}"),
                     *("--time-slice", f"{time_slice:g}"),
                     *(word for key, value in options.items() for word in ("--option", f"{key}={value}")),

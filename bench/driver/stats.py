@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -60,7 +61,8 @@ class Slice:
     @property
     def each_ns(self) -> float:
         """Per message or round trip."""
-        return self.ns / (self.timed or self.count)
+        messages = self.timed or self.count
+        return self.ns / messages if messages else math.inf  # a lossy contender may have lost them all
 
 
 @dataclass(frozen=True)

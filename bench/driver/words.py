@@ -34,10 +34,6 @@ taking the core away, and the raw line has them, too.""",
 )
 
 
-def groups(count: int) -> str:
-    return f"For want of memory measured in {count} groups one after the other; only those of one group took turns."
-
-
 def dropped(mixed: int, all_: int) -> str:
     return f"{mixed} of {all_} slices dropped: the probes before and after differ, the cores moved or were taken away."
 

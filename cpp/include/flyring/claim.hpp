@@ -35,7 +35,7 @@ class Claim {
 
     /// Publishes the message. Returns the ring's new end position, bytes. Throws Closed, also for a claim that is not
     /// open, and SlotLost; the message is not published then.
-    std::int64_t commit();
+    [[gnu::always_inline]] inline std::int64_t commit();
 
     /// Gives the space up; it becomes padding. Returns and throws as commit does.
     std::int64_t abort();

@@ -166,7 +166,7 @@ class PublisherCore final : public SlotOwnerBase {
     }
 
     /// Publish 5 to 8 for the open claim.
-    std::int64_t end_claim(std::int32_t type, std::int64_t count) noexcept {
+    [[gnu::always_inline]] inline std::int64_t end_claim(std::int32_t type, std::int64_t count) noexcept {
         const Ring ring = ring_;
         // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
         const auto end = static_cast<std::int64_t>(static_cast<std::uint64_t>(t_) + aligned(claim_length_));

@@ -287,7 +287,7 @@ inline Claim& Claim::operator=(Claim&& other) noexcept {
     return *this;
 }
 
-inline std::int64_t Claim::commit() {
+[[gnu::always_inline]] inline std::int64_t Claim::commit() {
     const std::int64_t end = open_core().commit_claim();
     core_ = nullptr;
     return end;
