@@ -43,6 +43,12 @@ abstract class Window {
         return base + Objects.checkFromIndexSize(index, length, capacity);
     }
 
+    /**
+     * Reads a 64-bit word.
+     *
+     * @param index offset in the window, in bytes.
+     * @return its value.
+     */
     public final long getLong(int index) {
         if (Memory.inside(index, Long.BYTES, readable)) {
             long value = Raw.getLong(address + index);
@@ -52,6 +58,12 @@ abstract class Window {
         return memory.getLong(at(index, Long.BYTES));
     }
 
+    /**
+     * Writes a 64-bit word.
+     *
+     * @param index offset in the window, in bytes.
+     * @param value its value.
+     */
     public final void putLong(int index, long value) {
         if (Memory.inside(index, Long.BYTES, writable)) {
             Raw.putLong(address + index, value);
@@ -61,6 +73,12 @@ abstract class Window {
         }
     }
 
+    /**
+     * Reads a 32-bit word.
+     *
+     * @param index offset in the window, in bytes.
+     * @return its value.
+     */
     public final int getInt(int index) {
         if (Memory.inside(index, Integer.BYTES, readable)) {
             int value = Raw.getInt(address + index);
@@ -70,6 +88,12 @@ abstract class Window {
         return memory.getInt(at(index, Integer.BYTES));
     }
 
+    /**
+     * Writes a 32-bit word.
+     *
+     * @param index offset in the window, in bytes.
+     * @param value its value.
+     */
     public final void putInt(int index, int value) {
         if (Memory.inside(index, Integer.BYTES, writable)) {
             Raw.putInt(address + index, value);
@@ -79,6 +103,12 @@ abstract class Window {
         }
     }
 
+    /**
+     * Reads a 16-bit word.
+     *
+     * @param index offset in the window, in bytes.
+     * @return its value.
+     */
     public final short getShort(int index) {
         if (Memory.inside(index, Short.BYTES, readable)) {
             short value = Raw.getShort(address + index);
@@ -88,6 +118,12 @@ abstract class Window {
         return memory.getShort(at(index, Short.BYTES));
     }
 
+    /**
+     * Writes a 16-bit word.
+     *
+     * @param index offset in the window, in bytes.
+     * @param value its value.
+     */
     public final void putShort(int index, short value) {
         if (Memory.inside(index, Short.BYTES, writable)) {
             Raw.putShort(address + index, value);
@@ -97,6 +133,12 @@ abstract class Window {
         }
     }
 
+    /**
+     * Reads a byte.
+     *
+     * @param index offset in the window, in bytes.
+     * @return its value.
+     */
     public final byte getByte(int index) {
         if (Memory.inside(index, 1, readable)) {
             byte value = Raw.getByte(address + index);
@@ -106,6 +148,12 @@ abstract class Window {
         return memory.getByte(at(index, 1));
     }
 
+    /**
+     * Writes a byte.
+     *
+     * @param index offset in the window, in bytes.
+     * @param value its value.
+     */
     public final void putByte(int index, byte value) {
         if (Memory.inside(index, 1, writable)) {
             Raw.putByte(address + index, value);
