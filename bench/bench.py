@@ -74,8 +74,7 @@ def table_state(table: Table, contender: Contender, installer: install.Installer
         return "cannot", cannot
     if contender.group == "peers" and not installer.peers:
         return "left out", "other libraries are measured with ./dev bench --peers"
-    missing = installer.missing(contender)
-    return None if missing is None else ("not installed", missing.removeprefix("not installed: "))
+    return installer.missing(contender)
 
 
 def main() -> int:
@@ -110,9 +109,13 @@ def main() -> int:
 
 def measure(planned: Plan, installer: install.Installer, settings: Settings, words: argparse.Namespace) -> int:
     about = environment.collect(settings.cores, ["./dev", "bench", *sys.argv[1:]])
+    if about["busy_before"] > environment.BUSY:
+        print(f"careful: others use {100 * about['busy_before']:.0f} % of the two cores", file=sys.stderr)
     folder = words.out or free(
         ROOT / ("bench/results" if words.save else "build/bench-results") / environment.slug(about)
     )
+    if folder.exists():
+        stop(f"{folder} is there already")
     recorder = Recorder(
         folder,
         about,

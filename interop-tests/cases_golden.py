@@ -142,6 +142,6 @@ def read(run, language):
                 equal(
                     f"{golden}: publisher {publisher['name']}",
                     (taken["ring"], taken["epoch"], taken["position"]),
-                    (publisher["ring"], publisher["epoch"] + 1, publisher["published"]),
+                    (publisher["ring"], publisher["epoch"] + 1, publisher["claimed"]),
                 )
         peer.call("close", channel=name)

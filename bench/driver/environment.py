@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from driver.contenders import ROOT
 from driver.install import PYTHON_VENV, jdk
 
+BUSY = 0.05  # of the two cores, by others, just before a run: worth a warning
 CPU = Path("/sys/devices/system/cpu")
 
 
@@ -37,7 +39,23 @@ def cores_of(text: str) -> set[int]:
     return found
 
 
+def busy(cores: tuple[int, int], seconds: float = 1.0) -> float:
+    """The share of the two cores that others use now, the hypervisor's among them."""
+
+    def times() -> list[list[int]]:
+        text = read("/proc/stat")
+        lines = [re.search(rf"^cpu{c} (.*)$", text, re.M) for c in cores]
+        return [[int(word) for word in line[1].split()] for line in lines if line]
+
+    before = times()
+    time.sleep(seconds)
+    spent = [[a - b for a, b in zip(new, old, strict=True)] for new, old in zip(times(), before, strict=True)]
+    idle = sum(s[3] + s[4] for s in spent)
+    return 1 - idle / max(1, sum(map(sum, spent)))
+
+
 def collect(cores: tuple[int, int], command: Sequence[str]) -> dict[str, Any]:
+    load = busy(cores)
     cpu = cpu_info()
     return {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -65,6 +83,7 @@ def collect(cores: tuple[int, int], command: Sequence[str]) -> dict[str, Any]:
         },
         "mitigations": {p.name: read(p) for p in sorted((CPU / "vulnerabilities").glob("*"))},
         "load_average": os.getloadavg(),
+        "busy_before": round(load, 3),
         "compiler": first_line(output("c++", "--version")),
         "cmake": first_line(output("cmake", "--version")),
         "jdks": {str(v): jdk_text(v) for v in (17, 25)},

@@ -18,7 +18,7 @@ from driver.contenders import ROOT, Catalogue, Contender
 LOGS = ROOT / "build/log"
 PYTHON_VENV = ROOT / "build/bench-python"
 PROBE = ROOT / "build/bench-cpp/probe/libflyring_probe.so"
-NOT_INSTALLED = "not installed: ./dev bench --peers"
+HOW = "./dev bench --peers"
 
 
 class BuildError(Exception):
@@ -79,15 +79,15 @@ class Installer:
         command = " ".join(fill_in([self.catalogue.needs[need].check]))
         return subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, check=False).returncode == 0
 
-    def missing(self, contender: Contender) -> str | None:
-        """Why it cannot be started, or None."""
+    def missing(self, contender: Contender) -> tuple[str, str] | None:
+        """State and reason, if it cannot be started."""
         for need in dict.fromkeys((*(n for p in contender.programs for n in p.needs), *contender.needs)):
             if not self.met_cached(need):
                 how = self.catalogue.needs[need].how
-                return f"{need} is missing ({how})" if how and self.peers else NOT_INSTALLED
+                return "not installed", f"{need} is missing ({how})" if how and self.peers else HOW
         for program in contender.programs:
             if program.build in self.broken:
-                return self.broken[program.build]
+                return "failed", self.broken[program.build]
         return None
 
     def met_cached(self, need: str) -> bool:
@@ -143,7 +143,8 @@ class Installer:
     def java(self) -> None:
         if not newer("bench-java", "java", "bench/java"):
             return
-        command = shlex.split("mvn -B -q -f java/pom.xml -Pbench -pl ../bench/java -am -DskipTests package")
+        skip = ["-DskipTests", "-Dmaven.javadoc.skip=true", "-Dcheckstyle.skip=true"]
+        command = ["mvn", "-B", "-q", "-f", "java/pom.xml", "-Pbench", "-pl", "../bench/java", "-am", *skip, "package"]
         if os.path.isdir(jdk(25)):  # the jar then holds Flyring's classes for Java 22 and newer, as a release does
             command = ["env", f"JAVA_HOME={jdk(25)}", *command]
         quietly("bench-java", command, "building the Java contenders")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from driver import words
+from driver.environment import BUSY
 from driver.raw import Results
 from driver.stats import CLASS_TEXT
 from driver.summary import Grid, Summary
@@ -11,11 +12,13 @@ from driver.summary import Grid, Summary
 
 def report(results: Results, summary: Summary) -> str:
     about = results.environment
+    load = about.get("busy_before", 0)
     lines = [
         "# Flyring benchmarks",
         "",
         f"{about['date'][:16].replace('T', ' ')}, {about['cpu']}, virtualised: {about['virtualised']}, "
         f"Linux {about['kernel']}, commit {about['commit'][:10]}{' with local changes' if about['dirty'] else ''}.",
+        *([f"Others used {100 * load:.0f} % of the two cores just before."] if load > BUSY else []),
         f"`{about['command']}`{', stopped early' if results.run.get('interrupted') else ''}. "
         "The same with pictures: [report.html](report.html).",
         "",

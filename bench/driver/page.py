@@ -10,6 +10,7 @@ from typing import Any
 
 from driver import pictures, words
 from driver.contenders import Table
+from driver.environment import BUSY
 from driver.raw import Results
 from driver.stats import CLASS_TEXT
 from driver.summary import Grid, Part, Summary
@@ -100,6 +101,9 @@ def header(results: Results, summary: Summary) -> str:
         f"Linux {about['kernel']}",
         f"commit {about['commit'][:10]}{' with local changes' if about['dirty'] else ''}",
     ]
+    load = about.get("busy_before", 0)
+    if load > BUSY:
+        facts.append(f"others used {100 * load:.0f} % of the two cores just before")
     stopped = " · stopped early" if results.run.get("interrupted") else ""
     links = [("summary", "Summary")]
     links += [("targets", "Targets")] if summary.verdicts else []

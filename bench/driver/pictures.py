@@ -98,20 +98,20 @@ def bars(results: Results, part: Part, chosen: Sequence[tuple[str, Figure]] | No
         axes.xaxis.set_major_locator(
             FixedLocator(
                 [m * 10**e for e in range(1, 9) for m in (1, 2, 5)]
-                if high / low < 100
+                if high / low < 2000
                 else [10**e for e in range(1, 9)]
             )
         )
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: ns_text(x)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short(ns_text(x))))
         axes.set_xlabel("mean round trip (logarithmic); line: smallest to largest round")
     else:
         axes.set_xlim(0, high * 1.13)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: rate_text(x) if x else "0"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short(rate_text(x)) if x else "0"))
         axes.set_xlabel("messages per second; line: smallest to largest round")
     present = [g for g in COLOURS if g in groups]
     handles = [Patch(color=COLOURS[g], label=NAMES[g]) for g in present]
-    canvas.legend(handles=handles, loc="outside upper left", ncols=4, fontsize=9)
+    canvas.legend(handles=handles, loc="outside lower left" if title else "outside upper left", ncols=4, fontsize=9)
     if title:
         canvas.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     return canvas
@@ -139,12 +139,17 @@ def curves(results: Results, family: str, latencies: Sequence[tuple[str, Latency
         FixedLocator([m * 10**e for e in range(10) for m in steps if low <= m * 10**e <= high])
     )
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: ns_text(y)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: short(ns_text(y))))
     axes.grid()
     axes.set_xlabel("percentile (logarithmic)")
     axes.set_title(family, loc="left", fontsize=10, fontweight="bold")
     canvas.legend(handles=handles, loc="outside right upper", fontsize=8.5, handlelength=2.6)
     return canvas
+
+
+def short(text: str) -> str:
+    """For axes: 20.0 M/s becomes 20 M/s."""
+    return re.sub(r"\.0+ ", " ", text)
 
 
 def styles_of(groups: Sequence[str]) -> list[tuple[str, Any, float]]:

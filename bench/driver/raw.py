@@ -159,9 +159,7 @@ class Results:
             found.append(f"These block, as they cannot spin or are faster so: {', '.join(map(self.title, blocking))}.")
         groups = self.run.get("groups", {}).get(table.name)
         if groups:
-            found.append(
-                f"For want of memory measured in {groups} groups, one after the other; only those of one group took turns."
-            )
+            found.append(f"For want of memory measured in {groups} groups; only those of one group took turns.")
         return found
 
     def title(self, contender: str) -> str:

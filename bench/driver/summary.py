@@ -142,7 +142,7 @@ def headline(results: Results, parts: Sequence[Part]) -> Grid:
                 other, g = others[0]
                 factor = f.value.median / g.value.median
                 against = f"{results.run['contenders'][other]['title']} {value_text(g.value, p.table.scenario)}"
-                ratio = f"{factor:.2f}×" if p.table.scenario == "stream" else f"{1 / factor:.2f}×"
+                ratio = f"{factor:.2f}× the {'rate' if p.table.scenario == 'stream' else 'time'}"
             floor = (
                 f"{f.ratio.median:.2f}× the raw line ({ns_text(f.floor.median)})" if p.table.scenario == "rtt" else "–"
             )
@@ -157,7 +157,7 @@ def headline(results: Results, parts: Sequence[Part]) -> Grid:
                     p.class_,
                 )
             )
-    head = ("", "Flyring", "measured", "floor", "best other, same language", "faster by", "placement")
+    head = ("", "Flyring", "measured", "floor", "best other, same language", "Flyring takes", "placement")
     return Grid(head, tuple(rows))
 
 
