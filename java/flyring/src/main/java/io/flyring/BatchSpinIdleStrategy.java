@@ -14,6 +14,10 @@ public final class BatchSpinIdleStrategy implements IdleStrategy {
 
     private int run;
 
+    /** A strategy for one subscriber's loop. */
+    public BatchSpinIdleStrategy() {
+    }
+
     @Override
     public void idle(int workCount) {
         if (workCount > 0) {
