@@ -9,23 +9,10 @@ package io.flyring;
  */
 public final class Claim implements AutoCloseable {
     private final Publisher publisher;
-    private final PayloadBuffer buffer = new PayloadBuffer();
-    private int type;
-    private boolean open;
-
-    Claim(Publisher publisher) {
+    private final PayloadBuffer buffer;
+    Claim(Publisher publisher, Memory ring) {
         this.publisher = publisher;
-    }
-
-    void open(Memory memory, int index, int length, int messageType) {
-        buffer.window(memory, index, length);
-        type = messageType;
-        open = true;
-    }
-
-    void shut() {
-        open = false;
-        buffer.invalidate();
+        this.buffer = new PayloadBuffer(ring);
     }
 
     /**
@@ -55,7 +42,7 @@ public final class Claim implements AutoCloseable {
      * @throws InvalidArgumentException if the claim is not open.
      */
     public long commit() {
-        return publisher.finishClaim(type);
+        return publisher.commitClaim();
     }
 
     /**
@@ -67,13 +54,13 @@ public final class Claim implements AutoCloseable {
      * @throws InvalidArgumentException if the claim is not open.
      */
     public long abort() {
-        return publisher.finishClaim(Layout.TYPE_PADDING);
+        return publisher.abortClaim();
     }
 
     /** Aborts the claim if it is still open. */
     @Override
     public void close() {
-        if (open) {
+        if (publisher.claimed()) {
             abort();
         }
     }

@@ -8,6 +8,44 @@ final class Copy {
     private Copy() {
     }
 
+    /** Copies a few bytes between stretches that do not overlap, in words, without a loop up to 63 of them. */
+    static void words(long source, long target, int length) {
+        long from = source;
+        long to = target;
+        for (int left = length; left >= 4 * Long.BYTES; left -= 4 * Long.BYTES) {
+            Raw.putLong(to, Raw.getLong(from));
+            Raw.putLong(to + 8, Raw.getLong(from + 8));
+            Raw.putLong(to + 16, Raw.getLong(from + 16));
+            Raw.putLong(to + 24, Raw.getLong(from + 24));
+            from += 4 * Long.BYTES;
+            to += 4 * Long.BYTES;
+        }
+        if ((length & 2 * Long.BYTES) != 0) {
+            Raw.putLong(to, Raw.getLong(from));
+            Raw.putLong(to + 8, Raw.getLong(from + 8));
+            from += 2 * Long.BYTES;
+            to += 2 * Long.BYTES;
+        }
+        if ((length & Long.BYTES) != 0) {
+            Raw.putLong(to, Raw.getLong(from));
+            from += Long.BYTES;
+            to += Long.BYTES;
+        }
+        if ((length & Integer.BYTES) != 0) {
+            Raw.putInt(to, Raw.getInt(from));
+            from += Integer.BYTES;
+            to += Integer.BYTES;
+        }
+        if ((length & Short.BYTES) != 0) {
+            Raw.putShort(to, Raw.getShort(from));
+            from += Short.BYTES;
+            to += Short.BYTES;
+        }
+        if ((length & 1) != 0) {
+            Raw.putByte(to, Raw.getByte(from));
+        }
+    }
+
     /** Copies from any buffer, whose bounds were checked, into memory, which checks its own. */
     static void from(DirectBuffer source, int offset, Memory target, int index, int length) {
         if (source instanceof PayloadBuffer ours) {

@@ -16,7 +16,7 @@ import java.util.Objects;
  * close can find stale bytes at worst.
  */
 final class Memory {
-    /** Up to this many bytes a loop over words beats a bulk copy, whose set-up costs more than it saves. */
+    /** Up to this many bytes words one by one beat a bulk copy, whose set-up costs more than it saves. */
     static final int SMALL = 64;
 
     /** Nothing at all: every access is out of bounds. */
@@ -34,16 +34,6 @@ final class Memory {
         this.address = address;
         this.readable = Raw.AVAILABLE && address != 0 ? buffer.capacity() : 0;
         this.writable = buffer.isReadOnly() ? 0 : readable;
-    }
-
-    /** Bytes of a stretch inside this memory that may be read by address: all, or 0. */
-    int readable(int index, int length) {
-        return length >= 0 && inside(index, length, readable) ? length : 0;
-    }
-
-    /** Bytes of a stretch inside this memory that may be written by address: all, or 0. */
-    int writable(int index, int length) {
-        return length >= 0 && inside(index, length, writable) ? length : 0;
     }
 
     static boolean inside(int index, int size, int capacity) {
@@ -269,16 +259,13 @@ final class Memory {
     /** Copies from other memory, or from this one, as if through a third. */
     void putBytes(int index, Memory source, int offset, int length) {
         boolean apart = Math.abs(address + index - source.address - offset) >= length;
-        if (length > SMALL || length < 0 || !apart) {
+        if (apart && length >= 0 && length <= SMALL && inside(index, length, writable)
+            && inside(offset, length, source.readable)) {
+            Copy.words(source.address + offset, address + index, length);
+            Reference.reachabilityFence(source);
+            Reference.reachabilityFence(this);
+        } else {
             buffer.put(index, source.buffer, offset, length);
-            return;
-        }
-        int i = 0;
-        for (; i <= length - Long.BYTES; i += Long.BYTES) {
-            putLong(index + i, source.getLong(offset + i));
-        }
-        for (; i < length; i++) {
-            putByte(index + i, source.getByte(offset + i));
         }
     }
 

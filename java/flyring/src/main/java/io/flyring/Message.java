@@ -6,18 +6,24 @@ package io.flyring;
  * another message or be out of bounds; what {@link Subscriber#take()} returns owns its bytes and stays valid.
  */
 public final class Message {
-    private final PayloadBuffer buffer = new PayloadBuffer();
+    private final PayloadBuffer buffer;
     private int type;
-    private int ring;
+    private final int ring;
     private long position;
 
-    Message() {
+    private Message(int ring, PayloadBuffer buffer) {
+        this.ring = ring;
+        this.buffer = buffer;
     }
 
-    void set(Memory memory, int index, int length, int messageType, int messageRing, long messagePosition) {
-        buffer.window(memory, index, length);
+    /** In place in a ring. */
+    Message(int ring, Memory data) {
+        this(ring, new PayloadBuffer(data));
+    }
+
+    void set(long address, int length, int messageType, long messagePosition) {
+        buffer.move(address, length);
         type = messageType;
-        ring = messageRing;
         position = messagePosition;
     }
 
@@ -26,11 +32,10 @@ public final class Message {
     }
 
     Message copy() {
-        Message copy = new Message();
-        byte[] bytes = toByteArray();
-        copy.buffer.wrap(bytes);
+        PayloadBuffer bytes = new PayloadBuffer();
+        bytes.wrap(toByteArray());
+        Message copy = new Message(ring, bytes);
         copy.type = type;
-        copy.ring = ring;
         copy.position = position;
         return copy;
     }

@@ -22,8 +22,26 @@ import org.agrona.MutableDirectBuffer;
  * when a foreign array or buffer is wrapped.
  */
 public final class PayloadBuffer extends Window implements MutableDirectBuffer {
+    /** Of a claim or a message, which move it. */
+    private final boolean lent;
+
     /** A buffer over nothing, to be wrapped around something. */
     public PayloadBuffer() {
+        this.lent = false;
+    }
+
+    /** A claim's or a message's. */
+    PayloadBuffer(Memory memory) {
+        this.lent = true;
+        window(memory, 0, 0);
+    }
+
+    private void wrap(Memory memory, int offset, int length) {
+        if (lent) {
+            throw new UnsupportedOperationException("This buffer belongs to a claim or a message."
+                + " Wrap a new PayloadBuffer instead.");
+        }
+        window(memory, offset, length);
     }
 
     private static boolean swapped(ByteOrder order) {
@@ -38,7 +56,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     @Override
     public void wrap(byte[] buffer, int offset, int length) {
         Objects.checkFromIndexSize(offset, length, buffer.length);
-        window(Memory.of(ByteBuffer.wrap(buffer)), offset, length);
+        wrap(Memory.of(ByteBuffer.wrap(buffer)), offset, length);
     }
 
     @Override
@@ -52,7 +70,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         if (buffer.hasArray()) {
             wrap(buffer.array(), buffer.arrayOffset() + offset, length);
         } else {
-            window(Memory.of(buffer), offset, length);
+            wrap(Memory.of(buffer), offset, length);
         }
     }
 
@@ -65,7 +83,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     public void wrap(DirectBuffer buffer, int offset, int length) {
         Objects.checkFromIndexSize(offset, length, buffer.capacity());
         if (buffer instanceof PayloadBuffer other) {
-            window(other.memory, other.base + offset, length);
+            wrap(other.memory(), other.base() + offset, length);
         } else if (buffer.byteArray() != null) {
             wrap(buffer.byteArray(), buffer.wrapAdjustment() + offset, length);
         } else if (buffer.byteBuffer() != null) {
@@ -77,7 +95,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void wrap(long address, int length) {
-        window(Memory.of(Sys.bufferAt(address, length)), 0, length);
+        wrap(Memory.of(Sys.bufferAt(address, length)), 0, length);
     }
 
     /**
@@ -89,28 +107,23 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
      */
     @Override
     public long addressOffset() {
-        return (memory.array() == null ? memory.address() : UnsafeArrays.offset()) + base;
+        return (memory().array() == null ? memory().address() : UnsafeArrays.offset()) + base();
     }
 
     @Override
     public byte[] byteArray() {
-        return memory.array();
+        return memory().array();
     }
 
     /** A view of all the memory that the window lies in, at {@link #wrapAdjustment()}; null for a wrapped array. */
     @Override
     public ByteBuffer byteBuffer() {
-        return memory.array() == null ? memory.view() : null;
+        return memory().array() == null ? memory().view() : null;
     }
 
     @Override
     public int wrapAdjustment() {
-        return base;
-    }
-
-    @Override
-    public int capacity() {
-        return capacity;
+        return base();
     }
 
     @Override
@@ -120,19 +133,19 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void checkLimit(int limit) {
-        if (limit > capacity) {
-            throw new IndexOutOfBoundsException("limit=" + limit + " is beyond capacity=" + capacity);
+        if (limit > capacity()) {
+            throw new IndexOutOfBoundsException("limit=" + limit + " is beyond capacity=" + capacity());
         }
     }
 
     @Override
     public void boundsCheck(int index, int length) {
-        Objects.checkFromIndexSize(index, length, capacity);
+        Objects.checkFromIndexSize(index, length, capacity());
     }
 
     @Override
     public void setMemory(int index, int length, byte value) {
-        memory.fill(at(index, length), length, value);
+        memory().fill(at(index, length), length, value);
     }
 
     @Override
@@ -236,7 +249,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void getBytes(int index, byte[] target, int offset, int length) {
-        memory.getBytes(at(index, length), target, offset, length);
+        memory().getBytes(at(index, length), target, offset, length);
     }
 
     @Override
@@ -244,8 +257,8 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         if (target instanceof PayloadBuffer other) {
             other.putBytes(targetIndex, this, index, length);
         } else {
-            Objects.checkFromIndexSize(index, length, capacity);
-            target.putBytes(targetIndex, memory.view(), base + index, length);
+            Objects.checkFromIndexSize(index, length, capacity());
+            target.putBytes(targetIndex, memory().view(), base() + index, length);
         }
     }
 
@@ -258,7 +271,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void getBytes(int index, ByteBuffer target, int offset, int length) {
-        memory.getBytes(at(index, length), whole(target), offset, length);
+        memory().getBytes(at(index, length), whole(target), offset, length);
     }
 
     @Override
@@ -268,7 +281,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void putBytes(int index, byte[] source, int offset, int length) {
-        memory.putBytes(at(index, length), source, offset, length);
+        memory().putBytes(at(index, length), source, offset, length);
     }
 
     @Override
@@ -280,17 +293,17 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void putBytes(int index, ByteBuffer source, int offset, int length) {
-        memory.putBytes(at(index, length), whole(source), offset, length);
+        memory().putBytes(at(index, length), whole(source), offset, length);
     }
 
     @Override
     public void putBytes(int index, DirectBuffer source, int sourceIndex, int length) {
         int start = at(index, length);
         if (source instanceof PayloadBuffer other) {
-            memory.putBytes(start, other.memory, other.at(sourceIndex, length), length);
+            memory().putBytes(start, other.memory(), other.at(sourceIndex, length), length);
         } else {
             source.boundsCheck(sourceIndex, length);
-            source.getBytes(sourceIndex, memory.view(), start, length);
+            source.getBytes(sourceIndex, memory().view(), start, length);
         }
     }
 
@@ -305,14 +318,14 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     private void putAscii(int start, CharSequence value, int from, int length) {
         for (int i = 0; i < length; i++) {
-            memory.putByte(start + i, ascii(value.charAt(from + i)));
+            memory().putByte(start + i, ascii(value.charAt(from + i)));
         }
     }
 
     private String string(int index, int length, java.nio.charset.Charset charset) {
         int start = at(index, length);
         byte[] bytes = new byte[length];
-        memory.getBytes(start, bytes, 0, length);
+        memory().getBytes(start, bytes, 0, length);
         return new String(bytes, charset);
     }
 
@@ -356,7 +369,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         int start = at(index, length);
         try {
             for (int i = start; i < start + length; i++) {
-                byte b = memory.getByte(i);
+                byte b = memory().getByte(i);
                 appendable.append(b < 0 ? '?' : (char) b);
             }
         } catch (IOException e) {
@@ -460,7 +473,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         }
         int start = at(index, STR_HEADER_LEN + bytes.length);
         putInt(index, bytes.length, order);
-        memory.putBytes(start + STR_HEADER_LEN, bytes, 0, bytes.length);
+        memory().putBytes(start + STR_HEADER_LEN, bytes, 0, bytes.length);
         return STR_HEADER_LEN + bytes.length;
     }
 
@@ -473,7 +486,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     }
 
     private AsciiSequenceView digits(int index, int length, boolean natural, String type) {
-        Objects.checkFromIndexSize(index, length, capacity);
+        Objects.checkFromIndexSize(index, length, capacity());
         if (natural && length > 0 && getByte(index) == '-') {
             throw new AsciiNumberFormatException(
                 "error parsing " + type + ": " + getStringWithoutLengthAscii(index, length));
@@ -517,7 +530,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         }
         int count = AsciiEncoding.digitCount(-value);
         int start = at(index, count + 1);
-        memory.putByte(start, (byte) '-');
+        memory().putByte(start, (byte) '-');
         putDigits(start + 1, count, -value);
         return count + 1;
     }
@@ -566,7 +579,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     private long putDigits(int start, int count, long value) {
         long rest = value;
         for (int i = start + count - 1; i >= start; i--) {
-            memory.putByte(i, (byte) ('0' + rest % 10));
+            memory().putByte(i, (byte) ('0' + rest % 10));
             rest /= 10;
         }
         return rest;
@@ -574,17 +587,17 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public boolean equals(Object object) {
-        return object instanceof PayloadBuffer other && capacity == other.capacity && compareTo(other) == 0;
+        return object instanceof PayloadBuffer other && capacity() == other.capacity() && compareTo(other) == 0;
     }
 
     @Override
     public int hashCode() {
         int hash = 19;
         int i = 0;
-        for (; i < (capacity & ~7); i += Long.BYTES) {
+        for (; i < (capacity() & ~7); i += Long.BYTES) {
             hash = 31 * hash + Long.hashCode(getLong(i));
         }
-        for (; i < capacity; i++) {
+        for (; i < capacity(); i++) {
             hash = 31 * hash + getByte(i);
         }
         return hash;
@@ -592,7 +605,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public int compareTo(DirectBuffer that) {
-        int length = Math.min(capacity, that.capacity());
+        int length = Math.min(capacity(), that.capacity());
         int order = 0;
         int i = 0;
         for (; order == 0 && i < (length & ~7); i += Long.BYTES) {
@@ -601,12 +614,12 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         for (; order == 0 && i < length; i++) {
             order = Byte.compare(getByte(i), that.getByte(i));
         }
-        return order == 0 ? Integer.compare(capacity, that.capacity()) : order;
+        return order == 0 ? Integer.compare(capacity(), that.capacity()) : order;
     }
 
     @Override
     public String toString() {
-        return "PayloadBuffer{capacity=" + capacity + (memory.readOnly() ? ", read-only}" : "}");
+        return "PayloadBuffer{capacity=" + capacity() + (memory().readOnly() ? ", read-only}" : "}");
     }
 
     /** Asks Agrona's UnsafeBuffer, which is loaded then and only then, where the bytes of an array begin. */

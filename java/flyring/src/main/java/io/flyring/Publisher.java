@@ -21,10 +21,9 @@ public final class Publisher implements AutoCloseable {
     public static final long BACK_PRESSURED = Layout.BACK_PRESSURED;
 
     private static final int DEFAULT_TYPE = 1;
-    private static final int IDLE = 0;
-    private static final int BUSY = 1;
-    private static final int CLAIMED = 2;
+    private static final long UNSIGNED = 0xffff_ffffL;
     private static final long GONE = -1;
+    private static final long BUSY = -1;
 
     private final Channel channel;
     private final String name;
@@ -33,6 +32,9 @@ public final class Publisher implements AutoCloseable {
     private final Memory ring;
     /** Where the ring lies, if it can be written by address; else 0. */
     private final long ringAt;
+    /** Where the ring lies. */
+    private final long address;
+    private final boolean byAddress;
     private final Memory control;
     private final int epochAt;
     /** Where the epoch lies, if it can be read by address; else 0. */
@@ -41,15 +43,19 @@ public final class Publisher implements AutoCloseable {
     private final int capacity;
     private final int mask;
     private final int alignMask;
+    private final long headerAndRounding;
+    private final long roundDown;
     private final int eighthShift;
     private final int window;
+    private final int halfWindow;
     private final int maxLength;
     private final Room room;
-    private final Claim claim = new Claim(this);
+    private final Claim claim;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
-    private int state = IDLE;
+    /** Above the tail: where the open claim's record ends. The tail: no claim is open. Or {@link #BUSY}. */
+    private long claimEnd;
     private boolean lost;
     private boolean ownerPending = true;
     private long tail;
@@ -62,8 +68,6 @@ public final class Publisher implements AutoCloseable {
     private long nextCare;
     private long nextBoundary;
     private long count;
-    private int claimIndex;
-    private int claimSize;
 
     Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count) {
         Header header = channel.header();
@@ -74,18 +78,25 @@ public final class Publisher implements AutoCloseable {
         this.ring = ring;
         this.control = channel.control();
         this.epochAt = header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_EPOCH;
+        this.claim = new Claim(this, ring);
         this.ringAt = ring.writableAt();
+        this.address = ring.address();
         this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
+        this.byAddress = ringAt != 0 && epochAddress != 0;
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.capacity = header.capacity;
         this.mask = capacity - 1;
         this.alignMask = header.alignment - 1;
+        this.roundDown = -header.alignment;
+        this.headerAndRounding = Layout.RECORD_HEADER_LENGTH + alignMask;
         this.eighthShift = Integer.numberOfTrailingZeros(capacity / Layout.BOUNDARIES);
-        this.tail = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
+        this.claimEnd = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
+        this.tail = claimEnd;
         this.cleared = tail;
         this.nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
         this.window = header.window();
+        this.halfWindow = window / 2;
         this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
         this.count = count;
         this.room = new Room(channel, slot, ring);
@@ -114,23 +125,18 @@ public final class Publisher implements AutoCloseable {
      */
     public long offer(DirectBuffer source, int offset, int length, int type) {
         source.boundsCheck(offset, length);
-        enter(length, type);
-        try {
-            int index = claimSpace(length);
-            if (index < 0) {
-                return BACK_PRESSURED;
-            }
-            boolean copied = false;
-            try {
-                Copy.from(source, offset, ring, index + Layout.RECORD_PAYLOAD, length);
-                copied = true;
-            } finally {
-                commit(index, length, copied ? type : Layout.TYPE_PADDING);
-            }
-            return tail;
-        } finally {
-            state = IDLE;
+        if (!ready(length, type)) {
+            return BACK_PRESSURED;
         }
+        claimEnd = BUSY;
+        int index = (int) tail & mask;
+        try {
+            Copy.from(source, offset, ring, index + Layout.RECORD_PAYLOAD, length);
+        } catch (Throwable e) {
+            commit(index, length, Layout.TYPE_PADDING);
+            throw e;
+        }
+        return commit(index, length, type);
     }
 
     /**
@@ -154,18 +160,13 @@ public final class Publisher implements AutoCloseable {
      */
     public long offer(byte[] source, int offset, int length, int type) {
         Objects.checkFromIndexSize(offset, length, source.length);
-        enter(length, type);
-        try {
-            int index = claimSpace(length);
-            if (index < 0) {
-                return BACK_PRESSURED;
-            }
-            ring.putBytes(index + Layout.RECORD_PAYLOAD, source, offset, length);
-            commit(index, length, type);
-            return tail;
-        } finally {
-            state = IDLE;
+        if (!ready(length, type)) {
+            return BACK_PRESSURED;
         }
+        claimEnd = BUSY;
+        int index = (int) tail & mask;
+        ring.putBytes(index + Layout.RECORD_PAYLOAD, source, offset, length);
+        return commit(index, length, type);
     }
 
     /**
@@ -177,18 +178,13 @@ public final class Publisher implements AutoCloseable {
      */
     public long offer(ByteBuffer message, int type) {
         int length = message.remaining();
-        enter(length, type);
-        try {
-            int index = claimSpace(length);
-            if (index < 0) {
-                return BACK_PRESSURED;
-            }
-            ring.putBytes(index + Layout.RECORD_PAYLOAD, message, message.position(), length);
-            commit(index, length, type);
-            return tail;
-        } finally {
-            state = IDLE;
+        if (!ready(length, type)) {
+            return BACK_PRESSURED;
         }
+        claimEnd = BUSY;
+        int index = (int) tail & mask;
+        ring.putBytes(index + Layout.RECORD_PAYLOAD, message, message.position(), length);
+        return commit(index, length, type);
     }
 
     /**
@@ -213,37 +209,34 @@ public final class Publisher implements AutoCloseable {
      */
     public int offerBatch(DirectBuffer[] messages, int from, int number, int type) {
         Objects.checkFromIndexSize(from, number, messages.length);
-        enter(0, type);
-        try {
-            for (int i = from; i < from + number; i++) {
-                checkLength(messages[i].capacity());
-            }
-            int taken = 0;
-            while (taken < number) {
-                int part = offerPart(messages, from + taken, number - taken, type);
-                if (part == 0) {
-                    break;
-                }
-                taken += part;
-            }
-            return taken;
-        } finally {
-            state = IDLE;
+        check(0, type);
+        for (int i = from; i < from + number; i++) {
+            checkLength(messages[i].capacity());
         }
+        int taken = 0;
+        while (taken < number) {
+            int part = offerPart(messages, from + taken, number - taken, type);
+            if (part == 0) {
+                break;
+            }
+            taken += part;
+        }
+        return taken;
     }
 
     private int offerPart(DirectBuffer[] messages, int from, int number, int type) {
-        int first = recordSize(messages[from].capacity());
-        if (tail + first > fastEnd && !makeRoom(first)) {
+        if (!ready(messages[from].capacity(), type)) {
             return 0;
         }
+        claimEnd = BUSY;
+        int first = (int) recordSize(messages[from].capacity());
         int index = (int) tail & mask;
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
         int taken = 1;
         boolean looked = false;
         while (taken < number) {
-            int more = total + recordSize(messages[from + taken].capacity());
+            int more = total + (int) recordSize(messages[from + taken].capacity());
             if (more > most) {
                 break;
             }
@@ -268,13 +261,15 @@ public final class Publisher implements AutoCloseable {
                 ring.putInt(at, message.capacity() + Layout.RECORD_HEADER_LENGTH);
                 ring.putInt(at + Layout.RECORD_TYPE, type);
                 Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, message.capacity());
-                at += recordSize(message.capacity());
+                at += (int) recordSize(message.capacity());
             }
             Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, messages[from].capacity());
             copied = true;
         } finally {
             int length = copied ? messages[from].capacity() + Layout.RECORD_HEADER_LENGTH : total;
-            publish(index, length, copied ? type : Layout.TYPE_PADDING, total, copied ? taken : 0);
+            putType(index, copied ? type : Layout.TYPE_PADDING);
+            publish(index, length, tail + total, copied ? count + taken : count);
+            claimEnd = tail;
         }
         return taken;
     }
@@ -297,67 +292,137 @@ public final class Publisher implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
      */
     public Claim claim(int length, int type) {
-        enter(length, type);
-        int after = IDLE;
-        try {
-            int index = claimSpace(length);
-            if (index < 0) {
-                return null;
-            }
-            claimIndex = index;
-            claimSize = length;
-            claim.open(ring, index + Layout.RECORD_PAYLOAD, length, type);
-            after = CLAIMED;
-            return claim;
-        } finally {
-            state = after;
+        if (!ready(length, type)) {
+            return null;
         }
+        int index = (int) tail & mask;
+        putType(index, type);
+        claim.buffer().move(address + Layout.RECORD_PAYLOAD + index, length);
+        claimEnd = tail + recordSize(length);
+        return claim;
     }
 
-    /** Commits (type >= 1) or aborts (padding) the open claim; returns the new end position. */
-    long finishClaim(int type) {
-        if (state != CLAIMED) {
-            throw state == BUSY ? twoThreads() : notOpen();
-        }
-        if (epochNow() != expectedEpoch) {
-            claim.shut();
-            state = IDLE;
-            throw gone();
-        }
-        claim.shut();
-        commit(claimIndex, claimSize, type);
-        state = IDLE;
-        return tail;
+    boolean claimed() {
+        return claimEnd > tail;
     }
 
-    private FlyringException notOpen() {
+    /** Publishes the open claim; returns the new end position. */
+    long commitClaim() {
+        final long end = claimEnd;
+        if (end <= tail || epochNow() != expectedEpoch) {
+            throw cannotFinish();
+        }
+        final PayloadBuffer payload = claim.buffer();
+        final int length = payload.capacity() + Layout.RECORD_HEADER_LENGTH;
+        payload.invalidate();
+        publish((int) tail & mask, length, end, count + 1);
+        return end;
+    }
+
+    /** Makes the open claim padding; returns the new end position. */
+    long abortClaim() {
+        if (!claimed() || epochNow() != expectedEpoch) {
+            throw cannotFinish();
+        }
+        int length = claim.buffer().capacity();
+        claim.buffer().invalidate();
+        return commit((int) tail & mask, length, Layout.TYPE_PADDING);
+    }
+
+    private FlyringException cannotFinish() {
+        if (claimEnd == BUSY) {
+            return twoThreads();
+        }
+        if (claimed()) {
+            claim.buffer().invalidate();
+            claimEnd = tail;
+            return gone();
+        }
         return expectedEpoch == GONE ? gone() : new InvalidArgumentException("claim",
             "This claim is not open: it was committed or aborted already. Claim again.");
     }
 
     private long epochNow() {
         if (epochAddress != 0) {
-            long now = Raw.getLongOpaque(epochAddress);
+            long now = Raw.getLongOpaque(Raw.base(epochAddress));
             Reference.reachabilityFence(control);
             return now;
         }
         return control.getLongOpaque(epochAt);
     }
 
-    /** Refuses what must be refused and marks the object as busy. */
-    private void enter(int length, int type) {
-        if (epochNow() != expectedEpoch || state != IDLE || type < 1 || length < 0 || length > maxLength) {
+    /** Publish 1 to 4: whether a record for so many bytes can be written at the tail now. */
+    private boolean ready(int length, int type) {
+        return recordSize(length) <= fastEnd - tail && type >= 1 && claimEnd == tail
+            && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch || prepare(length, type);
+    }
+
+    /** Refuses what must be refused. */
+    private void check(int length, int type) {
+        if (epochNow() != expectedEpoch || claimEnd != tail || type < 1 || length < 0 || length > maxLength) {
             throw refusal(length, type);
         }
-        state = BUSY;
+    }
+
+    /**
+     * {@link #ready}, where it takes more than a comparison: refusals, the owner record, padding to the ring's end, a
+     * new limit. All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called:
+     * a publisher that is often held back keeps its quick way small.
+     */
+    private boolean prepare(int length, int type) {
+        check(length, type);
+        claimEnd = BUSY;
+        try {
+            while (true) {
+                byte[] owner = ownerPending ? Slots.name(name) : null;
+                int size = (int) recordSize(owner == null ? length : Layout.OWNER_RECORD_NAME + owner.length);
+                int index = (int) tail & mask;
+                if (index + size > capacity) {
+                    int rest = capacity - index;
+                    long needed = tail + rest + Layout.RECORD_HEADER_LENGTH;
+                    if (needed > limit) {
+                        limit = room.recompute(tail, needed);
+                        if (needed > limit) {
+                            return false;
+                        }
+                    }
+                    announce(rest);
+                    putType(index, Layout.TYPE_PADDING);
+                    publish(index, rest, tail + rest, count);
+                    index = 0;
+                }
+                long needed = tail + size + Layout.RECORD_HEADER_LENGTH;
+                if (needed > limit) {
+                    limit = room.recompute(tail, needed);
+                    if (needed > limit) {
+                        return false;
+                    }
+                }
+                announce(size);
+                if (owner == null) {
+                    return true;
+                }
+                int payload = index + Layout.RECORD_PAYLOAD;
+                ring.putLong(payload + Layout.OWNER_RECORD_EPOCH, epoch);
+                ring.putInt(payload + Layout.OWNER_RECORD_NAME_LENGTH, owner.length);
+                ring.putBytes(payload + Layout.OWNER_RECORD_NAME, owner, 0, owner.length);
+                putType(index, Layout.TYPE_OWNER);
+                publish(index, Layout.OWNER_RECORD_NAME + owner.length + Layout.RECORD_HEADER_LENGTH, tail + size,
+                    count);
+                ownerPending = false;
+                plan();
+            }
+        } finally {
+            claimEnd = tail;
+        }
     }
 
     private RuntimeException refusal(int length, int type) {
         if (epochNow() != expectedEpoch) {
             return gone();
         }
-        if (state != IDLE) {
-            return state == BUSY ? twoThreads() : new ViewAliveException(
+        if (claimEnd != tail) {
+            return claimEnd == BUSY ? twoThreads() : new ViewAliveException(
                 "A claim of this publisher is still open. Commit or abort it first.");
         }
         if (type < 1) {
@@ -392,48 +457,66 @@ public final class Publisher implements AutoCloseable {
             + " has another owner now. Close this publisher and make a new one.");
     }
 
-    private int recordSize(int length) {
-        return length + Layout.RECORD_HEADER_LENGTH + alignMask & ~alignMask;
-    }
-
-    /** Publish 1 to 4; the index of the record, or -1: back-pressured. */
-    private int claimSpace(int length) {
-        int size = recordSize(length);
-        if (tail + size > fastEnd) {
-            if (!makeRoom(size)) {
-                return -1;
-            }
-            announce(size);
-        }
-        return (int) tail & mask;
+    /** Of a negative length: more than any ring holds. */
+    private long recordSize(int length) {
+        return (length & UNSIGNED) + headerAndRounding & roundDown;
     }
 
     /** Publish 3 and 4, if they are due. */
     private void announce(int size) {
         if (tail + size > cleared) {
             clear(tail + size, tail + size + window);
-        }
-    }
-
-    /** The stores of publish 3 and 4, or 9: up to {@code to}, or as far as is allowed. */
-    private void clear(long first, long to) {
-        final int unit = alignMask + 1;
-        long lapEnd = (tail | mask) + 1;
-        long end = Math.min(Math.min(to, lapEnd), limit - Layout.RECORD_HEADER_LENGTH & -unit);
-        if (end > cleared) {
-            ring.putLongOpaque(capacity + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
-            VarHandle.releaseFence(); // claimed before any byte changes; pairs with: lossy's acquire fence
-            for (long at = Math.max(first, cleared + unit); at <= end; at += unit) {
-                ring.putIntOpaque((int) at & mask, 0); // before publish 6 of the record in front
-            }
-            cleared = end;
             plan();
         }
     }
 
+    /** The stores of publish 3 and 4, or 9: up to {@code to}, or as far as is allowed. Not inlined, like prepare. */
+    private void clear(long from, long to) {
+        final int unit = alignMask + 1;
+        final long lapEnd = (tail | mask) + 1;
+        final long end = Math.min(Math.min(to, lapEnd), limit - Layout.RECORD_HEADER_LENGTH & roundDown);
+        if (end <= cleared) {
+            return;
+        }
+        ring.putLongOpaque(capacity + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
+        VarHandle.releaseFence(); // claimed before any byte changes; pairs with: lossy's acquire fence
+        final long first = Math.max(from, cleared + unit);
+        cleared = end;
+        if (ringAt == 0) {
+            for (long at = first; at <= end; at += unit) {
+                ring.putIntOpaque((int) at & mask, 0); // before publish 6 of the record in front
+            }
+        } else if (first <= end) {
+            long at = Raw.base(ringAt + (first & mask));
+            long left = end - first;
+            if (end == lapEnd) {
+                left -= unit;
+            }
+            for (; left >= 7L * unit; left -= 8L * unit) {
+                Raw.putIntOpaque(at, 0); // before publish 6 of the record in front; and so are all of these
+                Raw.putIntOpaque(at + unit, 0);
+                Raw.putIntOpaque(at + 2L * unit, 0);
+                Raw.putIntOpaque(at + 3L * unit, 0);
+                Raw.putIntOpaque(at + 4L * unit, 0);
+                Raw.putIntOpaque(at + 5L * unit, 0);
+                Raw.putIntOpaque(at + 6L * unit, 0);
+                Raw.putIntOpaque(at + 7L * unit, 0);
+                at += 8L * unit;
+            }
+            for (; left >= 0; left -= unit) {
+                Raw.putIntOpaque(at, 0);
+                at += unit;
+            }
+            if (end == lapEnd) { // the next lap's begin
+                Raw.putIntOpaque(ringAt, 0);
+            }
+            Reference.reachabilityFence(ring);
+        }
+    }
+
     private void plan() {
-        fastEnd = ownerPending ? 0 : cleared;
-        nextCare = Math.min(nextBoundary, cleared - window / 2 + 1);
+        fastEnd = ownerPending || !byAddress ? 0 : cleared;
+        nextCare = Math.min(nextBoundary, cleared - halfWindow + 1);
     }
 
     /** Publish 8 and 9, when one of them is due. */
@@ -442,30 +525,40 @@ public final class Publisher implements AutoCloseable {
             boundary(tail, count);
             nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
         }
-        if (cleared - tail < window / 2) {
+        if (cleared - tail < halfWindow) {
             clear(tail, tail + window);
         }
         plan();
     }
 
-    private void commit(int index, int length, int type) {
-        publish(index, length + Layout.RECORD_HEADER_LENGTH, type, recordSize(length), type > 0 ? 1 : 0);
+    /** Publish 5 (type) to 9 of one record; the object is idle then. The ring's new end position. */
+    private long commit(int index, int length, int type) {
+        putType(index, type);
+        publish(index, length + Layout.RECORD_HEADER_LENGTH, tail + recordSize(length), type > 0 ? count + 1 : count);
+        claimEnd = tail;
+        return tail;
     }
 
-    /** Publish 5 (type) to 9. */
-    private void publish(int index, int length, int type, int size, int messages) {
-        long end = tail + size;
-        long total = count + messages;
+    private void putType(int index, int type) {
         if (ringAt != 0) {
-            Raw.putInt(ringAt + index + Layout.RECORD_TYPE, type);
-            Raw.putIntRelease(ringAt + index, length); // pairs with: poll 1
-            long trailer = ringAt + capacity;
+            Raw.putInt(Raw.base(ringAt + index) + Layout.RECORD_TYPE, type);
+            Reference.reachabilityFence(ring);
+        } else {
+            ring.putInt(index + Layout.RECORD_TYPE, type);
+        }
+    }
+
+    /** Publish 6 to 9. */
+    private void publish(int index, int length, long end, long total) {
+        if (ringAt != 0) {
+            final long trailer = Raw.base(ringAt + capacity);
+            Raw.putIntRelease(Raw.base(ringAt + index), length); // pairs with: poll 1
             Raw.putLongOpaque(trailer + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
             Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
             Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
             Reference.reachabilityFence(ring);
         } else {
-            publishThroughBuffer(index, length, type, end, total);
+            publishThroughBuffer(index, length, end, total);
         }
         tail = end;
         count = total;
@@ -474,8 +567,7 @@ public final class Publisher implements AutoCloseable {
         }
     }
 
-    private void publishThroughBuffer(int index, int length, int type, long end, long total) {
-        ring.putInt(index + Layout.RECORD_TYPE, type);
+    private void publishThroughBuffer(int index, int length, long end, long total) {
         ring.putIntRelease(index, length); // pairs with: poll 1
         ring.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
         ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
@@ -490,49 +582,6 @@ public final class Publisher implements AutoCloseable {
         VarHandle.releaseFence(); // pairs with: start at what is still there
         ring.putLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT, total);
         ring.putLongRelease(at, end); // pairs with: start at what is still there
-    }
-
-    /** The way when a record does not simply fit: owner record, padding to the ring's end, new limit. */
-    private boolean makeRoom(int size) {
-        if (ownerPending) {
-            byte[] bytes = Slots.name(name);
-            int length = Layout.OWNER_RECORD_NAME + bytes.length;
-            if (!padToEnd(recordSize(length)) || !fits(recordSize(length))) {
-                return false;
-            }
-            int index = (int) tail & mask;
-            announce(recordSize(length));
-            int payload = index + Layout.RECORD_PAYLOAD;
-            ring.putLong(payload + Layout.OWNER_RECORD_EPOCH, epoch);
-            ring.putInt(payload + Layout.OWNER_RECORD_NAME_LENGTH, bytes.length);
-            ring.putBytes(payload + Layout.OWNER_RECORD_NAME, bytes, 0, bytes.length);
-            ownerPending = false;
-            commit(index, length, Layout.TYPE_OWNER);
-            plan();
-        }
-        return padToEnd(size) && fits(size);
-    }
-
-    private boolean padToEnd(int size) {
-        int index = (int) tail & mask;
-        int rest = capacity - index;
-        if (rest >= size) {
-            return true;
-        }
-        if (!fits(rest)) {
-            return false;
-        }
-        announce(rest);
-        publish(index, rest, Layout.TYPE_PADDING, rest, 0);
-        return true;
-    }
-
-    private boolean fits(int size) {
-        long needed = tail + size + Layout.RECORD_HEADER_LENGTH;
-        if (needed > limit) {
-            limit = room.recompute(tail, needed);
-        }
-        return needed <= limit;
     }
 
     /**
@@ -585,7 +634,7 @@ public final class Publisher implements AutoCloseable {
     }
 
     /**
-     * The largest payload.
+     * The largest claim.buffer().
      *
      * @return bytes, a quarter of the capacity less 8.
      */
@@ -594,7 +643,7 @@ public final class Publisher implements AutoCloseable {
     }
 
     boolean busy() {
-        return state == BUSY;
+        return claimEnd == BUSY;
     }
 
     /**
@@ -605,17 +654,17 @@ public final class Publisher implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (state == BUSY) {
+        if (claimEnd == BUSY) {
             throw twoThreads();
         }
         if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
-            if (state == CLAIMED) {
-                finishClaim(Layout.TYPE_PADDING);
+            if (claimed()) {
+                abortClaim();
             }
             channel.slots().closePublisher(slot);
         }
-        claim.shut();
-        state = IDLE;
+        claim.buffer().invalidate();
+        claimEnd = tail;
         lost = false;
         expectedEpoch = GONE;
         channel.release(this, lock, slot);

@@ -84,6 +84,11 @@ final class Raw {
         }
     }
 
+    /** To be put around an address to which offsets are added; see the class's other version. */
+    static long base(long address) {
+        return address;
+    }
+
     static byte getByte(long address) {
         try {
             return (byte) GET_BYTE.invokeExact(address);
@@ -182,7 +187,7 @@ final class Raw {
 
     static long getLongOpaque(long address) {
         try {
-            return (long) GET_LONG_VOLATILE.invokeExact(address);
+            return (long) GET_LONG.invokeExact(address);
         } catch (Throwable e) {
             throw impossible(e);
         }

@@ -16,7 +16,7 @@ final class RingReader {
     private final int mask;
     private final long alignMask;
     private final int storeEvery;
-    private final Message message = new Message();
+    private final Message message;
     private long cursor;
     /** What this reader last stored in its gate. */
     private long stored;
@@ -24,6 +24,7 @@ final class RingReader {
 
     RingReader(Header header, int ring, int slot, Memory data, Memory trailer) {
         this.ring = ring;
+        this.message = new Message(ring, data);
         this.data = data;
         this.dataAt = data.readableAt();
         this.trailer = trailer;
@@ -99,15 +100,24 @@ final class RingReader {
 
     private int lengthAt(int index) {
         if (dataAt != 0) {
-            int length = Raw.getIntAcquire(dataAt + index); // pairs with: publish 6
+            int length = Raw.getIntAcquire(Raw.base(dataAt + index)); // pairs with: publish 6
             Reference.reachabilityFence(data);
             return length;
         }
         return data.getIntAcquire(index); // pairs with: publish 6
     }
 
+    private int typeAt(int index) {
+        if (dataAt != 0) {
+            int type = Raw.getInt(Raw.base(dataAt + index) + Layout.RECORD_TYPE);
+            Reference.reachabilityFence(data);
+            return type;
+        }
+        return data.getInt(index + Layout.RECORD_TYPE);
+    }
+
     private int drain(MessageHandler handler, int limit, int firstLength) {
-        final Memory memory = data;
+        final long payloadsAt = data.address() + Layout.RECORD_PAYLOAD;
         final Message view = message;
         final long start = cursor;
         long c = start;
@@ -118,7 +128,7 @@ final class RingReader {
             while (length > 0) {
                 int index = (int) c & mask;
                 long size = size(c, index, length);
-                int type = memory.getInt(index + Layout.RECORD_TYPE);
+                int type = typeAt(index);
                 // As long as records keep their size, that of the last one is taken: then the processor can fetch the
                 // next records before it has this one's length, which is often still in the publisher's cache.
                 long end = c + stride;
@@ -128,8 +138,7 @@ final class RingReader {
                 }
                 if (type > 0) {
                     handed++;
-                    view.set(memory, index + Layout.RECORD_PAYLOAD, length - Layout.RECORD_HEADER_LENGTH, type, ring,
-                        c);
+                    view.set(payloadsAt + index, length - Layout.RECORD_HEADER_LENGTH, type, c);
                     cursor = end;
                     handler.onMessage(view);
                 } else {

@@ -6,32 +6,31 @@ import java.util.Objects;
 
 /** What {@link PayloadBuffer} does on the hot path: a window on memory, moved without allocation, and its words. */
 abstract class Window {
-    Memory memory = Memory.EMPTY;
-    int base;
-    int capacity;
-    /** Where the window lies, and its bytes if they can be read, and written, by address; 0 if not. */
+    private Memory memory = Memory.EMPTY;
+    private int capacity;
+    /** Where the window begins: the memory's address, or 0 on the heap, and the offset in it. */
     private long address;
-    private int readable;
-    private int writable;
+    /** Whether the memory can be read, and written, by address. */
+    private boolean readable;
+    private boolean writable;
 
-    /** The hot path's wrap: bounds are the caller's affair here, and are checked again at each access. */
-    final void window(Memory newMemory, int newBase, int newCapacity) {
-        if (memory != newMemory) {
-            // A reference that does not change is not stored: the garbage collector's barrier has a fence in it.
-            memory = newMemory;
-        }
-        base = newBase;
+    /** Over other memory. That the window lies in it is the caller's affair. */
+    final void window(Memory newMemory, int offset, int newCapacity) {
+        memory = newMemory;
+        readable = newMemory.readableAt() != 0;
+        writable = newMemory.writableAt() != 0;
+        move(newMemory.address() + offset, newCapacity);
+    }
+
+    /** The hot path's wrap: elsewhere in the same memory. */
+    final void move(long newAddress, int newCapacity) {
+        address = newAddress;
         capacity = newCapacity;
-        address = newMemory.address() + newBase;
-        readable = newMemory.readable(newBase, newCapacity);
-        writable = newMemory.writable(newBase, newCapacity);
     }
 
     /** Makes every access out of bounds. */
     final void invalidate() {
         capacity = 0;
-        readable = 0;
-        writable = 0;
     }
 
     /** The memory below, for copies inside the package. */
@@ -39,8 +38,22 @@ abstract class Window {
         return memory;
     }
 
+    /** Where the window begins in its memory. */
+    final int base() {
+        return (int) (address - memory.address());
+    }
+
     final int at(int index, int length) {
-        return base + Objects.checkFromIndexSize(index, length, capacity);
+        return base() + Objects.checkFromIndexSize(index, length, capacity);
+    }
+
+    /**
+     * How long the window is.
+     *
+     * @return its bytes.
+     */
+    public final int capacity() {
+        return capacity;
     }
 
     /**
@@ -50,8 +63,8 @@ abstract class Window {
      * @return its value.
      */
     public final long getLong(int index) {
-        if (Memory.inside(index, Long.BYTES, readable)) {
-            long value = Raw.getLong(address + index);
+        if (readable && Memory.inside(index, Long.BYTES, capacity)) {
+            long value = Raw.getLong(Raw.base(address) + index);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -65,8 +78,8 @@ abstract class Window {
      * @param value its value.
      */
     public final void putLong(int index, long value) {
-        if (Memory.inside(index, Long.BYTES, writable)) {
-            Raw.putLong(address + index, value);
+        if (writable && Memory.inside(index, Long.BYTES, capacity)) {
+            Raw.putLong(Raw.base(address) + index, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putLong(at(index, Long.BYTES), value);
@@ -80,8 +93,8 @@ abstract class Window {
      * @return its value.
      */
     public final int getInt(int index) {
-        if (Memory.inside(index, Integer.BYTES, readable)) {
-            int value = Raw.getInt(address + index);
+        if (readable && Memory.inside(index, Integer.BYTES, capacity)) {
+            int value = Raw.getInt(Raw.base(address) + index);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -95,8 +108,8 @@ abstract class Window {
      * @param value its value.
      */
     public final void putInt(int index, int value) {
-        if (Memory.inside(index, Integer.BYTES, writable)) {
-            Raw.putInt(address + index, value);
+        if (writable && Memory.inside(index, Integer.BYTES, capacity)) {
+            Raw.putInt(Raw.base(address) + index, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putInt(at(index, Integer.BYTES), value);
@@ -110,8 +123,8 @@ abstract class Window {
      * @return its value.
      */
     public final short getShort(int index) {
-        if (Memory.inside(index, Short.BYTES, readable)) {
-            short value = Raw.getShort(address + index);
+        if (readable && Memory.inside(index, Short.BYTES, capacity)) {
+            short value = Raw.getShort(Raw.base(address) + index);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -125,8 +138,8 @@ abstract class Window {
      * @param value its value.
      */
     public final void putShort(int index, short value) {
-        if (Memory.inside(index, Short.BYTES, writable)) {
-            Raw.putShort(address + index, value);
+        if (writable && Memory.inside(index, Short.BYTES, capacity)) {
+            Raw.putShort(Raw.base(address) + index, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putShort(at(index, Short.BYTES), value);
@@ -140,8 +153,8 @@ abstract class Window {
      * @return its value.
      */
     public final byte getByte(int index) {
-        if (Memory.inside(index, 1, readable)) {
-            byte value = Raw.getByte(address + index);
+        if (readable && Memory.inside(index, 1, capacity)) {
+            byte value = Raw.getByte(Raw.base(address) + index);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -155,8 +168,8 @@ abstract class Window {
      * @param value its value.
      */
     public final void putByte(int index, byte value) {
-        if (Memory.inside(index, 1, writable)) {
-            Raw.putByte(address + index, value);
+        if (writable && Memory.inside(index, 1, capacity)) {
+            Raw.putByte(Raw.base(address) + index, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putByte(at(index, 1), value);

@@ -20,8 +20,7 @@ final class Raw {
     private static final VarHandle SHORT = handle(ValueLayout.JAVA_SHORT_UNALIGNED);
     private static final VarHandle INT = handle(ValueLayout.JAVA_INT_UNALIGNED);
     private static final VarHandle LONG = handle(ValueLayout.JAVA_LONG_UNALIGNED);
-    private static final VarHandle ATOMIC_INT = handle(ValueLayout.JAVA_INT);
-    private static final VarHandle ATOMIC_LONG = handle(ValueLayout.JAVA_LONG);
+    private static final long NOT_NEGATIVE = Long.MAX_VALUE >>> 1;
 
     private Raw() {
     }
@@ -29,6 +28,14 @@ final class Raw {
     /** (long address) instead of (MemorySegment, long offset). */
     private static VarHandle handle(ValueLayout layout) {
         return MethodHandles.insertCoordinates(layout.varHandle(), 0, ALL).withInvokeExactBehavior();
+    }
+
+    /**
+     * To be put around an address to which constant offsets are added. It changes nothing, but tells the compiler that
+     * they lie within {@link #ALL}, so that it need not compare at each access.
+     */
+    static long base(long address) {
+        return address & NOT_NEGATIVE;
     }
 
     static byte getByte(long address) {
@@ -64,30 +71,36 @@ final class Raw {
     }
 
     static int getIntAcquire(long address) {
-        return (int) ATOMIC_INT.getAcquire(address);
+        int value = (int) INT.get(address);
+        VarHandle.acquireFence();
+        return value;
     }
 
     static void putIntRelease(long address, int value) {
-        ATOMIC_INT.setRelease(address, value);
+        VarHandle.releaseFence();
+        INT.set(address, value);
     }
 
     static void putIntOpaque(long address, int value) {
-        ATOMIC_INT.setOpaque(address, value);
+        INT.set(address, value);
     }
 
     static long getLongAcquire(long address) {
-        return (long) ATOMIC_LONG.getAcquire(address);
+        long value = (long) LONG.get(address);
+        VarHandle.acquireFence();
+        return value;
     }
 
     static long getLongOpaque(long address) {
-        return (long) ATOMIC_LONG.getOpaque(address);
+        return (long) LONG.get(address);
     }
 
     static void putLongRelease(long address, long value) {
-        ATOMIC_LONG.setRelease(address, value);
+        VarHandle.releaseFence();
+        LONG.set(address, value);
     }
 
     static void putLongOpaque(long address, long value) {
-        ATOMIC_LONG.setOpaque(address, value);
+        LONG.set(address, value);
     }
 }
