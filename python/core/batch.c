@@ -76,7 +76,8 @@ static void write_part(ring_writer *ring, const Py_buffer *views, Py_ssize_t cou
         memcpy(record + RECORD_PAYLOAD, views[i].buf, (size_t)views[i].len);
     }
     memcpy(ring->data + (ring->tail & ring->mask) + RECORD_PAYLOAD, views[0].buf, (size_t)views[0].len);
-    ring_commit(ring, RECORD_HEADER_LENGTH + views[0].len, type);
+    ring_set_type(ring, type);
+    ring_commit(ring, RECORD_HEADER_LENGTH + views[0].len);
     ring_advance(ring, total, count);
 }
 

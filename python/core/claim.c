@@ -4,7 +4,7 @@
 
 PyTypeObject *claim_type;
 
-Claim *claim_new(Publisher *publisher, Py_ssize_t length, int32_t type)
+Claim *claim_new(Publisher *publisher, Py_ssize_t length)
 {
     Claim *self = PyObject_New(Claim, claim_type);
     if (self == NULL)
@@ -13,7 +13,6 @@ Claim *claim_new(Publisher *publisher, Py_ssize_t length, int32_t type)
     self->data = NULL;
     self->length = length;
     self->exports = 0;
-    self->type = type;
     return self;
 }
 

@@ -53,7 +53,8 @@ static int publish_owner(Publisher *self, int64_t *needed)
     memcpy(payload + OWNER_RECORD_EPOCH, &self->epoch, 8);
     memcpy(payload + OWNER_RECORD_NAME_LENGTH, &length_word, 4);
     memcpy(payload + OWNER_RECORD_NAME, PyBytes_AsString(self->name), (size_t)name_length);
-    ring_commit(ring, length, TYPE_OWNER);
+    ring_set_type(ring, TYPE_OWNER);
+    ring_commit(ring, length);
     ring_advance(ring, n, 0);
     self->owner_pending = false;
     return 1;
@@ -176,7 +177,8 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
         ring_begin(ring, n);
     }
     memcpy(ring->data + (ring->tail & ring->mask) + RECORD_PAYLOAD, bytes, (size_t)length); /* 5 */
-    ring_commit(ring, RECORD_HEADER_LENGTH + length, type);
+    ring_set_type(ring, type);
+    ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, n, 1);
     return PyLong_FromLongLong(ring->tail);
 }
@@ -233,10 +235,11 @@ PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, 
         return NULL;
     if (room == 0)
         return Py_NewRef(Py_None);
-    Claim *claim = claim_new(self, length, type);
+    Claim *claim = claim_new(self, length);
     if (claim == NULL)
         return NULL;
     ring_begin(ring, record);
+    ring_set_type(ring, type);
     claim->data = ring->data + (ring->tail & ring->mask) + RECORD_PAYLOAD;
     self->claim = claim;
     return (PyObject *)claim;
@@ -252,7 +255,9 @@ PyObject *publisher_end_claim(Publisher *self, bool commit)
         return NULL;
     }
     int64_t length = RECORD_HEADER_LENGTH + claim->length;
-    ring_commit(ring, length, commit ? claim->type : (int32_t)TYPE_PADDING);
+    if (!commit)
+        ring_set_type(ring, TYPE_PADDING);
+    ring_commit(ring, length);
     ring_advance(ring, ring_align(ring, length), commit ? 1 : 0);
     claim->data = NULL;
     self->claim = NULL;

@@ -35,10 +35,9 @@ typedef struct Claim {
     uint8_t *data; /* NULL: committed, aborted or closed */
     Py_ssize_t length;
     Py_ssize_t exports;
-    int32_t type;
 } Claim;
 
-Claim *claim_new(Publisher *publisher, Py_ssize_t length, int32_t type);
+Claim *claim_new(Publisher *publisher, Py_ssize_t length);
 /* Commits or aborts the open claim: the new end position, or NULL with an exception. No export may be alive. */
 PyObject *publisher_end_claim(Publisher *publisher, bool commit);
 

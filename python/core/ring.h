@@ -61,11 +61,16 @@ static inline void ring_begin(ring_writer *ring, int64_t n)
         ring_clear(ring, end, end + ring->window);
 }
 
-/* Steps 5 (type) and 6: the record at the tail becomes visible. `length` with the 8 bytes of its header. */
-static inline void ring_commit(ring_writer *ring, int64_t length, int32_t type)
+/* Step 5, the type of the record at the tail. */
+static inline void ring_set_type(ring_writer *ring, int32_t type)
+{
+    STORE32_RELAXED(ring->data + (ring->tail & ring->mask) + RECORD_TYPE, type);
+}
+
+/* Step 6: the record at the tail becomes visible. `length` with the 8 bytes of its header. */
+static inline void ring_commit(ring_writer *ring, int64_t length)
 {
     uint8_t *record = ring->data + (ring->tail & ring->mask);
-    STORE32_RELAXED(record + RECORD_TYPE, type); /* 5 */
     STORE32_RELEASE(record + RECORD_LENGTH, length); /* 6: pairs with poll 1, lossy 1 (acquire) */
 }
 
@@ -121,7 +126,8 @@ static inline void ring_pad(ring_writer *ring)
 {
     int64_t n = ring_to_end(ring);
     ring_begin(ring, n);
-    ring_commit(ring, n, TYPE_PADDING);
+    ring_set_type(ring, TYPE_PADDING);
+    ring_commit(ring, n);
     ring_advance(ring, n, 0);
 }
 

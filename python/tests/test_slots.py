@@ -85,7 +85,7 @@ def test_a_name_gives_the_same_ring_back() -> None:
         with channel.publisher("a") as a, channel.publisher("b") as b:
             rings = {"a": a.ring, "b": b.ring}
             b.offer(b"x")
-        cleared = 64 + 64 + 1024  # the ring's start, the owner record, W: what b had cleared ahead (6.1 step 3)
+        cleared = 64 + 64 + 2048  # the ring's start, the owner record, W: what b had cleared ahead (6.1 step 3)
         with channel.publisher() as unnamed:
             assert unnamed.ring not in rings.values()
             with channel.publisher("b") as b:

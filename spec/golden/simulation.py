@@ -92,7 +92,7 @@ class Channel:
             o["alignment"],
             o["counters"],
         )
-        self.window = min(1024, self.C // 8) if self.A == 64 else 0  # W of 6.1
+        self.window = min(2048, self.C // 8) if self.A == 64 else 0  # W of 6.1
         control_length = up(256 + 256 * (self.P + self.S), 4096)
         self.metadata = 4096 + control_length
         self.values = up(self.metadata + 512 * self.N, 4096)

@@ -43,7 +43,7 @@ inline constexpr std::uint64_t CONSTANTS_START_STRIDE = 64;
 inline constexpr std::uint64_t CONSTANTS_START_MODULUS = 4096;
 inline constexpr std::uint64_t CONSTANTS_MAX_MESSAGE_DIVISOR = 4;
 inline constexpr std::uint64_t CONSTANTS_GATE_STORE_DIVISOR = 8;
-inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD = 1024;
+inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD = 2048;
 inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_DIVISOR = 8;
 
 // [header] Offsets from the start of the file.

@@ -52,6 +52,41 @@ inline std::int64_t opaque(std::int64_t value) noexcept {
     return value;
 }
 
+template <typename Word>
+[[gnu::always_inline]] inline void copy_word(std::byte* to, const std::byte* from) noexcept {
+    Word word;
+    std::memcpy(&word, from, sizeof word);
+    asm("" : "+r"(word));  // so that the compiler does not make vectors of them
+    std::memcpy(to, &word, sizeof word);
+}
+
+/// Copies a message. A small one goes in words, not in vectors: it was often written just before, in words, and a vector
+/// that spans several stores has to wait until they have left the store buffer.
+[[gnu::always_inline]] inline void copy(std::byte* to, const std::byte* from, std::size_t length) noexcept {
+    constexpr std::size_t small = 64;
+    if (length > small) {
+        std::memcpy(to, from, length);
+        return;
+    }
+    std::size_t at = 0;
+    for (; at + 32 <= length; at += 32) {
+        copy_word<std::uint64_t>(to + at, from + at);
+        copy_word<std::uint64_t>(to + at + 8, from + at + 8);
+        copy_word<std::uint64_t>(to + at + 16, from + at + 16);
+        copy_word<std::uint64_t>(to + at + 24, from + at + 24);
+    }
+    if ((length & 16) != 0) {
+        copy_word<std::uint64_t>(to + at, from + at);
+        copy_word<std::uint64_t>(to + at + 8, from + at + 8);
+        at += 16;
+    }
+    if ((length & 8) != 0) {
+        copy_word<std::uint64_t>(to + at, from + at);
+        at += 8;
+    }
+    for (; at < length; ++at) to[at] = from[at];
+}
+
 /// Brings a line in that will be written soon.
 inline void prefetch_to_write(const void* at) noexcept {
 #if defined(__x86_64__)

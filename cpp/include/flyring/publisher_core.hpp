@@ -59,8 +59,9 @@ class PublisherCore final : public SlotOwnerBase {
         const std::uint64_t end = static_cast<std::uint64_t>(t) + aligned(length);
         if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0) return offer_slowly(payload, length, type);
         const auto to = static_cast<std::int64_t>(end);
-        if (length != 0) std::memcpy(ring.payload_at(t), payload, length);  // 5; 3 and 4 are not due below fast_end_
-        commit(ring, t, length, type);
+        copy(ring.payload_at(t), payload, length);  // 5; 3 and 4 are not due below fast_end_
+        store_relaxed(ring.type_at(t), type);  // 5
+        commit(ring, t, length);
         finish(ring, to, next(count_));
         set_use(idle);
         return to;
@@ -73,26 +74,26 @@ class PublisherCore final : public SlotOwnerBase {
         if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0) {
             if (!make_room_in_use(length)) return nullptr;
             end = static_cast<std::uint64_t>(t_) + aligned(length);
+            begin(static_cast<std::int64_t>(end));
         }
         set_use(claim_open);
         claim_ = claim;
         claim_length_ = length;
-        claim_type_ = type;
         const Ring ring = ring_;
         const std::int64_t t = t_;
-        begin(static_cast<std::int64_t>(end));
+        store_relaxed(ring.type_at(t), type);  // 5
         return ring.payload_at(t);
     }
 
-    /// Publish 5 to 8 for the open claim.
+    /// Publish 6 to 9 for the open claim.
     [[gnu::always_inline]] inline std::int64_t commit_claim() {
         if (__builtin_expect(static_cast<long>(!usable()), 0) != 0) throw_unusable();
-        return end_claim(claim_type_, next(count_));
+        return end_claim(next(count_));
     }
 
     std::int64_t abort_claim() {
         if (!usable()) throw_unusable();
-        return end_claim(layout::CONSTANTS_TYPE_PADDING, count_);
+        return pad_claim();
     }
 
     /// The Claim object moved, or (null) gave up its part in the claim.
@@ -149,13 +150,12 @@ class PublisherCore final : public SlotOwnerBase {
         set_fast_end();
     }
 
-    /// Publish 5 (type) and 6.
-    static void commit(const Ring& ring, std::int64_t t, std::size_t length, std::int32_t type) noexcept {
-        store_relaxed(ring.type_at(t), type);
+    /// Publish 6.
+    static void commit(const Ring& ring, std::int64_t t, std::size_t length) noexcept {
         store_release(ring.length_at(t), static_cast<std::int32_t>(length + header_length));  // 6; pairs with poll 1
     }
 
-    /// Publish 7 and 8.
+    /// Publish 7 to 9.
     void finish(const Ring& ring, std::int64_t end, std::int64_t count) noexcept {
         store_relaxed(ring.messages_begun(), count);  // publish 7; pairs with the consistent count, read last there
         store_release(ring.published(), end);         // publish 7; pairs with join 2 and 4
@@ -165,25 +165,31 @@ class PublisherCore final : public SlotOwnerBase {
         if (__builtin_expect(static_cast<long>(end >= next_care_), 0) != 0) take_care();
     }
 
-    /// Publish 5 to 8 for the open claim.
-    [[gnu::always_inline]] inline std::int64_t end_claim(std::int32_t type, std::int64_t count) noexcept {
+    /// Publish 6 to 9 for the open claim.
+    [[gnu::always_inline]] inline std::int64_t end_claim(std::int64_t count) noexcept {
         const Ring ring = ring_;
         // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
         const auto end = static_cast<std::int64_t>(static_cast<std::uint64_t>(t_) + aligned(claim_length_));
-        commit(ring, t_, claim_length_, type);
+        commit(ring, t_, claim_length_);
         finish(ring, end, count);
         claim_ = nullptr;
         set_use(idle);
         return end;
     }
 
-    /// Publish 3 to 8 for a record of n bytes, its payload written by `write(to)`.
+    std::int64_t pad_claim() noexcept {
+        store_relaxed(ring_.type_at(t_), layout::CONSTANTS_TYPE_PADDING);  // 5
+        return end_claim(count_);
+    }
+
+    /// Publish 3 to 9 for a record of n bytes, its payload written by `write(to)`.
     template <typename Write>
     void publish(std::uint64_t n, std::size_t length, std::int32_t type, std::int64_t count, Write&& write) {
         const std::int64_t end = t_ + static_cast<std::int64_t>(n);
         begin(end);
         write(ring_.payload_at(t_));
-        commit(ring_, t_, length, type);
+        store_relaxed(ring_.type_at(t_), type);  // 5
+        commit(ring_, t_, length);
         finish(ring_, end, count);
     }
 
@@ -229,15 +235,14 @@ class PublisherCore final : public SlotOwnerBase {
 
     // Read or written by every offer, then what the slow path needs.
     std::uint64_t fast_end_ = 0;  // up to here a record needs publish 5 to 7 only, and perhaps 8 and 9
-    std::int64_t next_care_ = 0;  // from here on publish 8 or 9 is due
     std::int64_t t_ = 0;
+    std::int64_t next_care_ = 0;  // from here on publish 8 or 9 is due
     std::int64_t count_ = 0;
     std::int64_t cleared_ = 0;
     std::int64_t window_ = 0;
     std::int64_t next_boundary_ = 0;
     Ring ring_;
     std::size_t claim_length_ = 0;
-    std::int32_t claim_type_ = 0;
     bool owner_record_pending_ = true;
     Claim* claim_ = nullptr;
     std::int64_t limit_ = 0;

@@ -52,7 +52,7 @@ inline void PublisherCore::throw_unusable() {
 std::int64_t PublisherCore::offer_slowly(const std::byte* payload, std::size_t length, std::int32_t type) {
     if (!make_room_in_use(length)) return layout::CONSTANTS_BACK_PRESSURED;
     publish(aligned(length), length, type, next(count_), [&](std::byte* to) {
-        if (length != 0) std::memcpy(to, payload, length);
+        copy(to, payload, length);
     });
     set_use(idle);
     return t_;
@@ -252,7 +252,7 @@ inline void PublisherCore::close() noexcept {
     if (usable()) {
         if (use() == claim_open) {
             Claim* claim = claim_;
-            end_claim(layout::CONSTANTS_TYPE_PADDING, count_);
+            pad_claim();
             claim_ = claim;
         }
         store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record

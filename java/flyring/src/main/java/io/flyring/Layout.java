@@ -41,7 +41,7 @@ final class Layout {
     static final int START_MODULUS = 4096;
     static final int MAX_MESSAGE_DIVISOR = 4;
     static final int GATE_STORE_DIVISOR = 8;
-    static final int CLEAR_AHEAD = 1024;
+    static final int CLEAR_AHEAD = 2048;
     static final int CLEAR_AHEAD_DIVISOR = 8;
 
     // Header page, from the start of the file.
