@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <flyring/flyring.hpp>
 #include <optional>
 #include <string>
@@ -13,8 +14,9 @@ namespace bench {
 
 class Flyring {
   public:
-    explicit Flyring(const Setup& setup)
-        : size_(setup.size), streaming_(setup.scenario == Scenario::stream), setup_(setup), channel_(open(setup)) {
+    explicit Flyring(const Setup& setup) : size_(setup.size), setup_(setup), channel_(open(setup)) {
+        // A publisher would have filled a ring of few messages before a reader that stands back comes again.
+        batch_ = setup.scenario == Scenario::stream && channel_.capacity() / setup.size >= 256;
         // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
         const bool streaming = setup.scenario == Scenario::stream;
         if (!streaming || setup.producer())
@@ -31,7 +33,7 @@ class Flyring {
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
         const int handed = subscriber_->poll([&](const flyring::Message& message) { read(message.data()); });
-        if (streaming_) {
+        if (batch_) {
             batch_spin_.idle(handed);
         } else {
             spin_.idle(handed);
@@ -44,7 +46,8 @@ class Flyring {
     static flyring::Channel open(const Setup& setup) {
         flyring::Options options;
         options.kind = flyring::Kind::broadcast;
-        options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::size_t{1} << 20));
+        const std::size_t least = setup.scenario == Scenario::stream ? 128 * setup.size : 0;  // powers of two
+        options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::max(std::size_t{1} << 20, least)));
         options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
         options.publishers = setup.scenario == Scenario::stream
                                  ? static_cast<std::uint32_t>(setup.option("producers", std::size_t{1}))
@@ -55,7 +58,7 @@ class Flyring {
     }
 
     std::size_t size_;
-    bool streaming_;
+    bool batch_ = false;
     const Setup& setup_;
     flyring::SpinWait spin_;
     flyring::BatchSpinWait batch_spin_;

@@ -42,7 +42,7 @@ class Flyring(Contender):
         self.channel = flyring.Channel.open_or_create(
             setup.path("channel.ring"),
             "broadcast",
-            capacity=int(setup.options.get("capacity", 1 << 20)),
+            capacity=int(setup.options.get("capacity", max(1 << 20, 128 * setup.size if setup.streaming else 0))),
             alignment=int(setup.options.get("alignment", 64)),
             publishers=setup.producers if setup.streaming else 2,
             subscribers=2,

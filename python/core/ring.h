@@ -53,12 +53,18 @@ static __attribute__((noinline, unused)) void ring_clear(ring_writer *ring, int6
     ring->cleared = q;
 }
 
+/* How far is cleared ahead of a record of n bytes. */
+static inline int64_t ring_ahead(const ring_writer *ring, int64_t n)
+{
+    return n <= ring->window / CLEAR_AHEAD_RECORDS ? ring->window : 0;
+}
+
 /* Steps 3 and 4, if they are due: announces that [tail, tail + n) is being written, with a zero behind it. */
 static inline void ring_begin(ring_writer *ring, int64_t n)
 {
     int64_t end = ring->tail + n;
     if (UNLIKELY(end > ring->cleared))
-        ring_clear(ring, end, end + ring->window);
+        ring_clear(ring, end, end + ring_ahead(ring, n));
 }
 
 /* Step 5, the type of the record at the tail. */
@@ -93,7 +99,7 @@ static inline void ring_advance(ring_writer *ring, int64_t n, int64_t messages)
         STORE64_RELEASE(boundary, end); /* 8: pairs with the acquire load of 6.10 */
     }
     ring->tail = end;
-    if (UNLIKELY(ring->cleared - end < ring->window / 2))
+    if (UNLIKELY(ring->cleared - end < ring->window / 2) && ring_ahead(ring, n) != 0)
         ring_clear(ring, end, end + ring->window); /* 9 */
 }
 

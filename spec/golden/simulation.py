@@ -298,7 +298,11 @@ class Channel:
     def begin(self, p, n):
         """6.1 steps 3 and 4."""
         if p.t + n > p.cleared:
-            self.clear(p, p.t + n, p.t + n + self.window)
+            self.clear(p, p.t + n, p.t + n + self.ahead(n))
+
+    def ahead(self, n):
+        """w(n) of 6.1: nothing is cleared ahead after a long record."""
+        return self.window if n <= self.window // 8 else 0
 
     def clear(self, p, first, q):
         """The stores of 6.1 steps 4 and 9, up to q or as far as is allowed."""
@@ -329,7 +333,7 @@ class Channel:
             self.put64(at + 8, p.count)
             self.put64(at, p.t + n)
         p.t += n
-        if p.cleared - p.t < self.window // 2:
+        if p.cleared - p.t < self.ahead(n) // 2:
             self.clear(p, p.t, p.t + self.window)
 
     def pad_to_end(self, p):

@@ -45,6 +45,7 @@ inline constexpr std::uint64_t CONSTANTS_MAX_MESSAGE_DIVISOR = 4;
 inline constexpr std::uint64_t CONSTANTS_GATE_STORE_DIVISOR = 8;
 inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD = 2048;
 inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_DIVISOR = 8;
+inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_RECORDS = 8;
 
 // [header] Offsets from the start of the file.
 inline constexpr std::uint64_t HEADER_MAGIC = 0;

@@ -60,8 +60,8 @@ template <typename Word>
     std::memcpy(to, &word, sizeof word);
 }
 
-/// Copies a message. A small one goes in words, not in vectors: it was often written just before, in words, and a vector
-/// that spans several stores has to wait until they have left the store buffer.
+/// Copies a message. A small one goes in words, not in vectors: it was often written just before, in words, and a
+/// vector that spans several stores has to wait until they have left the store buffer.
 [[gnu::always_inline]] inline void copy(std::byte* to, const std::byte* from, std::size_t length) noexcept {
     constexpr std::size_t small = 64;
     if (length > small) {

@@ -57,10 +57,12 @@ class PublisherCore final : public SlotOwnerBase {
         const Ring ring = ring_;  // a copy, so that the compiler may keep it in registers across the atomic stores
         const std::int64_t t = t_;
         const std::uint64_t end = static_cast<std::uint64_t>(t) + aligned(length);
-        if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0) return offer_slowly(payload, length, type);
+        if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0 && !clear_next(end)) {
+            return offer_slowly(payload, length, type);
+        }
         const auto to = static_cast<std::int64_t>(end);
         copy(ring.payload_at(t), payload, length);  // 5; 3 and 4 are not due below fast_end_
-        store_relaxed(ring.type_at(t), type);  // 5
+        store_relaxed(ring.type_at(t), type);       // 5
         commit(ring, t, length);
         finish(ring, to, next(count_));
         set_use(idle);
@@ -71,7 +73,7 @@ class PublisherCore final : public SlotOwnerBase {
     [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, Claim* claim) {
         if (__builtin_expect(static_cast<long>(use() != idle || !usable() || type < 1), 0) != 0) refuse(type);
         std::uint64_t end = static_cast<std::uint64_t>(t_) + aligned(length);
-        if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0) {
+        if (__builtin_expect(static_cast<long>(end > fast_end_ || length > max_length_), 0) != 0 && !clear_next(end)) {
             if (!make_room_in_use(length)) return nullptr;
             end = static_cast<std::uint64_t>(t_) + aligned(length);
             begin(static_cast<std::int64_t>(end));
@@ -126,28 +128,52 @@ class PublisherCore final : public SlotOwnerBase {
         return (length + header_length + unit - 1) & ~(unit - 1);
     }
 
-    /// Publish 3 and 4, when they are due.
-    void begin(std::int64_t end) noexcept {
-        if (end > cleared_) clear(end, end + window_);
+    /// How far is cleared ahead of a record of n bytes.
+    std::int64_t ahead(std::int64_t n) const noexcept {
+        return n <= window_ / layout::CONSTANTS_CLEAR_AHEAD_RECORDS ? window_ : 0;
     }
 
-    /// The stores of publish 3 and 4, or 9: up to q, or as far as is allowed.
-    [[gnu::noinline]] void clear(std::int64_t first, std::int64_t q) noexcept {
+    /// Publish 3 and 4, when they are due.
+    void begin(std::int64_t end) noexcept {
+        if (end > cleared_) clear(end, ahead(end - t_));
+    }
+
+    /// The stores of publish 3 and 4, or 9: from `first` so many bytes ahead, or as far as is allowed.
+    [[gnu::noinline]] void clear(std::int64_t first, std::int64_t ahead) noexcept {
         const Ring ring = ring_;
         const std::int64_t unit = ring.alignment;
         const std::int64_t lap_end = (t_ | ring.mask()) + 1;
-        q = std::min({q, lap_end, (limit_ - static_cast<std::int64_t>(header_length)) & -unit});
+        const std::int64_t room = (limit_ - static_cast<std::int64_t>(header_length)) & -unit;
+        const std::int64_t q = std::min({first + ahead, lap_end, room});
         if (q <= cleared_) return;
         store_relaxed(ring.claimed(), q);  // publish 3, read by lossy 2 to 4 and recover
         release_fence();                   // publish 3: claimed before any byte changes; pairs with lossy 2 to 4
         for (std::int64_t at = std::max(first, cleared_ + unit); at <= q; at += unit) {
             store_relaxed(ring.length_at(at), 0);  // publish 4: before the length of the record in front (6)
         }
-        for (std::int64_t at = std::max(q, cleared_ + window_) + unit; at <= q + window_; at += unit) {
+        for (std::int64_t at = std::max(q, cleared_ + ahead) + unit; at <= q + ahead; at += unit) {
             prefetch_to_write(ring.length_at(at));  // what the next one clears; it has the lines up to cleared_ + W
         }
         cleared_ = q;
         set_fast_end();
+    }
+
+    /// Publish 3 and 4 for a long record that needs neither padding nor a new limit; false: for any other.
+    [[gnu::noinline]] bool clear_next(std::uint64_t record_end) noexcept {
+        const auto end = static_cast<std::int64_t>(record_end);
+        const std::int64_t n = end - t_;
+        const bool fits = limit_ > 0 && record_end <= static_cast<std::uint64_t>(limit_) - header_length &&
+                          ((t_ ^ (end - 1)) & ~ring_.mask()) == 0 &&
+                          static_cast<std::uint64_t>(n) <= ring_.capacity / layout::CONSTANTS_MAX_MESSAGE_DIVISOR;
+        if (!fits || end <= cleared_ || ahead(n) != 0 || owner_record_pending_) return false;
+        store_relaxed(ring_.claimed(), end);              // publish 3, read by lossy 2 to 4 and recover
+        release_fence();                                  // publish 3: claimed before any byte changes
+        store_relaxed(ring_.length_at(end), 0);           // publish 4
+        prefetch_to_write(ring_.length_at(end + 3 * n));  // such records often follow one another
+        cleared_ = end;
+        fast_end_ = record_end;
+        next_care_ = next_boundary_;
+        return true;
     }
 
     /// Publish 6.
@@ -161,8 +187,9 @@ class PublisherCore final : public SlotOwnerBase {
         store_release(ring.published(), end);         // publish 7; pairs with join 2 and 4
         store_release(ring.messages_done(), count);   // publish 7; pairs with the consistent count, read first there
         count_ = count;
+        const std::int64_t n = end - t_;
         t_ = end;
-        if (__builtin_expect(static_cast<long>(end >= next_care_), 0) != 0) take_care();
+        if (__builtin_expect(static_cast<long>(end >= next_care_), 0) != 0) take_care(n);
     }
 
     /// Publish 6 to 9 for the open claim.
@@ -194,9 +221,9 @@ class PublisherCore final : public SlotOwnerBase {
     }
 
     /// Publish 8 and 9, when one of them is due.
-    [[gnu::noinline]] void take_care() noexcept {
+    [[gnu::noinline]] void take_care(std::int64_t n) noexcept {
         if (t_ >= next_boundary_) note_boundary();
-        if (cleared_ - t_ < window_ / 2) clear(t_, t_ + window_);
+        if (cleared_ - t_ < ahead(n) / 2) clear(t_, window_);
         set_fast_end();
     }
 

@@ -51,9 +51,7 @@ inline void PublisherCore::throw_unusable() {
 
 std::int64_t PublisherCore::offer_slowly(const std::byte* payload, std::size_t length, std::int32_t type) {
     if (!make_room_in_use(length)) return layout::CONSTANTS_BACK_PRESSURED;
-    publish(aligned(length), length, type, next(count_), [&](std::byte* to) {
-        copy(to, payload, length);
-    });
+    publish(aligned(length), length, type, next(count_), [&](std::byte* to) { copy(to, payload, length); });
     set_use(idle);
     return t_;
 }

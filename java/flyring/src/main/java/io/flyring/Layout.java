@@ -43,6 +43,7 @@ final class Layout {
     static final int GATE_STORE_DIVISOR = 8;
     static final int CLEAR_AHEAD = 2048;
     static final int CLEAR_AHEAD_DIVISOR = 8;
+    static final int CLEAR_AHEAD_RECORDS = 8;
 
     // Header page, from the start of the file.
     static final int HEADER_MAGIC = 0;

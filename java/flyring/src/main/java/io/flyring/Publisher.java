@@ -48,6 +48,8 @@ public final class Publisher implements AutoCloseable {
     private final int eighthShift;
     private final int window;
     private final int halfWindow;
+    /** Nothing is cleared ahead after a longer record. */
+    private final int longestAhead;
     private final int maxLength;
     private final Room room;
     private final Claim claim;
@@ -97,6 +99,7 @@ public final class Publisher implements AutoCloseable {
         this.nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
         this.window = header.window();
         this.halfWindow = window / 2;
+        this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
         this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
         this.count = count;
         this.room = new Room(channel, slot, ring);
@@ -354,7 +357,27 @@ public final class Publisher implements AutoCloseable {
     /** Publish 1 to 4: whether a record for so many bytes can be written at the tail now. */
     private boolean ready(int length, int type) {
         return recordSize(length) <= fastEnd - tail && type >= 1 && claimEnd == tail
-            && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch || prepare(length, type);
+            && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch
+            || clearNext(length, type) || prepare(length, type);
+    }
+
+    /** Publish 3 and 4 for a long record that needs neither padding nor a new limit; false: for any other. */
+    private boolean clearNext(int length, int type) {
+        final long size = recordSize(length);
+        final long end = tail + size;
+        if (end > limit - Layout.RECORD_HEADER_LENGTH || ((tail ^ end - 1) & -capacity) != 0 || size <= longestAhead
+            || end <= cleared || length > maxLength || ownerPending || !byAddress || type < 1 || claimEnd != tail
+            || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            return false;
+        }
+        Raw.putLongOpaque(Raw.base(ringAt + capacity) + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
+        VarHandle.releaseFence(); // claimed before any byte changes; pairs with: lossy's acquire fence
+        Raw.putIntOpaque(Raw.base(ringAt + (end & mask)), 0); // before publish 6 of this record
+        Reference.reachabilityFence(ring);
+        cleared = end;
+        fastEnd = end;
+        nextCare = nextBoundary;
+        return true;
     }
 
     /** Refuses what must be refused. */
@@ -465,7 +488,7 @@ public final class Publisher implements AutoCloseable {
     /** Publish 3 and 4, if they are due. */
     private void announce(int size) {
         if (tail + size > cleared) {
-            clear(tail + size, tail + size + window);
+            clear(tail + size, tail + size + (size <= longestAhead ? window : 0));
             plan();
         }
     }
@@ -520,12 +543,12 @@ public final class Publisher implements AutoCloseable {
     }
 
     /** Publish 8 and 9, when one of them is due. */
-    private void takeCare() {
+    private void takeCare(long size) {
         if (tail >= nextBoundary) {
             boundary(tail, count);
             nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
         }
-        if (cleared - tail < halfWindow) {
+        if (cleared - tail < halfWindow && size <= longestAhead) {
             clear(tail, tail + window);
         }
         plan();
@@ -560,10 +583,11 @@ public final class Publisher implements AutoCloseable {
         } else {
             publishThroughBuffer(index, length, end, total);
         }
+        final long size = end - tail;
         tail = end;
         count = total;
         if (end >= nextCare) {
-            takeCare();
+            takeCare(size);
         }
     }
 

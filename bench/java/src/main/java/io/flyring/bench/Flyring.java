@@ -25,13 +25,16 @@ abstract class Flyring extends Contender {
     Flyring(Setup setup, Messages messages) {
         super(setup, messages);
         limit = setup.option("limit", 256);
-        idle = switch (setup.option("idle", setup.streaming() ? "batch" : "none")) {
+        int atLeast = setup.streaming() ? 128 * messages.size : 0;
+        int capacity = setup.option("capacity", Math.max(1 << 20, atLeast));
+        boolean many = capacity / messages.size >= 256; // a ring of few would be empty before a reader stands back
+        idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "none")) {
             case "batch" -> new BatchSpinIdleStrategy();
             case "none" -> NoOpIdleStrategy.INSTANCE;
             default -> new BusySpinIdleStrategy();
         };
         channel = Channel.openOrCreate(setup.path("channel.ring").toString(), ChannelOptions.broadcast()
-            .capacity(setup.option("capacity", 1 << 20))
+            .capacity(capacity)
             .alignment(setup.option("alignment", 64))
             .publishers(setup.streaming() ? setup.producers() : 2)
             .subscribers(2)
