@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <flyring/system.hpp>
 #include <flyring/wait.hpp>
-#include <iomanip>
-#include <iostream>
 #include <stdexcept>
 #include <string>
 
@@ -57,7 +55,7 @@ class Waiter {
 };
 
 /// Runs warm-up and measurement. `trip(sequence, send_time, clock)` does one round trip and returns clock() as read
-/// when the answer had come. Sequences run from 1. Returns what the round trips took, or nothing measured for --slices.
+/// when the answer had come. Sequences run from 1. Returns what the round trips took.
 template <typename Trip>
 Result measure(const Options& options, Trip&& trip) {
     constexpr auto no_clock = [] { return std::int64_t{0}; };
@@ -71,12 +69,6 @@ Result measure(const Options& options, Trip&& trip) {
 
     if (options.warmup > 0) mean_of(options.warmup);
     Result result;
-    if (options.slices) {
-        for (std::int64_t count = 0; std::cin >> count;) {
-            if (count > 0) std::cout << std::fixed << std::setprecision(1) << mean_of(count) << std::endl;
-        }
-        return result;
-    }
     result.count = options.count;
     if (options.untimed) {
         result.mean = mean_of(options.count);

@@ -26,7 +26,7 @@ static void run(const Options& options) {
                 pong<Strategy>(options);
             }
     }
-    if (options.ping && !options.slices) report(options, std::move(result));
+    if (options.ping) report(options, std::move(result));
 }
 
 static void run(const Options& options) {

@@ -22,8 +22,7 @@ const char* const usage =
     "  --timeout S         give up when the other side is silent for so long (30)\n"
     "  --histogram FILE    ping: write the raw samples, int64 nanoseconds\n"
     "  --json              print one line of JSON instead of the table\n"
-    "  --untimed           only the mean: the clock is read before the first and after the last round trip\n"
-    "  --slices            read counts from standard input, print the mean of so many round trips for each\n";
+    "  --untimed           only the mean: the clock is read before the first and after the last round trip\n";
 
 const char* name(Program program) {
     switch (program) {
@@ -100,8 +99,6 @@ Options parse(int count, const char* const* words) {
             options.json = true;
         } else if (option == "--untimed") {
             options.untimed = true;
-        } else if (option == "--slices") {
-            options.slices = true;
         } else {
             if (at == count) throw std::invalid_argument(std::string(option) + " is unknown or lacks its value");
             const std::string_view value = words[at++];

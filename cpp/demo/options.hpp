@@ -27,7 +27,6 @@ struct Options {
     std::string histogram;
     bool json = false;
     bool untimed = false;
-    bool slices = false;
 };
 
 const char* name(Program program);

@@ -149,10 +149,6 @@ def run_ping(options: argparse.Namespace) -> None:
         ping = Ping(options, publisher, subscriber)
         try:
             ping.connect()
-            if options.slices:
-                for line in sys.stdin:
-                    print(f"{ping.untimed(int(line)):.1f}", flush=True)
-                return
             ping.untimed(options.warmup)
             if options.untimed:
                 report("ping", options, ping.untimed(options.count), None)
@@ -190,7 +186,7 @@ def counter_path(options: argparse.Namespace) -> Path:
 
 
 def run_counter_ping(options: argparse.Namespace) -> None:
-    histogram = None if options.untimed or options.slices else new_histogram()
+    histogram = None if options.untimed else new_histogram()
     demo_counter.ping(
         counter_path(options),
         options,
@@ -279,7 +275,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--histogram", metavar="FILE", help="write the recorded times as an HdrHistogram V2, base64")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--untimed", action="store_true", help="look at the clock twice only: mean and count")
-    parser.add_argument("--slices", action="store_true", help="read counts from standard input, print a mean for each")
     options = parser.parse_args(arguments)
     programs = {
         "ping": ["ping"],

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -92,14 +91,6 @@ def ping(
     """Makes the counter odd; `record` gets the nanoseconds of each round trip, `report` the mean."""
     memory = create_counter(path)
     try:
-        done = 0
-        if options.slices:
-            round_trips(memory, 0, 1, options)
-            done = 1
-            for line in sys.stdin:
-                print(f"{round_trips(memory, done, int(line), options):.1f}", flush=True)
-                done += int(line)
-            return
         done = max(options.warmup, 1)
         round_trips(memory, 0, done, options)
         if record is None:

@@ -2,22 +2,18 @@
 package io.flyring.demo;
 
 import io.flyring.Channel;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.util.Locale;
 
 /** The classic: two processes raise one mapped counter in turn, ping to odd values, pong to even ones. */
 final class CounterDemo {
@@ -59,11 +55,7 @@ final class CounterDemo {
         Files.move(temporary, file, StandardCopyOption.ATOMIC_MOVE);
         ByteBuffer memory = map(file);
         try {
-            if (options.slices) {
-                slices(memory);
-            } else {
-                measure(memory);
-            }
+            measure(memory);
         } finally {
             LONG.setVolatile(memory, 0, ENDED);
             Files.deleteIfExists(file);
@@ -76,21 +68,6 @@ final class CounterDemo {
         long start = System.nanoTime();
         rounds(memory, options.warmup, options.count, options.untimed ? null : report);
         report.print(System.nanoTime() - start);
-    }
-
-    private void slices(ByteBuffer memory) throws IOException {
-        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
-        rounds(memory, 0, 1, null);
-        long done = 1;
-        for (String line = input.readLine(); line != null; line = input.readLine()) {
-            long count = Long.parseLong(line.trim());
-            long start = System.nanoTime();
-            rounds(memory, done, count, null);
-            double mean = (System.nanoTime() - start) / (double) count;
-            done += count;
-            System.out.println(String.format(Locale.ROOT, "%.1f", mean));
-            System.out.flush();
-        }
     }
 
     /** Rounds {@code first} to {@code first + count - 1}: 2i to 2i + 1 by us, 2i + 1 to 2i + 2 by pong. */

@@ -29,7 +29,6 @@ final class Options {
     Path histogram;
     boolean json;
     boolean untimed;
-    boolean slices;
 
     /** A wrong command line. */
     static final class Wrong extends RuntimeException {
@@ -73,7 +72,6 @@ final class Options {
             switch (name) {
                 case "--json" -> json = true;
                 case "--untimed" -> untimed = true;
-                case "--slices" -> slices = true;
                 case "--channel" -> channel = next(rest, "a value after " + name);
                 case "--size" -> size = Integer.parseInt(next(rest, "a value after " + name));
                 case "--count" -> count = Long.parseLong(next(rest, "a value after " + name));

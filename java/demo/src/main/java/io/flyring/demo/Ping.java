@@ -9,11 +9,7 @@ import io.flyring.MessageHandler;
 import io.flyring.NoSuchChannelException;
 import io.flyring.Publisher;
 import io.flyring.Subscriber;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
-import java.util.Locale;
 
 /** Sends messages, checks every byte of every answer, and measures how long they took. */
 final class Ping implements MessageHandler {
@@ -50,11 +46,7 @@ final class Ping implements MessageHandler {
             subscriber = answers;
             try {
                 connect();
-                if (options.slices) {
-                    slices();
-                } else {
-                    measure();
-                }
+                measure();
             } finally {
                 end();
             }
@@ -122,20 +114,6 @@ final class Ping implements MessageHandler {
     private void untimed(long first, long count) {
         for (long i = 0; i < count; i++) {
             roundTrip(first + i, 0);
-        }
-    }
-
-    private void slices() throws IOException {
-        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
-        long sequence = 1;
-        for (String line = input.readLine(); line != null; line = input.readLine()) {
-            long count = Long.parseLong(line.trim());
-            long start = System.nanoTime();
-            untimed(sequence, count);
-            double mean = (System.nanoTime() - start) / (double) count;
-            sequence += count;
-            System.out.println(String.format(Locale.ROOT, "%.1f", mean));
-            System.out.flush();
         }
     }
 

@@ -88,18 +88,6 @@ class DemoTest {
     }
 
     @Test
-    void slicesAreMeasuredAsTheyAreAskedFor() throws Exception {
-        Process pong = start("pong", "--wait", "yield");
-        Process ping = start("ping", "--wait", "yield", "--slices");
-        ping.getOutputStream().write("100\n2000\n".getBytes(StandardCharsets.US_ASCII));
-        ping.getOutputStream().close();
-        String[] lines = output(ping).split("\n");
-        output(pong);
-        assertEquals(2, lines.length);
-        assertTrue(Double.parseDouble(lines[1]) > 0);
-    }
-
-    @Test
     void aSilentOtherSideEndsTheRun() throws Exception {
         Process ping = start("ping", "--timeout", "0.2");
         String errors = new String(ping.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
