@@ -73,6 +73,9 @@ TEST_F(Ring, messages_of_0_1_and_maximum_bytes_arrive_and_one_more_is_too_large)
             EXPECT_EQ(error.limit(), most);
         }
         EXPECT_EQ(code_of([&] { publisher.claim(most + 1); }), "too-large");
+        for (std::size_t below = 1; below <= 72; ++below) {
+            EXPECT_EQ(code_of([&] { publisher.claim(std::size_t{0} - below); }), "too-large");
+        }
         EXPECT_EQ(code_of([&] { publisher.offer_batch(std::vector<flyring::Bytes>{bytes("x"), large}); }), "too-large");
         EXPECT_EQ(publisher.position(), before);
         EXPECT_FALSE(subscriber.take());

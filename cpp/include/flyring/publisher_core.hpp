@@ -57,7 +57,7 @@ class PublisherCore final : public SlotOwnerBase {
         const Ring ring = ring_;  // a copy, so that the compiler may keep it in registers across the atomic stores
         const std::int64_t t = t_;
         const std::uint64_t end = static_cast<std::uint64_t>(t) + aligned(length);
-        if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0 && !clear_next(end)) {
+        if (__builtin_expect(static_cast<long>(end > fast_end_), 0) != 0 && !clear_next(length)) {
             return offer_slowly(payload, length, type);
         }
         const auto to = static_cast<std::int64_t>(end);
@@ -73,7 +73,8 @@ class PublisherCore final : public SlotOwnerBase {
     [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, Claim* claim) {
         if (__builtin_expect(static_cast<long>(use() != idle || !usable() || type < 1), 0) != 0) refuse(type);
         std::uint64_t end = static_cast<std::uint64_t>(t_) + aligned(length);
-        if (__builtin_expect(static_cast<long>(end > fast_end_ || length > max_length_), 0) != 0 && !clear_next(end)) {
+        if (__builtin_expect(static_cast<long>(end > fast_end_ || length > max_length_), 0) != 0 &&
+            !clear_next(length)) {
             if (!make_room_in_use(length)) return nullptr;
             end = static_cast<std::uint64_t>(t_) + aligned(length);
             begin(static_cast<std::int64_t>(end));
@@ -159,19 +160,19 @@ class PublisherCore final : public SlotOwnerBase {
     }
 
     /// Publish 3 and 4 for a long record that needs neither padding nor a new limit; false: for any other.
-    [[gnu::noinline]] bool clear_next(std::uint64_t record_end) noexcept {
-        const auto end = static_cast<std::int64_t>(record_end);
-        const std::int64_t n = end - t_;
-        const bool fits = limit_ > 0 && record_end <= static_cast<std::uint64_t>(limit_) - header_length &&
-                          ((t_ ^ (end - 1)) & ~ring_.mask()) == 0 &&
-                          static_cast<std::uint64_t>(n) <= ring_.capacity / layout::CONSTANTS_MAX_MESSAGE_DIVISOR;
+    [[gnu::noinline]] bool clear_next(std::size_t length) noexcept {
+        if (length > max_length_) return false;
+        const auto n = static_cast<std::int64_t>(aligned(length));
+        const std::int64_t end = t_ + n;
+        const bool fits =
+            end + static_cast<std::int64_t>(header_length) <= limit_ && ((t_ ^ (end - 1)) & ~ring_.mask()) == 0;
         if (!fits || end <= cleared_ || ahead(n) != 0 || owner_record_pending_) return false;
         store_relaxed(ring_.claimed(), end);              // publish 3, read by lossy 2 to 4 and recover
         release_fence();                                  // publish 3: claimed before any byte changes
         store_relaxed(ring_.length_at(end), 0);           // publish 4
         prefetch_to_write(ring_.length_at(end + 3 * n));  // such records often follow one another
         cleared_ = end;
-        fast_end_ = record_end;
+        fast_end_ = static_cast<std::uint64_t>(end);
         next_care_ = next_boundary_;
         return true;
     }

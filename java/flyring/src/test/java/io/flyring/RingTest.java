@@ -91,9 +91,27 @@ class RingTest {
             assertEquals(1016, error.limit());
             assertThrows(MessageTooLargeException.class, () -> publisher.claim(1017));
             assertThrows(MessageTooLargeException.class, () -> publisher.claim(Integer.MAX_VALUE));
+            for (int length : new int[] {-1, -8, -64, -72, Integer.MIN_VALUE}) {
+                assertThrows(InvalidArgumentException.class, () -> publisher.claim(length));
+            }
             assertThrows(MessageTooLargeException.class,
                 () -> publisher.offerBatch(wrap(new byte[1]), wrap(new byte[1017])));
             assertNull(subscriber.take());
+        }
+    }
+
+    @Test
+    void buffersOfClaimsAndMessagesCannotBeWrapped() {
+        try (Channel channel = create(small(64)); Publisher publisher = channel.publisher();
+            Subscriber subscriber = channel.subscriber()) {
+            Claim claim = publisher.claim(8);
+            assertThrows(UnsupportedOperationException.class, () -> claim.buffer().wrap(new byte[8]));
+            claim.buffer().putLong(0, 5);
+            claim.commit();
+            assertEquals(1, subscriber.poll(message -> {
+                assertThrows(UnsupportedOperationException.class, () -> message.buffer().wrap(new byte[8]));
+                assertEquals(5, message.buffer().getLong(0));
+            }));
         }
     }
 
