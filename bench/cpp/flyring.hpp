@@ -46,7 +46,9 @@ class Flyring {
     static flyring::Channel open(const Setup& setup) {
         flyring::Options options;
         options.kind = flyring::Kind::broadcast;
-        const std::size_t least = setup.scenario == Scenario::stream ? 128 * setup.size : 0;  // powers of two
+        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        const std::size_t messages = setup.whole ? 128 : 512;
+        const std::size_t least = setup.scenario == Scenario::stream ? messages * setup.size : 0;  // powers of two
         options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::max(std::size_t{1} << 20, least)));
         options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
         options.publishers = setup.scenario == Scenario::stream

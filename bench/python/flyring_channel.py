@@ -39,10 +39,12 @@ class Flyring(Contender):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
+        # Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        least = (128 if setup.whole else 512) * setup.size if setup.streaming else 0
         self.channel = flyring.Channel.open_or_create(
             setup.path("channel.ring"),
             "broadcast",
-            capacity=int(setup.options.get("capacity", max(1 << 20, 128 * setup.size if setup.streaming else 0))),
+            capacity=int(setup.options.get("capacity", max(1 << 20, least))),
             alignment=int(setup.options.get("alignment", 64)),
             publishers=setup.producers if setup.streaming else 2,
             subscribers=2,

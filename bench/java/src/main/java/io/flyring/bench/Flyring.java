@@ -25,7 +25,8 @@ abstract class Flyring extends Contender {
     Flyring(Setup setup, Messages messages) {
         super(setup, messages);
         limit = setup.option("limit", 256);
-        int atLeast = setup.streaming() ? 128 * messages.size : 0;
+        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
         int capacity = setup.option("capacity", Math.max(1 << 20, atLeast));
         boolean many = capacity / messages.size >= 256; // a ring of few would be empty before a reader stands back
         idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "none")) {
