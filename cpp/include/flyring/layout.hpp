@@ -43,6 +43,9 @@ inline constexpr std::uint64_t CONSTANTS_START_STRIDE = 64;
 inline constexpr std::uint64_t CONSTANTS_START_MODULUS = 4096;
 inline constexpr std::uint64_t CONSTANTS_MAX_MESSAGE_DIVISOR = 4;
 inline constexpr std::uint64_t CONSTANTS_GATE_STORE_DIVISOR = 8;
+inline constexpr std::int32_t CONSTANTS_LOSSY_TRIES = 1000;
+inline constexpr std::uint32_t CONSTANTS_POLLS_TO_LOOK = 4096;
+inline constexpr std::uint64_t CONSTANTS_MIN_LAG_DIVISOR = 2;
 inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD = 2048;
 inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_DIVISOR = 8;
 inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_RECORDS = 8;
@@ -100,6 +103,7 @@ inline constexpr std::uint64_t PUBLISHER_SLOT_ATTACHED_AT = 96;
 
 // [subscriber_slot] Offsets from the slot.
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_EPOCH = 0;
+inline constexpr std::uint64_t SUBSCRIBER_SLOT_EVICTING = 8;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_KEPT = 16;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_NAME_LENGTH = 20;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_NAME = 24;

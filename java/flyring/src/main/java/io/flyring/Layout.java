@@ -41,6 +41,9 @@ final class Layout {
     static final int START_MODULUS = 4096;
     static final int MAX_MESSAGE_DIVISOR = 4;
     static final int GATE_STORE_DIVISOR = 8;
+    static final int LOSSY_TRIES = 1000;
+    static final int POLLS_TO_LOOK = 4096;
+    static final int MIN_LAG_DIVISOR = 2;
     static final int CLEAR_AHEAD = 2048;
     static final int CLEAR_AHEAD_DIVISOR = 8;
     static final int CLEAR_AHEAD_RECORDS = 8;
@@ -98,6 +101,7 @@ final class Layout {
 
     // A subscriber slot, from its start.
     static final int SUBSCRIBER_SLOT_EPOCH = 0;
+    static final int SUBSCRIBER_SLOT_EVICTING = 8;
     static final int SUBSCRIBER_SLOT_KEPT = 16;
     static final int SUBSCRIBER_SLOT_NAME_LENGTH = 20;
     static final int SUBSCRIBER_SLOT_NAME = 24;
