@@ -10,21 +10,27 @@ SOURCES = (
     "lock",
     "geometry",
     "message",
+    "sender",
     "wait",
     "publisher",
     "offer",
     "batch",
     "claim",
+    "reader",
     "subscriber",
     "poll",
+    "lossy",
+    "lossy_ring",
+    "lossy_poll",
 )
+HEADERS = ("core", "layout", "publisher", "ring", "sender", "reader", "subscriber", "lossy")
 
 setup(
     ext_modules=[
         Extension(
             "flyring._core",
             sources=[f"core/{name}.c" for name in SOURCES],
-            depends=["core/core.h", "core/layout.h", "core/publisher.h", "core/ring.h", "core/subscriber.h"],
+            depends=[f"core/{name}.h" for name in HEADERS],
             define_macros=[("Py_LIMITED_API", "0x030b0000")],
             extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra"],
             py_limited_api=True,

@@ -22,12 +22,6 @@ auto& keep(Map& objects, const std::string& handle, Object object) {
     return objects.insert_or_assign(handle, std::move(object)).first->second;
 }
 
-std::string uuid_text(const flyring::Uuid& uuid) {
-    std::string text = to_hex({uuid.data(), uuid.size()});
-    for (const std::size_t dash : {8U, 13U, 18U, 23U}) text.insert(dash, 1, '-');
-    return text;
-}
-
 flyring::Environment environment(const Json& request) {
     flyring::Environment values;
     const auto found = request.find("inject");
@@ -62,6 +56,14 @@ std::uint32_t number(const Json& request, const char* key, std::uint32_t otherwi
     return static_cast<std::uint32_t>(value);
 }
 
+std::vector<std::uint32_t> rings(const Json& request) {
+    std::vector<std::uint32_t> chosen;
+    if (const auto found = request.find("rings"); found != request.end() && found->is_array()) {
+        for (const Json& ring : *found) chosen.push_back(number({{"rings", ring}}, "rings", 0));
+    }
+    return chosen;
+}
+
 flyring::Options options(const Json& request) {
     flyring::Options made;
     const std::string kind = request.value("kind", "");
@@ -86,77 +88,7 @@ flyring::Options options(const Json& request) {
     return made;
 }
 
-Json message_json(const flyring::Message& message) {
-    return {{"data", to_hex(message.payload())},
-            {"type", message.type()},
-            {"ring", message.ring()},
-            {"position", message.position()}};
-}
-
-/// What an error carries besides its text.
-Json carried(const flyring::FlyringError& error) {
-    using namespace flyring;
-    if (const auto* e = dynamic_cast<const ChannelExists*>(&error)) return {{"path", e->path()}};
-    if (const auto* e = dynamic_cast<const NoSuchChannel*>(&error)) return {{"path", e->path()}};
-    if (const auto* e = dynamic_cast<const NotAChannel*>(&error)) return {{"path", e->path()}};
-    if (const auto* e = dynamic_cast<const ChannelDiffers*>(&error)) {
-        return {{"field", e->field()}, {"expected", e->expected()}, {"actual", e->actual()}};
-    }
-    if (const auto* e = dynamic_cast<const VersionTooNew*>(&error)) {
-        return {{"field", e->field()}, {"found", e->found()}, {"supported", e->supported()}};
-    }
-    if (const auto* e = dynamic_cast<const Truncated*>(&error)) {
-        return {{"expected", e->expected()}, {"actual", e->actual()}};
-    }
-    if (const auto* e = dynamic_cast<const CorruptHeader*>(&error)) return {{"field", e->field()}};
-    if (const auto* e = dynamic_cast<const CorruptRing*>(&error)) {
-        return {{"ring", e->ring()}, {"position", e->position()}, {"reason", e->reason()}};
-    }
-    if (const auto* e = dynamic_cast<const NoSpace*>(&error)) return {{"needed", e->needed()}, {"free", e->free()}};
-    if (const auto* e = dynamic_cast<const UnsuitableFileSystem*>(&error)) {
-        return {{"path", e->path()}, {"reason", e->reason()}};
-    }
-    if (const auto* e = dynamic_cast<const AccessDenied*>(&error))
-        return {{"path", e->path()}, {"reason", e->reason()}};
-    if (const auto* e = dynamic_cast<const NoFreeSlot*>(&error)) return {{"kind", e->kind()}, {"slots", e->slots()}};
-    if (const auto* e = dynamic_cast<const MessageTooLarge*>(&error)) {
-        return {{"length", e->length()}, {"limit", e->limit()}};
-    }
-    if (const auto* e = dynamic_cast<const InvalidArgument*>(&error)) return {{"argument", e->argument()}};
-    if (const auto* e = dynamic_cast<const SlotLost*>(&error)) return {{"slot", e->slot()}};
-    if (const auto* e = dynamic_cast<const IoError*>(&error)) {
-        return {{"call", e->call()}, {"errno", e->error()}, {"path", e->path()}};
-    }
-    return Json::object();
-}
-
 }  // namespace
-
-std::string to_hex(flyring::Bytes bytes) {
-    constexpr const char* digits = "0123456789abcdef";
-    std::string text;
-    text.reserve(2 * bytes.size());
-    for (const std::byte byte : bytes) {
-        text += digits[static_cast<unsigned>(byte) >> 4];
-        text += digits[static_cast<unsigned>(byte) & 15];
-    }
-    return text;
-}
-
-std::vector<std::byte> from_hex(const std::string& text) {
-    const auto digit = [](char letter) -> unsigned {
-        if (letter >= '0' && letter <= '9') return static_cast<unsigned>(letter - '0');
-        if ((letter | 0x20) >= 'a' && (letter | 0x20) <= 'f') return static_cast<unsigned>((letter | 0x20) - 'a' + 10);
-        throw BadRequest("not hex");
-    };
-    if (text.size() % 2 != 0) throw BadRequest("hex of odd length");
-    std::vector<std::byte> bytes;
-    bytes.reserve(text.size() / 2);
-    for (std::size_t i = 0; i < text.size(); i += 2) {
-        bytes.push_back(static_cast<std::byte>(digit(text[i]) << 4 | digit(text[i + 1])));
-    }
-    return bytes;
-}
 
 const std::map<std::string, Peer::Op>& Peer::ops() {
     static const std::map<std::string, Op> all = {
@@ -169,6 +101,8 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"unlink", &Peer::unlink},
         {"publisher", &Peer::publisher},
         {"subscriber", &Peer::subscriber},
+        {"lossy_subscriber", &Peer::lossy_subscriber},
+        {"evict", &Peer::evict},
         {"offer", &Peer::offer},
         {"offer_batch", &Peer::offer_batch},
         {"claim", &Peer::claim},
@@ -177,6 +111,10 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"held_by", &Peer::held_by},
         {"take", &Peer::take},
         {"poll", &Peer::poll},
+        {"peek", &Peer::peek},
+        {"valid", &Peer::valid},
+        {"lost", &Peer::lost},
+        {"ended", &Peer::ended},
         {"positions", &Peer::positions},
         {"publish_stream", &Peer::publish_stream},
         {"verify_stream", &Peer::verify_stream},
@@ -225,6 +163,17 @@ Json Peer::hello(const Json&) {
     return {{"language", "cpp"}, {"version", FLYRING_VERSION}, {"layout", "1.0"}, {"pid", ::getpid()}, {"ops", names}};
 }
 
+/// use(subscriber) for the handle's subscriber, of either kind.
+template <typename Use>
+auto Peer::with_subscriber(const Json& request, Use&& use) {
+    const auto lossy = lossy_.find(request.at("subscriber"));
+    return lossy != lossy_.end() ? use(lossy->second) : use(find(subscribers_, request, "subscriber"));
+}
+
+flyring::Channel& Peer::channel_of(const Json& request) {
+    return find(channels_, request, "channel");
+}
+
 Json Peer::keep_channel(const Json& request, flyring::Channel channel) {
     keep(channels_, request.at("channel"), std::move(channel));
     return info(request);
@@ -244,13 +193,14 @@ Json Peer::replace(const Json& request) {
 
 Json Peer::open(const Json& request) {
     flyring::OpenOptions chosen;
+    chosen.read_only = request.value("read_only", false);
     chosen.any_file_system = request.value("any_file_system", false);
     chosen.environment = environment(request);
     return keep_channel(request, flyring::Channel::open(request.at("name"), chosen));
 }
 
 Json Peer::info(const Json& request) {
-    const flyring::Channel& channel = find(channels_, request, "channel");
+    const flyring::Channel& channel = channel_of(request);
     return {{"path", channel.path()},
             {"channel_id", uuid_text(channel.id())},
             {"kind", channel.kind() == flyring::Kind::inbox ? "inbox" : "broadcast"},
@@ -268,24 +218,41 @@ Json Peer::unlink(const Json& request) {
 }
 
 Json Peer::publisher(const Json& request) {
-    flyring::Channel& channel = find(channels_, request, "channel");
-    const auto& made = keep(publishers_, request.at("publisher"), channel.publisher(request.value("name", "")));
+    flyring::Channel& channel = channel_of(request);
+    const auto& made = keep(publishers_, request.at("publisher"),
+                            channel.publisher(request.value("name", ""), number(request, "max_lag", 0)));
     return {{"ring", made.ring()}, {"epoch", made.epoch()}, {"position", made.position()}};
 }
 
 Json Peer::subscriber(const Json& request) {
-    flyring::Channel& channel = find(channels_, request, "channel");
-    std::vector<std::uint32_t> rings;
-    if (const auto found = request.find("rings"); found != request.end() && found->is_array()) {
-        for (const Json& ring : *found) rings.push_back(number({{"rings", ring}}, "rings", 0));
-    }
-    const auto& made = keep(subscribers_, request.at("subscriber"),
-                            channel.subscriber(request.value("name", ""), request.value("kept", false), rings));
+    flyring::Subscriber made =
+        channel_of(request).subscriber(request.value("name", ""), request.value("kept", false), rings(request));
+    lossy_.erase(request.at("subscriber"));
+    const auto& kept = keep(subscribers_, request.at("subscriber"), std::move(made));
     Json answer = positions(request);
-    answer["slot"] = made.slot();
-    answer["epoch"] = made.epoch();
-    answer["rings"] = made.rings();
+    answer["slot"] = kept.slot();
+    answer["epoch"] = kept.epoch();
+    answer["rings"] = kept.rings();
     return answer;
+}
+
+Json Peer::lossy_subscriber(const Json& request) {
+    const std::string start = request.value("start", "now");
+    if (start != "now" && start != "oldest")
+        throw flyring::InvalidArgument("start", start + " is neither now nor oldest");
+    flyring::LossySubscriber made = channel_of(request).lossy_subscriber(
+        rings(request), start == "now" ? flyring::Start::now : flyring::Start::oldest);
+    subscribers_.erase(request.at("subscriber"));
+    const auto& kept = keep(lossy_, request.at("subscriber"), std::move(made));
+    Json answer = positions(request);
+    answer["rings"] = kept.rings();
+    return answer;
+}
+
+Json Peer::evict(const Json& request) {
+    if (!request.contains("slot")) throw BadRequest("evict needs a slot");
+    channel_of(request).evict(number(request, "slot", 0));
+    return Json::object();
 }
 
 Json Peer::offer(const Json& request) {
@@ -335,26 +302,50 @@ Json Peer::held_by(const Json& request) {
 }
 
 Json Peer::take(const Json& request) {
-    const auto message = find(subscribers_, request, "subscriber").take();
-    return {{"message", message ? message_json(*message) : Json(nullptr)}};
+    return with_subscriber(request, [](auto& subscriber) -> Json {
+        const auto message = subscriber.take();
+        return {{"message", message ? message_json(*message) : Json(nullptr)}};
+    });
 }
 
 Json Peer::poll(const Json& request) {
-    Json messages = Json::array();
-    find(subscribers_, request, "subscriber")
-        .poll([&](const flyring::Message& message) { messages.push_back(message_json(message)); },
-              request.value("limit", flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT));
-    return {{"messages", messages}};
+    return with_subscriber(request, [&](auto& subscriber) -> Json {
+        Json messages = Json::array();
+        subscriber.poll([&](const flyring::Message& message) { messages.push_back(message_json(message)); },
+                        request.value("limit", flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT));
+        return {{"messages", messages}};
+    });
+}
+
+Json Peer::peek(const Json& request) {
+    const auto message = find(lossy_, request, "subscriber").peek();
+    return {{"message", message ? message_json(*message) : Json(nullptr)}};
+}
+
+Json Peer::valid(const Json& request) {
+    return {{"valid", find(lossy_, request, "subscriber").valid()}};
+}
+
+Json Peer::lost(const Json& request) {
+    const flyring::LossySubscriber& subscriber = find(lossy_, request, "subscriber");
+    const std::uint32_t ring = request.at("ring");
+    return {{"messages", subscriber.lost_messages(ring)}, {"bytes", subscriber.lost_bytes(ring)}};
+}
+
+Json Peer::ended(const Json& request) {
+    return with_subscriber(request,
+                           [&](auto& subscriber) -> Json { return {{"ended", subscriber.ended(request.at("ring"))}}; });
 }
 
 Json Peer::positions(const Json& request) {
-    if (request.contains("subscriber")) {
-        const flyring::Subscriber& subscriber = find(subscribers_, request, "subscriber");
+    if (!request.contains("subscriber")) {
+        return {{"position", find(publishers_, request, "publisher").position()}};
+    }
+    return with_subscriber(request, [](auto& subscriber) -> Json {
         Json positions = Json::object();
         for (const std::uint32_t ring : subscriber.rings()) positions[std::to_string(ring)] = subscriber.position(ring);
         return {{"positions", positions}};
-    }
-    return {{"position", find(publishers_, request, "publisher").position()}};
+    });
 }
 
 Json Peer::publish_stream(const Json& request) {
@@ -362,93 +353,19 @@ Json Peer::publish_stream(const Json& request) {
 }
 
 Json Peer::verify_stream(const Json& request) {
-    return peer::verify_stream(find(subscribers_, request, "subscriber"), request);
-}
-
-flyring::Counter Peer::counter_of(const Json& request) {
-    return find(channels_, request, "channel").counters().counter(request.at("counter"));
-}
-
-Json Peer::counter_allocate(const Json& request) {
-    flyring::Counters counters = find(channels_, request, "channel").counters();
-    const std::vector<std::byte> key = from_hex(request.value("key", ""));
-    return {{"counter", counters.allocate(request.at("label"), request.value("type_id", 0), key).id()}};
-}
-
-Json Peer::counter_find(const Json& request) {
-    const auto found = find(channels_, request, "channel").counters().find(request.at("label"));
-    return {{"counter", found ? Json(found->id()) : Json(nullptr)}};
-}
-
-Json Peer::counter_get(const Json& request) {
-    const flyring::Counter counter = counter_of(request);
-    const std::string order = request.value("order", "volatile");
-    if (order != "plain" && order != "volatile") throw BadRequest("order: " + order);
-    return {{"value", order == "plain" ? counter.get() : counter.get_volatile()}};
-}
-
-Json Peer::counter_set(const Json& request) {
-    flyring::Counter counter = counter_of(request);
-    const std::string order = request.value("order", "volatile");
-    const std::int64_t value = request.at("value");
-    if (order == "plain") {
-        counter.set(value);
-    } else if (order == "volatile") {
-        counter.set_volatile(value);
-    } else if (order == "release") {
-        counter.set_release(value);
-    } else {
-        throw BadRequest("order: " + order);
-    }
-    return {{"value", counter.get_volatile()}};
-}
-
-Json Peer::counter_add(const Json& request) {
-    flyring::Counter counter = counter_of(request);
-    const std::int64_t delta = request.at("delta");
-    const std::int64_t times = request.value("times", std::int64_t{1});
-    for (std::int64_t i = 0; i < times; ++i) counter.get_and_add(delta);
-    return {{"value", counter.get_volatile()}};
-}
-
-Json Peer::counter_cas_loop(const Json& request) {
-    flyring::Counter counter = counter_of(request);
-    const std::int64_t times = request.at("times");
-    std::int64_t failed = 0;
-    for (std::int64_t i = 0; i < times; ++i) {
-        for (std::int64_t value = counter.get_volatile(); !counter.compare_and_set(value, value + 1);
-             value = counter.get_volatile()) {
-            ++failed;
-        }
-    }
-    return {{"failed", failed}};
-}
-
-Json Peer::counter_free(const Json& request) {
-    counter_of(request).free();
-    return Json::object();
-}
-
-Json Peer::counters(const Json& request) {
-    Json list = Json::array();
-    find(channels_, request, "channel").counters().for_each([&](const flyring::Counter& counter) {
-        const std::vector<std::byte> key = counter.key();
-        list.push_back({{"id", counter.id()},
-                        {"label", counter.label()},
-                        {"type_id", counter.type_id()},
-                        {"key", to_hex(key)},
-                        {"value", counter.get_volatile()}});
-    });
-    return {{"counters", list}};
+    return with_subscriber(request, [&](auto& subscriber) { return peer::verify_stream(subscriber, request); });
 }
 
 Json Peer::close(const Json& request) {
     if (request.contains("publisher")) {
         find(publishers_, request, "publisher").close();
     } else if (request.contains("subscriber")) {
-        find(subscribers_, request, "subscriber").close();
+        with_subscriber(request, [](auto& subscriber) {
+            subscriber.close();
+            return 0;
+        });
     } else {
-        find(channels_, request, "channel").close();
+        channel_of(request).close();
     }
     return Json::object();
 }

@@ -29,6 +29,10 @@ class Failed : public std::runtime_error {
 
 std::string to_hex(flyring::Bytes bytes);
 std::vector<std::byte> from_hex(const std::string& text);
+std::string uuid_text(const flyring::Uuid& uuid);
+Json message_json(const flyring::Message& message);
+/// What an error carries besides its text.
+Json carried(const flyring::FlyringError& error);
 
 /// The ops of interop-tests/PEER.md.
 class Peer {
@@ -49,6 +53,8 @@ class Peer {
     Json unlink(const Json& request);
     Json publisher(const Json& request);
     Json subscriber(const Json& request);
+    Json lossy_subscriber(const Json& request);
+    Json evict(const Json& request);
     Json offer(const Json& request);
     Json offer_batch(const Json& request);
     Json claim(const Json& request);
@@ -57,6 +63,10 @@ class Peer {
     Json held_by(const Json& request);
     Json take(const Json& request);
     Json poll(const Json& request);
+    Json peek(const Json& request);
+    Json valid(const Json& request);
+    Json lost(const Json& request);
+    Json ended(const Json& request);
     Json positions(const Json& request);
     Json publish_stream(const Json& request);
     Json verify_stream(const Json& request);
@@ -72,16 +82,21 @@ class Peer {
     Json forget(const Json& request);
 
     Json keep_channel(const Json& request, flyring::Channel channel);
+    flyring::Channel& channel_of(const Json& request);
+    template <typename Use>
+    auto with_subscriber(const Json& request, Use&& use);
     flyring::Counter counter_of(const Json& request);
 
     // Publishers and subscribers go before their channel.
     std::map<std::string, flyring::Channel> channels_;
     std::map<std::string, flyring::Publisher> publishers_;
     std::map<std::string, flyring::Subscriber> subscribers_;
+    std::map<std::string, flyring::LossySubscriber> lossy_;
     std::map<std::string, flyring::Claim> claims_;
 };
 
 Json publish_stream(flyring::Publisher& publisher, const Json& request);
 Json verify_stream(flyring::Subscriber& subscriber, const Json& request);
+Json verify_stream(flyring::LossySubscriber& subscriber, const Json& request);
 
 }  // namespace peer

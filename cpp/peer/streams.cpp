@@ -194,9 +194,11 @@ class Sender {
     Clock::time_point start_ = Clock::now();
 };
 
+/// Subscriber: either kind.
+template <typename Subscriber>
 class Verifier {
   public:
-    Verifier(flyring::Subscriber& subscriber, const Json& request)
+    Verifier(Subscriber& subscriber, const Json& request)
         : subscriber_(subscriber), how_(request.value("how", "poll")), seconds_(request.value("seconds", 60.0)) {
         if (how_ != "poll" && how_ != "take" && how_ != "mix") throw BadRequest("how: " + how_);
         for (const Json& stream : request.at("streams")) {
@@ -266,7 +268,7 @@ class Verifier {
         return {{"error", "timeout"}, {"message", "not all messages came in time"}, {"counts", counts}};
     }
 
-    flyring::Subscriber& subscriber_;
+    Subscriber& subscriber_;
     std::string how_;
     double seconds_;
     std::map<std::uint32_t, Expected> expected_;
@@ -282,6 +284,10 @@ Json publish_stream(flyring::Publisher& publisher, const Json& request) {
 }
 
 Json verify_stream(flyring::Subscriber& subscriber, const Json& request) {
+    return Verifier(subscriber, request).run();
+}
+
+Json verify_stream(flyring::LossySubscriber& subscriber, const Json& request) {
     return Verifier(subscriber, request).run();
 }
 

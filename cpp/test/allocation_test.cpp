@@ -101,4 +101,30 @@ TEST_F(Allocation, a_million_messages_by_offer_claim_batch_and_poll_allocate_not
     EXPECT_EQ(sum, sent);
 }
 
+TEST_F(Allocation, lossy_polls_jumps_and_owner_records_allocate_nothing) {
+    flyring::Channel channel = flyring::Channel::create("c", support::broadcast());
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::Subscriber subscriber = channel.subscriber();
+    for (int i = 0; i < 20; ++i) {
+        flyring::Publisher publisher = channel.publisher(std::string(64, static_cast<char>('a' + i)));
+        publisher.offer(support::bytes("first"));
+        const auto poll = [&](auto& any) {
+            const long before = allocations.load();
+            int done = 0;
+            while (any.poll([&](const flyring::Message& message) { done += message.sender().name.size() == 64; }) > 0) {
+            }
+            EXPECT_EQ(allocations.load(), before);
+            return done;
+        };
+        EXPECT_EQ(poll(lossy), 1);
+        EXPECT_EQ(poll(subscriber), 1);
+        for (int j = 0; j < 100; ++j) {
+            publisher.offer(support::bytes("lost"));
+            poll(subscriber);
+        }
+        EXPECT_EQ(poll(lossy), 0);  // a jump
+    }
+    EXPECT_EQ(lossy.lost_messages(0), 2000);
+}
+
 }  // namespace

@@ -58,6 +58,7 @@ class Replay {
         SCOPED_TRACE(operation.dump().substr(0, 200));
         const std::string op = operation.at("op");
         if (op.rfind("counter", 0) == 0) return counter(op, operation);
+        if (op == "evict") return channel_.evict(operation.at("slot"));
         if (operation.contains("as")) return make(op, operation);
         if (operation.contains("subscriber")) return subscriber(op, operation);
         publisher(op, operation);
@@ -68,7 +69,7 @@ class Replay {
         const std::string handle = operation.at("as");
         if (op == "publisher") {
             const auto& made =
-                publishers_.insert_or_assign(handle, channel_.publisher(operation.at("name"))).first->second;
+                publishers_.insert_or_assign(handle, channel_.publisher(operation.at("name"), operation.at("max_lag"))).first->second;
             EXPECT_EQ(made.ring(), operation.at("ring"));
             EXPECT_EQ(made.epoch(), operation.at("epoch"));
             EXPECT_EQ(made.position(), operation.at("position"));
@@ -208,7 +209,7 @@ void expect_words(const flyring::detail::ChannelFile& channel, const Json& expec
         EXPECT_EQ(*words.start(), publisher.at("start"));
         EXPECT_EQ(*words.closed(), publisher.at("closed"));
         EXPECT_EQ(words.name(), publisher.at("name"));
-        EXPECT_EQ(words.pid(), publisher.at("pid"));
+        EXPECT_EQ(*words.pid(), publisher.at("pid"));
         const flyring::detail::Ring ring = channel.ring(index);
         EXPECT_EQ(*ring.claimed(), publisher.at("claimed"));
         EXPECT_EQ(*ring.published(), publisher.at("published"));
@@ -223,6 +224,7 @@ void expect_words(const flyring::detail::ChannelFile& channel, const Json& expec
         const std::uint32_t slot = subscriber.at("slot");
         const SlotWords words = flyring::detail::subscriber_slot(channel, slot);
         EXPECT_EQ(*words.epoch(), subscriber.at("epoch"));
+        EXPECT_EQ(*words.evicting(), subscriber.at("evicting"));
         EXPECT_EQ(*words.kept(), subscriber.at("kept"));
         EXPECT_EQ(words.name(), subscriber.at("name"));
         for (std::uint32_t ring = 0; ring < channel.header.publishers; ++ring) {
@@ -266,6 +268,27 @@ void expect_unread(flyring::Channel& channel, const Json& expected) {
     }
 }
 
+void expect_still_there(const std::string& name, const Json& expected) {
+    flyring::OpenOptions options;
+    options.read_only = true;
+    flyring::Channel channel = flyring::Channel::open(name, options);
+    for (const Json& ring : expected) {
+        const std::uint32_t index = ring.at("ring");
+        flyring::LossySubscriber reader = channel.lossy_subscriber({index}, flyring::Start::oldest);
+        Json found = Json::array();
+        while (reader.poll([&](const flyring::Message& message) {
+            found.push_back({{"type", message.type()},
+                             {"position", message.position()},
+                             {"data", hex(message.payload())},
+                             {"sender", {{"name", message.sender().name}, {"epoch", message.sender().epoch}}}});
+        }) > 0) {
+        }
+        EXPECT_EQ(found, ring.at("messages")) << "ring " << index;
+        EXPECT_EQ(reader.ended(index), ring.at("ended")) << "ring " << index;
+        EXPECT_EQ(reader.lost_messages(index), 0);
+    }
+}
+
 TEST_F(Golden, every_file_is_read_with_its_expected_content) {
     for (const std::string& name : golden_names()) {
         SCOPED_TRACE(name);
@@ -287,6 +310,7 @@ TEST_F(Golden, every_file_is_read_with_its_expected_content) {
         EXPECT_EQ(channel.schema_version(), header.at("schema_version"));
         expect_words(flyring::detail::open_file(name, {}), expected);
         expect_counters(channel, expected.at("counters"));
+        expect_still_there(name, expected.at("still_there"));
         expect_unread(channel, expected);
         for (const Json& publisher : expected.at("publishers")) {
             if (publisher.at("name") == "") continue;

@@ -16,6 +16,8 @@ using flyring::Channel;
 using support::broadcast;
 using support::bytes;
 using support::code_of;
+using support::drain;
+using support::fill;
 using support::inbox;
 using support::text;
 namespace layout = flyring::layout;
@@ -26,19 +28,6 @@ class Slots : public support::ChannelTest {
     static constexpr std::uint64_t publisher_slot_0 = 4096 + layout::CONTROL_SLOTS;
     static constexpr std::uint64_t subscriber_slot_0(std::uint64_t publishers) {
         return publisher_slot_0 + publishers * layout::CONTROL_SLOT_LENGTH;
-    }
-
-    static std::string drain(flyring::Subscriber& subscriber) {
-        std::string seen;
-        while (subscriber.poll([&](const flyring::Message& message) { seen += text(message) + " "; }) > 0) {
-        }
-        return seen;
-    }
-
-    static int fill(flyring::Publisher& publisher) {
-        int sent = 0;
-        while (publisher.offer(bytes("x")) != flyring::back_pressured) ++sent;
-        return sent;
     }
 };
 
@@ -144,6 +133,26 @@ TEST_F(Slots, a_kept_slot_resumes_where_it_was_and_is_given_up_by_forget) {
     EXPECT_EQ(drain(fresh), "");
     fresh.close();
     EXPECT_FALSE(publisher.held_by() && publisher.held_by()->kept);
+}
+
+TEST_F(Slots, a_kept_slot_resumes_from_its_capacity_behind_published_up_to_claimed) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    for (int i = 0; i < 100; ++i) publisher.offer(bytes("x"));
+    channel.subscriber("journal", true).close();
+    const auto words = support::raw("c");
+    const std::int64_t published = *words.ring(0).published();
+    const std::int64_t claimed = *words.ring(0).claimed();
+    ASSERT_GT(claimed, published);
+    // Up to claimed: it may have read a record whose publisher was killed before it stored `published`.
+    for (const auto& [gate, code] : {std::pair<std::int64_t, const char*>{claimed + 64, "corrupt-ring"},
+                                     {claimed, "none"},
+                                     {published - 4096, "none"},
+                                     {published - 4096 - 64, "corrupt-ring"},
+                                     {published - 1, "corrupt-ring"}}) {
+        *words.ring(0).gate(0) = gate;
+        EXPECT_EQ(code_of([&] { EXPECT_EQ(channel.subscriber("journal").position(0), gate); }), code) << gate;
+    }
 }
 
 TEST_F(Slots, a_killed_owner_gives_its_slots_back) {

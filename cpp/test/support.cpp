@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <stdexcept>
+#include <thread>
 
 namespace support {
 
@@ -42,6 +44,59 @@ flyring::Options broadcast(std::uint32_t publishers, std::uint32_t subscribers, 
 flyring::Options inbox(std::uint32_t publishers, std::uint32_t subscribers, std::uint32_t capacity,
                        std::uint32_t alignment) {
     return dimensions(flyring::Kind::inbox, publishers, subscribers, capacity, alignment);
+}
+
+flyring::detail::ChannelFile raw(const std::string& name) {
+    return flyring::detail::open_file(name, {});
+}
+
+int fill(flyring::Publisher& publisher) {
+    int sent = 0;
+    while (publisher.offer(bytes("x")) != flyring::back_pressured) ++sent;
+    return sent;
+}
+
+static std::uint64_t word_of(std::uint64_t number, std::uint64_t index) {
+    return index == 0 ? number : (number + index) * 0x9E3779B97F4A7C15;
+}
+
+std::vector<std::uint64_t> numbered(std::uint64_t number, std::uint64_t most) {
+    std::vector<std::uint64_t> words(1 + number * 7 % most);
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = word_of(number, i);
+    return words;
+}
+
+flyring::Bytes bytes(const std::vector<std::uint64_t>& words) {
+    return {reinterpret_cast<const std::byte*>(words.data()), words.size() * sizeof(std::uint64_t)};
+}
+
+std::optional<std::uint64_t> number_of(const flyring::Message& message, std::uint64_t most) {
+    if (message.size() < sizeof(std::uint64_t)) return std::nullopt;
+    const auto number = message.as<std::uint64_t>();
+    if (message.size() != (1 + number * 7 % most) * sizeof number) return std::nullopt;
+    for (std::size_t i = 0; i < message.size() / sizeof number; ++i) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, message.data() + i * sizeof word, sizeof word);
+        if (word != word_of(number, i)) return std::nullopt;
+    }
+    return number;
+}
+
+bool is_locked(const std::string& path, std::uint64_t offset) {
+    const flyring::detail::Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    return flyring::detail::byte_is_locked(fd, offset, path);
+}
+
+void race(const std::function<void()>& first, const std::function<void()>& second) {
+    std::atomic<int> missing{2};
+    const auto start = [&](const std::function<void()>& action) {
+        --missing;
+        while (missing > 0) std::this_thread::yield();
+        action();
+    };
+    std::thread other([&] { start(second); });
+    start(first);
+    other.join();
 }
 
 std::string text(const flyring::Message& message) {

@@ -8,6 +8,7 @@
 #include <flyring/flyring.hpp>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,23 @@ flyring::Options broadcast(std::uint32_t publishers = 1, std::uint32_t subscribe
                            std::uint32_t alignment = 64);
 flyring::Options inbox(std::uint32_t publishers = 1, std::uint32_t subscribers = 1, std::uint32_t capacity = 4096,
                        std::uint32_t alignment = 64);
+
+/// The file of a channel, mapped and open to any change.
+flyring::detail::ChannelFile raw(const std::string& name);
+
+/// Publishes until it is held back. How many went.
+int fill(flyring::Publisher& publisher);
+
+/// The texts of all messages that are there, each with a space behind it.
+template <typename Subscriber>
+std::string drain(Subscriber& subscriber);
+
+/// Message `number` of a stream whose messages tell whether they are whole: 1 to `most` words, the first the number,
+/// the others made from it.
+std::vector<std::uint64_t> numbered(std::uint64_t number, std::uint64_t most);
+flyring::Bytes bytes(const std::vector<std::uint64_t>& words);
+/// The number of such a message; nothing if it is not whole.
+std::optional<std::uint64_t> number_of(const flyring::Message& message, std::uint64_t most);
 
 std::string text(const flyring::Message& message);
 flyring::Bytes bytes(std::string_view text);
@@ -75,6 +93,20 @@ class Child {
     pid_t pid_ = -1;
     int pipe_ = -1;
 };
+
+/// Whether another process could take the lock on that byte of the file.
+bool is_locked(const std::string& path, std::uint64_t offset);
+
+/// Calls first() and second() in two threads that begin at the same time.
+void race(const std::function<void()>& first, const std::function<void()>& second);
+
+template <typename Subscriber>
+std::string drain(Subscriber& subscriber) {
+    std::string seen;
+    while (subscriber.poll([&](const flyring::Message& message) { seen += text(message) + " "; }) > 0) {
+    }
+    return seen;
+}
 
 /// The code of the FlyringError that `action` throws; "none" if it throws nothing.
 std::string code_of(const std::function<void()>& action);

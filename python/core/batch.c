@@ -88,6 +88,8 @@ static Py_ssize_t offer_all(Publisher *self, const batch *messages, int32_t type
     Py_ssize_t done = 0;
     while (done < messages->count) {
         int64_t limit_before = ring->limit;
+        if (done > 0)
+            self->held_since = 0; /* it got on: no look (6.2, 4) whose error would hide how many were taken */
         int room = publisher_make_room(self, record_length(ring, &messages->views[done]));
         if (room < 0)
             return -1;
@@ -95,10 +97,8 @@ static Py_ssize_t offer_all(Publisher *self, const batch *messages, int32_t type
             break;
         int64_t most = ring_to_end(ring) < ring->longest ? ring_to_end(ring) : ring->longest, total;
         Py_ssize_t count = that_fit(ring, messages, done, most, &total);
-        if (!ring_has_room(ring, total) && ring->limit == limit_before) {
-            FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
-            ring->limit = ring_gates(ring);
-        }
+        if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->evicts))
+            publisher_recompute(self, total);
         if (!ring_has_room(ring, total))
             count = that_fit(ring, messages, done, ring->limit - RECORD_HEADER_LENGTH - ring->tail, &total);
         write_part(ring, messages->views + done, count, total, type);

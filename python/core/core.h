@@ -74,6 +74,7 @@ typedef struct {
     int64_t length;
     int users; /* publishers and subscribers: the mapping stays while there are any */
     bool writable, closed, forked;
+    PyObject *path; /* for errors */
     fork_node node;
 } Memory;
 
@@ -97,14 +98,19 @@ int64_t publisher_slot_offset(const geometry *shape, int32_t slot);
 int64_t subscriber_slot_offset(const geometry *shape, int32_t slot);
 int64_t ring_data_offset(const geometry *shape, int32_t ring);
 int64_t ring_trailer_offset(const geometry *shape, int32_t ring);
-/* All gates of a subscriber slot := -1 (release): spec 6.6, 6.7. */
+/* All gates of a subscriber slot := -1 (release): spec 6.6, 6.7, 6.11. */
 void gates_clear(const geometry *shape, uint8_t *base, int32_t slot);
+/* 6.14: the ring's publisher closed, and the cursor is at the end. */
+bool ring_ended(const geometry *shape, const uint8_t *base, int32_t ring, int64_t cursor);
+/* 6.11, under the control lock: takes a subscriber slot away from its owner. */
+void slot_evict(const geometry *shape, uint8_t *base, int32_t slot);
 
 /* lock.c */
 
 typedef struct {
     PyObject_HEAD
     int fd; /* -1: closed */
+    uint64_t device, inode; /* of the file: the number may be another file's by now, after a closefrom */
     fork_node node;
 } LockFile;
 
@@ -117,7 +123,9 @@ void lock_shut(LockFile *lock);
 
 /* message.c */
 
-typedef struct {
+struct sender; /* sender.h */
+
+typedef struct Message {
     PyObject_VAR_HEAD /* size: bytes stored in `bytes`; 0 if in place */
     PyObject *owner; /* in place: the subscriber, which keeps the memory; NULL: the bytes are our own, or expired */
     const uint8_t *data; /* NULL: expired */
@@ -125,13 +133,32 @@ typedef struct {
     Py_ssize_t exports;
     int64_t position;
     int32_t type, ring;
+    PyObject *sender; /* flyring.Sender, or NULL */
+    struct sender *from; /* with an owner: its own, or NULL: `sender` has it */
+    struct Message **held; /* with an owner: where it has a borrowed pointer to this, having been peeked at, or NULL */
     uint8_t bytes[];
 } Message;
 
 extern PyTypeObject *message_type;
-/* `bytes` = NULL: an empty shell for in-place use by `owner`. */
+extern PyObject *sender_class; /* flyring.Sender */
+/* An empty shell for in-place use by `owner`. */
 Message *message_in_place(PyObject *owner);
-Message *message_copy(const uint8_t *bytes, Py_ssize_t length, int32_t type, int32_t ring, int64_t position);
+/* One that owns its bytes, still to be filled in. `sender` is borrowed. */
+static inline Message *message_new(Py_ssize_t length, int32_t type, int32_t ring, int64_t position, PyObject *sender)
+{
+    Message *self = PyObject_NewVar(Message, message_type, length);
+    if (UNLIKELY(self == NULL))
+        return NULL;
+    self->owner = NULL;
+    self->data = self->bytes;
+    self->length = length;
+    self->exports = 0;
+    self->position = position;
+    self->type = type;
+    self->ring = ring;
+    self->sender = Py_NewRef(sender);
+    return self;
+}
 /* After the handler: no new exports. The owner stays referenced until the last export is gone. */
 void message_expire(Message *message);
 
@@ -159,12 +186,14 @@ void wait_begin(wait_state *state, int strategy, int64_t timeout);
    has to be done now and then), -1 an exception (a signal's handler raised), -2 the deadline has passed. */
 int wait_some(wait_state *state, bool (*ready)(void *), void *context);
 
-/* publisher.c, subscriber.c, claim.c */
+/* publisher.c, subscriber.c, lossy.c, claim.c */
 
-extern PyTypeObject *publisher_type, *subscriber_type, *claim_type;
+extern PyTypeObject *publisher_type, *subscriber_type, *lossy_type, *claim_type;
 PyTypeObject *make_memory_type(PyObject *module), *make_lock_file_type(PyObject *module),
     *make_message_type(PyObject *module), *make_publisher_type(PyObject *module), *make_claim_type(PyObject *module),
-    *make_subscriber_type(PyObject *module);
+    *make_subscriber_type(PyObject *module), *make_lossy_type(PyObject *module);
+/* 6.13, now and then: calls the method _look of a publisher or subscriber. False with an exception. */
+bool core_look(PyObject *self);
 
 /* Nothing here uses Py_RETURN_NONE: Python 3.12 and 3.13 define it without a reference, and an extension built there
    would then break 3.11, where None is counted. */

@@ -55,3 +55,19 @@ void gates_clear(const geometry *shape, uint8_t *base, int32_t slot)
         STORE64_RELEASE(base + ring_trailer_offset(shape, ring) + gate_offset(slot), NOT_GATING);
     }
 }
+
+void slot_evict(const geometry *shape, uint8_t *base, int32_t slot)
+{
+    uint8_t *at = base + subscriber_slot_offset(shape, slot);
+    atomic_fetch_add_explicit(ATOMIC64(at + SUBSCRIBER_SLOT_EPOCH), 1,
+                              memory_order_seq_cst); /* pairs with 5.4, 6.9, 5 */
+    STORE32_RELEASE(at + SUBSCRIBER_SLOT_EVICTING, 1); /* until somebody joins: 5.3, 4 (acquire) */
+    gates_clear(shape, base, slot);
+}
+
+bool ring_ended(const geometry *shape, const uint8_t *base, int32_t ring, int64_t cursor)
+{
+    const uint8_t *slot = base + publisher_slot_offset(shape, ring), *trailer = base + ring_trailer_offset(shape, ring);
+    return LOAD32_ACQUIRE(slot + PUBLISHER_SLOT_CLOSED) == 1 && /* 6.14; pairs with 5.2, close (release) */
+           LOAD64_ACQUIRE(trailer + TRAILER_PUBLISHED) == cursor; /* pairs with publish 7 */
+}

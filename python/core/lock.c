@@ -6,14 +6,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 PyTypeObject *lock_file_type;
 
+/* Whether the descriptor is what we opened: somebody may have closed it behind our back (closefrom, close_range), and
+   then the lock is gone, and the number perhaps another file's. */
+static bool is_ours(const LockFile *self)
+{
+    struct stat status;
+    return self->fd >= 0 && fstat(self->fd, &status) == 0 && status.st_dev == self->device &&
+           status.st_ino == self->inode;
+}
+
 static void lock_forked(fork_node *node)
 {
     LockFile *self = (LockFile *)((char *)node - offsetof(LockFile, node));
-    if (self->fd >= 0)
+    if (is_ours(self))
         close(self->fd);
     self->fd = -1;
 }
@@ -33,6 +43,11 @@ static PyObject *lock_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->fd = open(PyBytes_AsString(path), O_RDWR | O_CLOEXEC);
         int error = errno;
         fork_unlock();
+        struct stat status;
+        if (self->fd >= 0 && fstat(self->fd, &status) == 0) {
+            self->device = status.st_dev;
+            self->inode = status.st_ino;
+        }
         if (self->fd < 0) {
             errno = error;
             PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AsString(path));
@@ -47,7 +62,7 @@ static PyObject *lock_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static bool lock_set(LockFile *self, short type, int64_t at, int64_t length)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
-    return fcntl(self->fd, F_OFD_SETLK, &range) == 0;
+    return is_ours(self) && fcntl(self->fd, F_OFD_SETLK, &range) == 0;
 }
 
 bool lock_try(LockFile *self, int64_t at)
@@ -63,12 +78,12 @@ void lock_release(LockFile *self, int64_t at)
 void lock_shut(LockFile *self)
 {
     fork_lock();
-    if (self->fd >= 0) {
+    if (is_ours(self)) {
         /* Explicitly, so that a description which a child still holds cannot keep the lock. */
         lock_set(self, F_UNLCK, 0, 0);
         close(self->fd);
-        self->fd = -1;
     }
+    self->fd = -1;
     fork_unlock();
 }
 
@@ -82,7 +97,7 @@ static PyObject *lock_close(LockFile *self, PyObject *ignored)
 static PyObject *lock_fileno(LockFile *self, PyObject *ignored)
 {
     (void)ignored;
-    if (self->fd < 0)
+    if (!is_ours(self))
         return core_raise("ClosedError", "(s)", "lock");
     return PyLong_FromLong(self->fd);
 }

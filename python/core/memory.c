@@ -23,14 +23,15 @@ static void memory_forked(fork_node *node)
 
 static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"mapping", "writable", NULL};
-    PyObject *mapping;
+    static char *names[] = {"mapping", "writable", "path", NULL};
+    PyObject *mapping, *path = NULL;
     int writable;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Op:Memory", names, &mapping, &writable))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Op|O!:Memory", names, &mapping, &writable, &PyUnicode_Type, &path))
         return NULL;
     Memory *self = (Memory *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL)
         return NULL;
+    self->path = path != NULL ? Py_NewRef(path) : PyUnicode_FromString("the file");
     fork_add(&self->node, memory_forked);
     if (PyObject_GetBuffer(mapping, &self->view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0) {
         Py_DECREF(self);
@@ -77,6 +78,7 @@ static void memory_dealloc(Memory *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     fork_remove(&self->node);
     memory_release(self);
+    Py_XDECREF(self->path);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -93,6 +95,11 @@ bool memory_covers(Memory *self, int64_t offset, int64_t length)
         return false;
     }
     return true;
+}
+
+static void memory_read_only(Memory *self)
+{
+    core_raise("AccessDeniedError", "(Os)", self->path, "the channel was opened for reading only");
 }
 
 /* The address of the `size` bytes at args[0], checked; `count` arguments must have been given, as integers. */
@@ -112,7 +119,7 @@ static uint8_t *cell(Memory *self, PyObject *const *args, Py_ssize_t given, Py_s
         return NULL;
     }
     if (write && !self->writable) {
-        PyErr_SetString(PyExc_TypeError, "this mapping is read-only");
+        memory_read_only(self);
         return NULL;
     }
     return self->base + offset;
@@ -246,7 +253,7 @@ static PyObject *memory_write(Memory *self, PyObject *const *args, Py_ssize_t n)
         return NULL;
     bool fits = memory_covers(self, offset, data.len);
     if (fits && !self->writable) {
-        PyErr_SetString(PyExc_TypeError, "this mapping is read-only");
+        memory_read_only(self);
         fits = false;
     }
     if (fits)
@@ -302,7 +309,7 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Memory(mapping, writable): atomic access to a mapping by byte offset."},
+    {Py_tp_doc, "Memory(mapping, writable, path=...): atomic access to a mapping by byte offset."},
     {Py_tp_new, memory_new},
     {Py_tp_dealloc, memory_dealloc},
     {Py_tp_methods, methods},

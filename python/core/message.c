@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Message: in place during a poll (a read-only exporter that counts its exports), or a copy that owns its bytes. */
-#include "core.h"
+#include "sender.h"
 
 #include <structmember.h>
 
@@ -17,30 +17,33 @@ Message *message_in_place(PyObject *owner)
     self->exports = 0;
     self->position = 0;
     self->type = self->ring = 0;
+    self->from = NULL;
+    self->sender = NULL;
+    self->held = NULL;
     return self;
 }
 
-Message *message_copy(const uint8_t *bytes, Py_ssize_t length, int32_t type, int32_t ring, int64_t position)
+static void let_go_of_owner(Message *self)
 {
-    Message *self = PyObject_NewVar(Message, message_type, length);
-    if (self == NULL)
-        return NULL;
-    memcpy(self->bytes, bytes, (size_t)length);
-    self->owner = NULL;
-    self->data = self->bytes;
-    self->length = length;
-    self->exports = 0;
-    self->position = position;
-    self->type = type;
-    self->ring = ring;
-    return self;
+    if (self->held != NULL)
+        *self->held = NULL;
+    self->held = NULL;
+    Py_CLEAR(self->owner);
 }
 
 void message_expire(Message *self)
 {
     self->data = NULL;
+    if (self->from != NULL && (self->held != NULL || Py_REFCNT((PyObject *)self) > 1)) {
+        PyObject *kind, *value, *traceback; /* somebody keeps it, and may ask later */
+        PyErr_Fetch(&kind, &value, &traceback);
+        Py_XDECREF(self->sender);
+        self->sender = Py_XNewRef(sender_object(self->from));
+        PyErr_Restore(kind, value, traceback); /* without memory for a sender there is none */
+    }
+    self->from = NULL;
     if (self->exports == 0)
-        Py_CLEAR(self->owner);
+        let_go_of_owner(self);
 }
 
 static int message_get_buffer(Message *self, Py_buffer *view, int flags)
@@ -62,13 +65,15 @@ static void message_release_buffer(Message *self, Py_buffer *view)
     (void)view;
     self->exports--;
     if (self->exports == 0 && self->data == NULL)
-        Py_CLEAR(self->owner); /* the caller holds a reference to the message itself */
+        let_go_of_owner(self); /* the caller holds a reference to the message itself */
 }
 
 static void message_dealloc(Message *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    Py_XDECREF(self->owner);
+    if (self->owner != NULL)
+        let_go_of_owner(self);
+    Py_XDECREF(self->sender);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -107,6 +112,15 @@ static PyObject *message_data(Message *self, void *ignored)
     return PyMemoryView_FromObject((PyObject *)self);
 }
 
+static PyObject *message_sender(Message *self, void *ignored)
+{
+    (void)ignored;
+    PyObject *sender = self->owner != NULL && self->from != NULL ? sender_object(self->from) : self->sender;
+    if (sender == NULL && !PyErr_Occurred())
+        return core_raise("ClosedError", "(sis)", "message", 0, "it has expired");
+    return Py_XNewRef(sender);
+}
+
 static PyObject *message_repr(Message *self)
 {
     return PyUnicode_FromFormat("<flyring.Message type=%d ring=%d position=%lld: %zd bytes%s>", (int)self->type,
@@ -122,14 +136,15 @@ static PyMemberDef members[] = {
 };
 
 static PyGetSetDef getters[] = {
+    {"sender", (getter)message_sender, NULL, "who published it: a Sender with ring, name, epoch (0: not known)", NULL},
     {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if expired", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc,
-     "One message: payload (buffer protocol, bytes(message), .data, ==), type, ring, position (spec/api.md).\n\n"
-     "From poll it lies in the ring and is valid until its handler returns; from take it owns its bytes."},
+    {Py_tp_doc, "One message: payload (buffer protocol, bytes(message), .data, ==), type, ring, position, "
+                "sender\n(spec/api.md).\n\n"
+                "From poll it lies in the ring and is valid until its handler returns; from take it owns its bytes."},
     {Py_tp_dealloc, message_dealloc},
     {Py_tp_members, members},
     {Py_tp_getset, getters},

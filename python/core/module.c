@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 static PyObject *errors_module; /* flyring.errors */
+PyObject *sender_class;
 const int64_t dead_epoch_word = INT64_MIN;
 
 PyObject *core_raise(const char *name, const char *format, ...)
@@ -29,6 +30,13 @@ PyObject *core_raise(const char *name, const char *format, ...)
     }
     Py_DECREF(args);
     return NULL;
+}
+
+bool core_look(PyObject *self)
+{
+    PyObject *done = PyObject_CallMethod(self, "_look", NULL);
+    Py_XDECREF(done);
+    return done != NULL;
 }
 
 /* Fork: every live object that must not work in a child, in a ring of nodes. */
@@ -123,7 +131,10 @@ static int execute(PyObject *module)
         return -1;
     }
     errors_module = PyImport_ImportModule("flyring.errors");
-    if (errors_module == NULL)
+    PyObject *sender_module = errors_module == NULL ? NULL : PyImport_ImportModule("flyring.sender");
+    sender_class = sender_module == NULL ? NULL : PyObject_GetAttrString(sender_module, "Sender");
+    Py_XDECREF(sender_module);
+    if (sender_class == NULL)
         return -1;
     if (pthread_atfork(fork_lock, fork_unlock, fork_in_child) != 0) {
         PyErr_NoMemory();
@@ -132,7 +143,8 @@ static int execute(PyObject *module)
     loaded = true;
     if (add_type(module, make_memory_type(module)) < 0 || add_type(module, make_lock_file_type(module)) < 0 ||
         add_type(module, make_message_type(module)) < 0 || add_type(module, make_publisher_type(module)) < 0 ||
-        add_type(module, make_claim_type(module)) < 0 || add_type(module, make_subscriber_type(module)) < 0)
+        add_type(module, make_claim_type(module)) < 0 || add_type(module, make_subscriber_type(module)) < 0 ||
+        add_type(module, make_lossy_type(module)) < 0)
         return -1;
     PyObject *layout = core_layout();
     int added = layout == NULL ? -1 : PyModule_AddObjectRef(module, "LAYOUT", layout);

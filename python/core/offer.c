@@ -2,9 +2,34 @@
 /* offer and claim, and what a publisher does when it is held back (spec 6.1, 6.2, 6.7). */
 #include "publisher.h"
 
-#define RETIRE_AFTER_NS 1000000 /* 6.2, 3 */
+#define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
 
 /* Held back */
+
+/* 6.2, 3 for the slots whose gate is below `needed`: true if any was evicted. */
+static bool evict_laggards(Publisher *self, int64_t needed)
+{
+    bool any = false;
+    int64_t control_lock = self->shape.control + CONTROL_CONTROL_LOCK;
+    if (!lock_try(self->lock, control_lock))
+        return false; /* this time */
+    for (int32_t k = 0; k < self->shape.subscribers; k++) {
+        int64_t gate =
+            LOAD64_ACQUIRE(self->ring.trailer + gate_offset(k)); /* under the lock: 6.11; pairs with poll 4 */
+        if (gate >= 0 && gate < needed) {
+            slot_evict(&self->shape, self->memory->base, k);
+            any = true;
+        }
+    }
+    lock_release(self->lock, control_lock);
+    return any;
+}
+
+/* Kept, and there is where to resume. */
+static bool is_kept(const uint8_t *slot)
+{
+    return LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_KEPT) != 0 && LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_EVICTING) == 0;
+}
 
 /* 6.7 for the slots whose gate is below `needed`: true if any was retired. */
 static bool retire_dead(Publisher *self, int64_t needed)
@@ -15,12 +40,12 @@ static bool retire_dead(Publisher *self, int64_t needed)
         int64_t offset = subscriber_slot_offset(&self->shape, k);
         uint8_t *slot = base + offset, *gate = self->ring.trailer + gate_offset(k);
         int64_t position = LOAD64_ACQUIRE(gate); /* pairs with poll 4 */
-        if (position < 0 || position >= needed || LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_KEPT) != 0)
+        if (position < 0 || position >= needed || is_kept(slot))
             continue;
         if (!lock_try(self->lock, offset + CONTROL_SLOT_LOCK))
             continue; /* its owner lives */
         position = LOAD64_ACQUIRE(gate);
-        if (LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_KEPT) == 0 && position >= 0 && position < needed) {
+        if (!is_kept(slot) && position >= 0 && position < needed) {
             atomic_fetch_add_explicit(ATOMIC64(slot + SUBSCRIBER_SLOT_EPOCH), 1,
                                       memory_order_release); /* pairs with 5.4 */
             gates_clear(&self->shape, base, k);
@@ -29,6 +54,20 @@ static bool retire_dead(Publisher *self, int64_t needed)
         lock_release(self->lock, offset + CONTROL_SLOT_LOCK);
     }
     return any;
+}
+
+/* 6.13: false with an exception. It runs Python code: meanwhile nobody else gets in. */
+static bool look(Publisher *self)
+{
+    self->busy = true;
+    bool fine = core_look((PyObject *)self);
+    self->busy = false;
+    if (!self->closed)
+        return fine;
+    publisher_let_go_of_memory(self); /* by another thread, which left the memory to us */
+    if (fine)
+        core_raise("ClosedError", "(s)", "publisher");
+    return false;
 }
 
 /* 6.1, owner record: 1 published, 0 no room. `needed` gets what a gate must reach for there to be room. */
@@ -40,7 +79,7 @@ static int publish_owner(Publisher *self, int64_t *needed)
     for (;;) {
         int64_t to_end = ring_to_end(ring), want = n > to_end ? to_end : n;
         if (!ring_has_room(ring, want)) {
-            *needed = ring->tail + want + RECORD_HEADER_LENGTH - ring->capacity;
+            *needed = ring_needs(ring, want);
             return 0;
         }
         if (n <= to_end)
@@ -64,14 +103,14 @@ static int publish_owner(Publisher *self, int64_t *needed)
 static int recompute(Publisher *self, int64_t n)
 {
     ring_writer *ring = &self->ring;
-    for (bool tested = false;; tested = true) {
+    for (bool evicted = false, tested = false;;) {
         FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
         ring->limit = ring_gates(ring);
         if (ring->tail >= MAX_POSITION - 2 * ring->capacity) {
             core_raise("CorruptRingError", "(iLs)", self->slot, (long long)ring->tail, "its position nears 2^62");
             return -1;
         }
-        int64_t needed = ring->tail + n + RECORD_HEADER_LENGTH - ring->capacity;
+        int64_t needed = ring_needs(ring, n);
         if (self->owner_pending) {
             if (publish_owner(self, &needed)) {
                 self->held_since = 0;
@@ -81,16 +120,35 @@ static int recompute(Publisher *self, int64_t n)
             self->held_since = 0;
             return 1;
         }
-        int64_t now = now_ns();
+        if (self->evicts && !evicted && evict_laggards(self, needed)) { /* 6.2, 3 */
+            evicted = true;
+            continue;
+        }
+        int64_t now = now_ns(); /* 6.2, 4 */
         if (self->held_since == 0) {
             self->held_since = now;
             return 0;
         }
         if (tested || now - self->held_since < RETIRE_AFTER_NS)
             return 0;
+        tested = true;
         self->held_since = now;
-        if (!retire_dead(self, needed))
+        bool retired = retire_dead(self, needed);
+        if (!look(self))
+            return -1;
+        if (!retired)
             return 0;
+    }
+}
+
+void publisher_recompute(Publisher *self, int64_t n)
+{
+    ring_writer *ring = &self->ring;
+    FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
+    ring->limit = ring_gates(ring);
+    if (self->evicts && !ring_has_room(ring, n) && evict_laggards(self, ring_needs(ring, n))) {
+        FENCE_SEQ_CST();
+        ring->limit = ring_gates(ring);
     }
 }
 

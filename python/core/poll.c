@@ -8,10 +8,19 @@ typedef struct {
     int32_t type;
 } record;
 
-/* 6.9, 2: the ring is out until the subscriber closes. */
+/* 6.9, 5: false, with an exception, if the slot was taken away: what was read may have been overwritten before. */
+static inline bool still_ours(Subscriber *self)
+{
+    FENCE_ACQUIRE(); /* 6.9, 5: pairs with 6.11, which raises the epoch before it takes the gates away */
+    return LIKELY(epoch_holds(self)) || subscriber_explain_lost(self);
+}
+
+/* 6.9, 2 and 3: the ring is out until the subscriber closes. */
 static void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
     char text[100];
+    if (!still_ours(self))
+        return;
     PyOS_snprintf(text, sizeof text, reason, (long long)value);
     ring->corrupt = true;
     if (!self->kept)
@@ -39,7 +48,9 @@ static inline int next_message(Subscriber *self, ring_reader *ring, record *foun
             found->next = ring->cursor + n;
             return 1;
         }
-        if (found->type != TYPE_PADDING && found->type != TYPE_OWNER) {
+        if (found->type == TYPE_OWNER) {
+            sender_from_record(ring->from, at + RECORD_PAYLOAD, length - RECORD_HEADER_LENGTH);
+        } else if (found->type != TYPE_PADDING) {
             ring_is_corrupt(self, ring, "there is no record type %lld", found->type);
             return -1;
         }
@@ -50,32 +61,14 @@ static inline int next_message(Subscriber *self, ring_reader *ring, record *foun
     return 0;
 }
 
-/* A shell for messages in place. */
-static Message *borrow_shell(Subscriber *self)
-{
-    Message *message = self->spare;
-    self->spare = NULL;
-    if (message == NULL)
-        return message_in_place((PyObject *)self);
-    message->owner = Py_NewRef((PyObject *)self);
-    return message;
-}
-
-static void return_shell(Subscriber *self, Message *message)
-{
-    message_expire(message);
-    if (self->spare == NULL && Py_REFCNT((PyObject *)message) == 1)
-        self->spare = message;
-    else
-        Py_DECREF((PyObject *)message);
-}
-
 /* 6.9 on one ring: how many messages were handed out, at most `limit`; -1 with an exception. */
 static Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, PyObject *handler, Py_ssize_t limit, Message **shell)
 {
     Py_ssize_t done = 0;
     record found;
     int more = 0;
+    (*shell)->ring = ring->ring;
+    (*shell)->from = ring->from;
     while (done < limit && (more = next_message(self, ring, &found)) == 1) {
         Message *message = *shell;
         int64_t start = ring->cursor;
@@ -83,36 +76,15 @@ static Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, PyObject *handl
         message->length = (Py_ssize_t)found.length;
         message->position = start;
         message->type = found.type;
-        message->ring = ring->ring;
         ring->cursor = found.next; /* consumed, even if the handler raises */
         done++;
-        PyObject *result = PyObject_CallFunctionObjArgs(handler, (PyObject *)message, NULL);
-        Py_XDECREF(result);
-        if (UNLIKELY(self->forked)) { /* the handler forked, and this is the child: nothing here is ours */
-            if (result != NULL)
-                core_raise("ClosedError", "(si)", "subscriber", 1);
+        int result = reader_hand_out(&self->base, handler, shell);
+        if (UNLIKELY(result != HANDED)) {
+            if (result == PINNED)
+                self->pinned_ring = ring;
+            if (result != FORKED)
+                store_gate(ring, result == PINNED ? start : ring->cursor);
             return -1;
-        }
-        if (UNLIKELY(message->exports != 0)) {
-            self->pinned = (Message *)Py_NewRef((PyObject *)message);
-            self->pinned_ring = ring;
-            store_gate(ring, start);
-            if (result != NULL)
-                subscriber_view_alive();
-            return -1;
-        }
-        if (UNLIKELY(result == NULL)) {
-            store_gate(ring, ring->cursor);
-            return -1;
-        }
-        if (UNLIKELY(Py_REFCNT((PyObject *)message) != 1)) { /* somebody keeps it: it must not become another message */
-            message_expire(message);
-            Py_DECREF((PyObject *)message);
-            *shell = borrow_shell(self);
-            if (*shell == NULL) {
-                store_gate(ring, ring->cursor);
-                return -1;
-            }
         }
         if (ring->cursor - ring->stored >= self->store_every)
             store_gate(ring, ring->cursor);
@@ -124,14 +96,14 @@ static Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, PyObject *handl
 }
 
 /* 6.9 on all rings. */
-static Py_ssize_t poll_once(Subscriber *self, PyObject *handler, Py_ssize_t limit)
+static Py_ssize_t poll_once(Reader *base, PyObject *handler, Py_ssize_t limit)
 {
-    Message *shell = borrow_shell(self);
+    Subscriber *self = (Subscriber *)base;
+    Message *shell = reader_borrow_shell(base);
     if (shell == NULL)
         return -1;
     Py_ssize_t total = 0;
-    self->use = IN_POLL;
-    self->thread = PyThread_get_thread_ident();
+    reader_begin(base);
     for (int i = 0, at = self->next; i < self->count && total >= 0 && total < limit; i++) {
         ring_reader *ring = &self->rings[at];
         at = at + 1 == self->count ? 0 : at + 1;
@@ -142,10 +114,10 @@ static Py_ssize_t poll_once(Subscriber *self, PyObject *handler, Py_ssize_t limi
             self->next = at;
         total = done < 0 ? -1 : total + done;
     }
-    self->use = IDLE;
     if (shell != NULL)
-        return_shell(self, shell);
-    return total;
+        reader_return_shell(base, shell);
+    base->use = IDLE;
+    return total > 0 && !still_ours(self) ? -1 : total;
 }
 
 static bool anything_there(void *context)
@@ -156,68 +128,18 @@ static bool anything_there(void *context)
     for (int i = 0; i < self->count; i++) {
         ring_reader *ring = &self->rings[i];
         if (!ring->corrupt && LOAD32_RELAXED(ring->data + (ring->cursor & self->mask) + RECORD_LENGTH) > 0)
-            return true; /* only a hint: next_message loads it again */
+            return true; /* next_message loads it again */
     }
     return false;
 }
 
-/* 1 look again, 0 time is up, -1 an exception. */
-static int subscriber_wait(Subscriber *self, wait_state *state)
+/* For a copy: false with an exception. */
+static __attribute__((noinline)) bool make_sender(Subscriber *self, ring_reader *ring)
 {
-    self->use = WAITING;
-    int result = wait_some(state, anything_there, self);
-    self->use = IDLE;
-    if (self->closed) { /* by another thread meanwhile, which left the memory to us */
-        subscriber_let_go_of_memory(self);
-        if (result != -1)
-            core_raise("ClosedError", "(s)", "subscriber");
-        return -1;
-    }
-    if (result == -1 || !subscriber_usable(self))
-        return -1;
-    return result == -2 ? 0 : 1;
-}
-
-PyObject *subscriber_poll(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
-{
-    static const char *const parameters[] = {"handler", "limit", "timeout"};
-    static const signature expected = {parameters, 3, 1};
-    PyObject *values[3] = {NULL, NULL, NULL};
-    Py_ssize_t limit = DEFAULT_POLL_LIMIT;
-    int64_t timeout = WAIT_NOT;
-    if (!parse_arguments(&expected, args, n, names, values))
-        return NULL;
-    if (!PyCallable_Check(values[0])) {
-        PyErr_SetString(PyExc_TypeError, "handler must be callable");
-        return NULL;
-    }
-    if (values[1] != NULL) {
-        limit = PyNumber_AsSsize_t(values[1], PyExc_OverflowError);
-        if (limit == -1 && PyErr_Occurred())
-            return NULL;
-        if (limit < 1)
-            return core_raise("InvalidArgumentError", "(ss)", "limit", "must be 1 or more messages");
-    }
-    if (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0)
-        return NULL;
-    if (!subscriber_usable(self))
-        return NULL;
-    Py_INCREF((PyObject *)self); /* a handler may drop the last reference */
-    Py_ssize_t done = poll_once(self, values[0], limit);
-    if (done == 0 && timeout != WAIT_NOT) {
-        wait_state state;
-        wait_begin(&state, self->wait, timeout);
-        while (done == 0) {
-            int again = subscriber_wait(self, &state);
-            if (again <= 0) {
-                done = again;
-                break;
-            }
-            done = poll_once(self, values[0], limit);
-        }
-    }
-    Py_DECREF((PyObject *)self);
-    return done < 0 ? NULL : PyLong_FromSsize_t(done);
+    reader_begin(&self->base); /* this runs Python code */
+    bool made = sender_object(ring->from) != NULL;
+    self->base.use = IDLE;
+    return made;
 }
 
 /* A poll of one message, copied before the gate is stored. NULL without exception: nothing there. */
@@ -238,12 +160,21 @@ static inline PyObject *take_once(Subscriber *self)
             store_gate(ring, ring->cursor);
             continue;
         }
-        Message *message = message_copy(found.payload, (Py_ssize_t)found.length, found.type, ring->ring, ring->cursor);
+        if (UNLIKELY(ring->from->object == NULL) && !make_sender(self, ring))
+            return NULL;
+        Message *message =
+            message_new((Py_ssize_t)found.length, found.type, ring->ring, ring->cursor, ring->from->object);
         if (message == NULL)
             return NULL;
+        memcpy(message->bytes, found.payload, (size_t)found.length);
         ring->cursor = found.next;
         self->next = at;
         store_gate(ring, ring->cursor);
+        if (UNLIKELY(!still_ours(self))) {
+            Py_DECREF((PyObject *)message);
+            return NULL;
+        }
+        self->base.idle = 0;
         return (PyObject *)message;
     }
     return NULL;
@@ -251,35 +182,30 @@ static inline PyObject *take_once(Subscriber *self)
 
 PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    static const char *const parameters[] = {"timeout"};
-    static const signature expected = {parameters, 1, 0};
-    PyObject *values[1] = {NULL};
     int64_t timeout = WAIT_NOT;
-    if ((n != 0 || names != NULL) && (!parse_arguments(&expected, args, n, names, values) ||
-                                      (values[0] != NULL && (timeout = wait_timeout(values[0])) < 0)))
+    if ((n != 0 || names != NULL) && (timeout = reader_take_timeout(args, n, names)) < 0)
         return NULL;
     if (UNLIKELY(!subscriber_usable(self)))
         return NULL;
     PyObject *message = take_once(self);
-    if (message != NULL)
-        return message;
-    if (PyErr_Occurred())
-        return NULL;
-    if (timeout != WAIT_NOT) {
-        wait_state state;
-        wait_begin(&state, self->wait, timeout);
-        for (;;) {
-            int again = subscriber_wait(self, &state);
-            if (again < 0)
-                return NULL;
-            message = take_once(self);
-            if (message != NULL)
-                return message;
-            if (PyErr_Occurred())
-                return NULL;
-            if (again == 0)
-                break;
-        }
-    }
-    return Py_NewRef(Py_None);
+    return LIKELY(message != NULL) ? message : reader_take_waiting(&self->base, timeout);
 }
+
+/* For reader.c */
+
+static bool kind_usable(Reader *self)
+{
+    return subscriber_usable((Subscriber *)self);
+}
+
+static PyObject *kind_take(Reader *self)
+{
+    return take_once((Subscriber *)self);
+}
+
+static void kind_let_go(Reader *self)
+{
+    subscriber_let_go_of_memory((Subscriber *)self);
+}
+
+const reader_kind subscriber_kind = {kind_usable, poll_once, kind_take, anything_there, kind_let_go};

@@ -17,13 +17,13 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 {
     PyObject *memory, *shape, *lock, *name, *wait;
     int slot, strategy;
-    long long epoch, position, count;
+    long long epoch, position, count, max_lag;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSO:Publisher", memory_type, &memory, &PyTuple_Type, &shape, lock_file_type,
-                          &lock, &slot, &epoch, &position, &count, &name, &wait) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOL:Publisher", memory_type, &memory, &PyTuple_Type, &shape, lock_file_type,
+                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     Memory *file = (Memory *)memory;
@@ -31,8 +31,9 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (!memory_covers(file, 0, 0) || !geometry_parse(shape, file->length, &at))
         return NULL;
     if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers || position < 0 || position >= MAX_POSITION ||
-        position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH) {
-        PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot and a position of this channel");
+        position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH ||
+        (max_lag != 0 && (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity))) {
+        PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot, a position and a lag of this channel");
         return NULL;
     }
     Publisher *self = (Publisher *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
@@ -47,6 +48,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->wait = strategy;
     self->epoch = epoch;
     self->owner_pending = true;
+    self->evicts = max_lag != 0;
     int shift = 0;
     while ((int64_t)BOUNDARIES << shift < at.capacity)
         shift++;
@@ -62,6 +64,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .limit = 0,
         .count = count,
         .longest = at.capacity / MAX_MESSAGE_DIVISOR,
+        .lag = max_lag == 0 ? at.capacity : max_lag,
         .boundary_shift = shift,
         .subscribers = at.subscribers,
     };

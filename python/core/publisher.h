@@ -21,7 +21,8 @@ typedef struct {
     bool closed, forked;
     int wait;
     int32_t slot;
-    int64_t held_since; /* ns: the first failure or the last test (6.2, 3); 0: not held back */
+    int64_t held_since; /* ns: the first failure or the last test (6.2, 4); 0: not held back */
+    bool evicts; /* there is a lag limit */
     Memory *memory;
     geometry shape;
     LockFile *lock;
@@ -62,6 +63,8 @@ static inline bool publisher_usable(Publisher *self)
 /* Makes room for a record of n bytes (aligned) at the tail, which may move over padding: 1 there is room, 0
    back-pressured, -1 an exception. */
 int publisher_make_room(Publisher *self, int64_t n);
+/* 6.2, 1 to 3 for n bytes at the tail. */
+void publisher_recompute(Publisher *self, int64_t n);
 /* Waits for any gate to move: 1 look again, 0 time is up, -1 an exception. */
 int publisher_wait(Publisher *self, wait_state *state, bool *begun, int64_t timeout);
 /* offer.c, batch.c */

@@ -15,6 +15,7 @@ typedef struct {
     int64_t limit; /* what is written, and 8 bytes behind it, stays below */
     int64_t count; /* messages published */
     int64_t longest; /* of a record: capacity / 4 */
+    int64_t lag; /* how far ahead of a gate it may be: the capacity, or the lag limit (6.2, 2) */
     int boundary_shift; /* log2 of an eighth of the capacity */
     int32_t subscribers;
 } ring_writer;
@@ -106,14 +107,20 @@ static inline void ring_advance(ring_writer *ring, int64_t n, int64_t messages)
 /* 6.2, 2: the limit that the gates allow now. */
 static inline int64_t ring_gates(const ring_writer *ring)
 {
-    int64_t least = ring->tail;
+    int64_t limit = ring->tail + ring->capacity;
     for (int32_t slot = 0; slot < ring->subscribers; slot++) {
         int64_t gate =
             LOAD64_ACQUIRE(ring->trailer + gate_offset(slot)); /* pairs with poll 4, join 2 and 4 (release) */
-        if (gate >= 0 && gate < least)
-            least = gate;
+        if (gate >= 0 && gate < limit - ring->lag) /* so written, the sum cannot overflow */
+            limit = gate + ring->lag;
     }
-    return least + ring->capacity;
+    return limit;
+}
+
+/* A gate below this one leaves no room for n bytes at the tail. */
+static inline int64_t ring_needs(const ring_writer *ring, int64_t n)
+{
+    return ring->tail + n + RECORD_HEADER_LENGTH - ring->lag;
 }
 
 static inline bool ring_has_room(const ring_writer *ring, int64_t n)

@@ -9,7 +9,7 @@ PyTypeObject *subscriber_type;
 static void subscriber_forked(fork_node *node)
 {
     Subscriber *self = (Subscriber *)((char *)node - offsetof(Subscriber, node));
-    self->forked = true;
+    self->base.forked = true;
     atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
 }
 
@@ -17,7 +17,8 @@ static bool add_rings(Subscriber *self, PyObject *rings)
 {
     self->count = (int)PyTuple_Size(rings);
     self->rings = PyMem_Calloc((size_t)self->count, sizeof(ring_reader));
-    if (self->rings == NULL) {
+    self->senders = PyMem_Calloc((size_t)self->count, sizeof(sender));
+    if (self->rings == NULL || self->senders == NULL) {
         PyErr_NoMemory();
         return false;
     }
@@ -36,8 +37,11 @@ static bool add_rings(Subscriber *self, PyObject *rings)
             .gate = self->memory->base + ring_trailer_offset(&self->shape, ring) + gate_offset(self->slot),
             .cursor = cursor,
             .stored = cursor,
+            .from = &self->senders[i],
             .ring = ring,
         };
+        self->senders[i].ring = ring;
+        sender_from_slot(&self->senders[i], self->memory->base + publisher_slot_offset(&self->shape, ring), cursor);
     }
     return true;
 }
@@ -67,12 +71,13 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
     Subscriber *self = (Subscriber *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL)
         return NULL;
+    self->base.kind = &subscriber_kind;
     memory_use(self->data = (Memory *)data);
     memory_use(self->memory = (Memory *)memory);
     self->lock = (LockFile *)Py_NewRef(lock);
     self->shape = at;
     self->slot = slot;
-    self->wait = strategy;
+    self->base.wait = strategy;
     self->kept = kept;
     self->epoch = epoch;
     self->capacity = at.capacity;
@@ -105,20 +110,23 @@ static void give_up(Subscriber *self)
     int64_t slot_lock = subscriber_slot_offset(&self->shape, self->slot) + CONTROL_SLOT_LOCK;
     self->lost = true;
     atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
-    if (lock_try(self->lock, slot_lock)) /* still ours: take back what was stored after the eviction */
+    if (lock_try(self->lock, slot_lock)) { /* still ours: take back what was stored after the eviction */
+        uint8_t *slot = self->memory->base + subscriber_slot_offset(&self->shape, self->slot);
+        STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
         gates_clear(&self->shape, self->memory->base, self->slot);
+    }
     lock_shut(self->lock);
 }
 
 /* Drops the pin if its last export is gone. */
 bool subscriber_unpin(Subscriber *self)
 {
-    if (self->pinned == NULL)
+    if (self->base.pinned == NULL)
         return true;
-    if (self->pinned->exports != 0)
+    if (self->base.pinned->exports != 0)
         return false;
-    Message *message = self->pinned;
-    self->pinned = NULL;
+    Message *message = self->base.pinned;
+    self->base.pinned = NULL;
     if (epoch_holds(self) && !self->pinned_ring->corrupt)
         store_gate(self->pinned_ring, self->pinned_ring->cursor);
     Py_DECREF((PyObject *)message);
@@ -128,9 +136,9 @@ bool subscriber_unpin(Subscriber *self)
 /* 5.3 Close. No export of a message may be alive, except at the end of the process. */
 static void subscriber_shut(Subscriber *self)
 {
-    if (self->closed)
+    if (self->base.closed)
         return;
-    if (!self->forked && !self->lost) {
+    if (!self->base.forked && !self->lost) {
         if (!epoch_holds(self)) {
             give_up(self);
         } else {
@@ -139,11 +147,11 @@ static void subscriber_shut(Subscriber *self)
                 gates_clear(&self->shape, self->memory->base, self->slot); /* 6.6 */
         }
     }
-    self->closed = true;
+    self->base.closed = true;
     atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
     lock_shut(self->lock);
     /* A waiting thread reads the rings, and lets go itself when it wakes; a forked child may still have views. */
-    if (self->use == IDLE && !self->forked)
+    if (self->base.use == IDLE && !self->base.forked)
         subscriber_let_go_of_memory(self);
 }
 
@@ -154,62 +162,78 @@ static void subscriber_dealloc(Subscriber *self)
     if (self->lock != NULL)
         subscriber_shut(self);
     subscriber_let_go_of_memory(self);
-    Py_XDECREF((PyObject *)self->pinned);
-    Py_XDECREF((PyObject *)self->spare);
+    Py_XDECREF((PyObject *)self->base.pinned);
+    Py_XDECREF((PyObject *)self->base.spare);
     Py_XDECREF((PyObject *)self->lock);
+    for (int i = 0; self->senders != NULL && i < self->count; i++)
+        Py_XDECREF(self->senders[i].object);
+    PyMem_Free(self->senders);
     PyMem_Free(self->rings);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
-PyObject *subscriber_view_alive(void)
-{
-    return core_raise("ViewAliveError", "(s)",
-                      "a memoryview or array of a message is still alive after its handler returned; "
-                      "release it, or copy the message (bytes) instead");
-}
-
 static PyObject *subscriber_close(Subscriber *self, PyObject *ignored)
 {
     (void)ignored;
-    if (self->use == IN_POLL && !self->forked) {
-        if (self->thread == PyThread_get_thread_ident())
-            return core_raise("ViewAliveError", "(s)",
-                              "close inside of a handler would unmap its message; return first");
-        return core_raise("TwoThreadsError", "(s)", "subscriber");
-    }
-    if (self->pinned != NULL && self->pinned->exports != 0 && !self->forked)
-        return subscriber_view_alive();
+    if (!reader_may_close(&self->base))
+        return NULL;
+    if (self->base.pinned != NULL && self->base.pinned->exports != 0 && !self->base.forked)
+        return reader_view_alive();
     subscriber_shut(self);
     return Py_NewRef(Py_None);
 }
 
+bool subscriber_explain_lost(Subscriber *self)
+{
+    if (!self->lost)
+        give_up(self);
+    core_raise("SlotLostError", "(si)", "subscriber", self->slot);
+    return false;
+}
+
 bool subscriber_explain_unusable(Subscriber *self)
 {
-    if (self->closed || self->forked) {
-        core_raise("ClosedError", "(si)", "subscriber", (int)self->forked);
-    } else if (self->use != IDLE) {
+    if (self->base.closed || self->base.forked) {
+        core_raise("ClosedError", "(si)", "subscriber", (int)self->base.forked);
+    } else if (self->base.use != IDLE) {
         core_raise("TwoThreadsError", "(s)", "subscriber");
     } else {
-        if (!self->lost)
-            give_up(self);
-        core_raise("SlotLostError", "(si)", "subscriber", self->slot);
+        subscriber_explain_lost(self);
     }
     return false;
 }
 
 /* What Python is told */
 
-static PyObject *subscriber_position(Subscriber *self, PyObject *number)
+/* NULL with an exception. */
+static ring_reader *ring_of_number(Subscriber *self, PyObject *number)
 {
     long wanted = PyLong_AsLong(number);
     if (wanted == -1 && PyErr_Occurred())
         return NULL;
     for (int i = 0; i < self->count; i++) {
         if (self->rings[i].ring == wanted)
-            return PyLong_FromLongLong(self->rings[i].cursor);
+            return &self->rings[i];
     }
-    return core_raise("InvalidArgumentError", "(ss)", "ring", "this subscriber did not choose that ring");
+    reader_no_such_ring();
+    return NULL;
+}
+
+static PyObject *subscriber_position(Subscriber *self, PyObject *number)
+{
+    ring_reader *ring = ring_of_number(self, number);
+    return ring == NULL ? NULL : PyLong_FromLongLong(ring->cursor);
+}
+
+static PyObject *subscriber_ended(Subscriber *self, PyObject *number)
+{
+    ring_reader *ring = ring_of_number(self, number);
+    if (ring == NULL)
+        return NULL;
+    if (self->base.closed || self->base.forked)
+        return core_raise("ClosedError", "(si)", "subscriber", (int)self->base.forked);
+    return PyBool_FromLong(ring_ended(&self->shape, self->memory->base, ring->ring, ring->cursor));
 }
 
 /* For forget: from now on the slot is given up at close. Raises if the subscriber cannot be used. */
@@ -224,16 +248,15 @@ static PyObject *subscriber_unkeep(Subscriber *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
+static int32_t ring_at(Reader *self, int i)
+{
+    return ((Subscriber *)self)->rings[i].ring;
+}
+
 static PyObject *get_rings(Subscriber *self, void *ignored)
 {
     (void)ignored;
-    PyObject *rings = PyTuple_New(self->count);
-    for (int i = 0; rings != NULL && i < self->count; i++) {
-        PyObject *ring = PyLong_FromLong(self->rings[i].ring);
-        if (ring == NULL || PyTuple_SetItem(rings, i, ring) < 0)
-            Py_CLEAR(rings);
-    }
-    return rings;
+    return reader_rings(self->count, ring_at, &self->base);
 }
 
 static PyObject *get_slot(Subscriber *self, void *ignored)
@@ -257,12 +280,12 @@ static PyObject *get_epoch(Subscriber *self, void *ignored)
 static PyObject *get_closed(Subscriber *self, void *ignored)
 {
     (void)ignored;
-    return PyBool_FromLong(self->closed || self->forked);
+    return PyBool_FromLong(self->base.closed || self->base.forked);
 }
 
 #define KEYWORDS(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
-    {"poll", KEYWORDS(subscriber_poll),
+    {"poll", KEYWORDS(reader_poll),
      "poll(handler, limit=256, timeout=0) -> int\n\n"
      "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
      "``timeout`` seconds for the first (0: do not wait; None: for ever). A message is valid until its\n"
@@ -273,6 +296,10 @@ static PyMethodDef methods[] = {
     {"position", (PyCFunction)subscriber_position, METH_O,
      "position(ring) -> int\n\n"
      "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."},
+    {"ended", (PyCFunction)subscriber_ended, METH_O,
+     "ended(ring) -> bool\n\n"
+     "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
+     "untrue again. InvalidArgumentError if the ring was not chosen."},
     {"close", (PyCFunction)subscriber_close, METH_NOARGS,
      "close()\n\n"
      "Gives the slot back; a kept one stays where it is, any other stops holding publishers back. Twice is\n"

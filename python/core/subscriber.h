@@ -3,7 +3,7 @@
 #ifndef FLYRING_SUBSCRIBER_H
 #define FLYRING_SUBSCRIBER_H
 
-#include "core.h"
+#include "reader.h"
 #include "ring.h"
 
 typedef struct {
@@ -11,27 +11,22 @@ typedef struct {
     uint8_t *gate;
     int64_t cursor;
     int64_t stored; /* what the gate holds */
+    sender *from;
     int32_t ring;
     bool corrupt; /* reported; not looked at again */
 } ring_reader;
 
-enum { IDLE, IN_POLL, WAITING }; /* changed with the GIL held only, so exact */
-
 typedef struct {
-    PyObject_HEAD
+    Reader base;
     _Atomic(const int64_t *) epoch_word; /* in the slot; &dead_epoch_word once closed, forked or lost */
     int64_t epoch;
     ring_reader *rings;
     int count, next; /* rings chosen; the one after the ring that was served last */
     int64_t capacity, mask, alignment, store_every;
-    int use;
-    unsigned long thread; /* that is IN_POLL */
-    Message *spare; /* a shell without owner, kept from poll to poll */
-    Message *pinned; /* handed out, and still exported when its handler returned: the gate stays at its record */
-    ring_reader *pinned_ring;
-    bool closed, forked, lost, kept;
-    int wait;
+    ring_reader *pinned_ring; /* of base.pinned: the gate stays at its record */
+    bool lost, kept;
     int32_t slot;
+    sender *senders; /* of the rings */
     Memory *data, *memory;
     geometry shape;
     LockFile *lock;
@@ -54,24 +49,25 @@ static inline void store_gate(ring_reader *ring, int64_t position)
 
 /* Raises and returns false. */
 bool subscriber_explain_unusable(Subscriber *self);
-PyObject *subscriber_view_alive(void); /* raises */
+/* The epoch has changed: raises and returns false. */
+bool subscriber_explain_lost(Subscriber *self);
 /* Drops the pin if its last export is gone. */
 bool subscriber_unpin(Subscriber *self);
 void subscriber_let_go_of_memory(Subscriber *self);
 
 static inline bool subscriber_usable(Subscriber *self)
 {
-    if (UNLIKELY(self->use != IDLE || !epoch_holds(self)))
+    if (UNLIKELY(self->base.use != IDLE || !epoch_holds(self)))
         return subscriber_explain_unusable(self);
-    if (UNLIKELY(self->pinned != NULL && !subscriber_unpin(self))) {
-        subscriber_view_alive();
+    if (UNLIKELY(self->base.pinned != NULL && !subscriber_unpin(self))) {
+        reader_view_alive();
         return false;
     }
     return true;
 }
 
 /* poll.c */
-PyObject *subscriber_poll(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+extern const reader_kind subscriber_kind;
 PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
 #endif

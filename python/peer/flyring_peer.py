@@ -15,11 +15,21 @@ from typing import Any, TextIO
 from uuid import UUID
 
 import flyring
-from flyring import BACK_PRESSURED, Channel, Counter, FlyringError, Identity, Message, Publisher, Subscriber
+from flyring import (
+    BACK_PRESSURED,
+    Channel,
+    Counter,
+    FlyringError,
+    Identity,
+    LossySubscriber,
+    Message,
+    Publisher,
+    Subscriber,
+)
 from flyring_stream import StreamMismatchError, Verifier, message_at
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
-MORE_CARRIED = ("kind", "count", "length", "limit", "argument", "slot", "call")
+MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call")
 OPTIONS = ("capacity", "publishers", "subscribers", "alignment", "counters", "schema", "schema_id", "schema_version")
 MORE_OPTIONS = ("mode", "any_file_system")
 BATCH = 8
@@ -63,6 +73,7 @@ def described(message: Message) -> dict[str, Any]:
         "type": message.type,
         "ring": message.ring,
         "position": message.position,
+        "sender": {"name": message.sender.name, "epoch": message.sender.epoch},
     }
 
 
@@ -70,7 +81,7 @@ class Peer:
     def __init__(self) -> None:
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[str, Publisher] = {}
-        self.subscribers: dict[str, Subscriber] = {}
+        self.subscribers: dict[str, Subscriber | LossySubscriber] = {}
         self.claims: dict[str, flyring.Claim] = {}
         self.ops: dict[str, Callable[[Request], Answer]] = {
             name.removeprefix("op_"): getattr(self, name) for name in dir(self) if name.startswith("op_")
@@ -140,7 +151,7 @@ class Peer:
         return self._make(request, Channel.replace)
 
     def op_open(self, request: Request) -> Answer:
-        return self._attached(request, Channel.open(request["name"]))
+        return self._attached(request, Channel.open(request["name"], read_only=bool(request.get("read_only", False))))
 
     def op_info(self, request: Request) -> Answer:
         channel = self.channels[request["channel"]]
@@ -161,7 +172,9 @@ class Peer:
         return {}
 
     def op_publisher(self, request: Request) -> Answer:
-        publisher = self.channels[request["channel"]].publisher(request.get("name") or "")
+        publisher = self.channels[request["channel"]].publisher(
+            request.get("name") or "", max_lag=request.get("max_lag") or 0
+        )
         self.publishers[request["publisher"]] = publisher
         return {"ring": publisher.ring, "epoch": publisher.epoch, "position": publisher.position}
 
@@ -177,6 +190,17 @@ class Peer:
             "positions": {str(ring): subscriber.position(ring) for ring in subscriber.rings},
         }
 
+    def op_lossy_subscriber(self, request: Request) -> Answer:
+        subscriber = self.channels[request["channel"]].lossy_subscriber(
+            request.get("rings"), request.get("start") or "now"
+        )
+        self.subscribers[request["subscriber"]] = subscriber
+        return {"rings": list(subscriber.rings)} | self.op_positions(request)
+
+    def op_evict(self, request: Request) -> Answer:
+        self.channels[request["channel"]].evict(request["slot"])
+        return {}
+
     def op_close(self, request: Request) -> Answer:
         if "channel" in request:
             self.channels[request["channel"]].close()
@@ -187,7 +211,10 @@ class Peer:
         return {}
 
     def op_forget(self, request: Request) -> Answer:
-        self.subscribers[request["subscriber"]].forget()
+        subscriber = self.subscribers[request["subscriber"]]
+        if isinstance(subscriber, LossySubscriber):
+            raise BadRequestError("a lossy subscriber has no slot to forget")
+        subscriber.forget()
         return {}
 
     # Publishing
@@ -293,6 +320,26 @@ class Peer:
         subscriber = self.subscribers[request["subscriber"]]
         subscriber.poll(lambda message: messages.append(described(message)), request.get("limit", 256))
         return {"messages": messages}
+
+    def _lossy(self, request: Request) -> LossySubscriber:
+        subscriber = self.subscribers[request["subscriber"]]
+        if not isinstance(subscriber, LossySubscriber):
+            raise BadRequestError("this subscriber is not a lossy one")
+        return subscriber
+
+    def op_peek(self, request: Request) -> Answer:
+        message = self._lossy(request).peek()
+        return {"message": None if message is None else described(message)}
+
+    def op_valid(self, request: Request) -> Answer:
+        return {"valid": self._lossy(request).valid()}
+
+    def op_lost(self, request: Request) -> Answer:
+        subscriber, ring = self._lossy(request), request["ring"]
+        return {"messages": subscriber.lost_messages(ring), "bytes": subscriber.lost_bytes(ring)}
+
+    def op_ended(self, request: Request) -> Answer:
+        return {"ended": self.subscribers[request["subscriber"]].ended(request["ring"])}
 
     def op_verify_stream(self, request: Request) -> Answer:
         subscriber, how = self.subscribers[request["subscriber"]], request.get("how", "poll")

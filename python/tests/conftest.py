@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,3 +109,18 @@ def fill(publisher: Publisher) -> int:
     while publisher.offer(b"%08d" % count) > 0:
         count += 1
     return count
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Runs `work` in a forked child, which must end well."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

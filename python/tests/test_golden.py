@@ -38,8 +38,8 @@ class Actor:
         fields = dict(operation)
         getattr(self, fields.pop("op"))(**fields)
 
-    def publisher(self, name: str, ring: int, epoch: int, position: int, **handle: str) -> None:
-        publisher = self.objects[handle["as"]] = self.channel.publisher(name)
+    def publisher(self, name: str, ring: int, epoch: int, position: int, max_lag: int = 0, **handle: str) -> None:
+        publisher = self.objects[handle["as"]] = self.channel.publisher(name, max_lag=max_lag)
         assert (publisher.ring, publisher.epoch, publisher.position) == (ring, epoch, position)
 
     def subscriber(
@@ -82,6 +82,9 @@ class Actor:
     def close(self, **handle: str) -> None:
         (name,) = handle.values()
         self.objects.pop(name).close()
+
+    def evict(self, slot: int) -> None:
+        self.channel.evict(slot)
 
     def forget(self, subscriber: str) -> None:
         self.objects.pop(subscriber).forget()
@@ -136,6 +139,7 @@ def test_a_golden_file_is_read_with_the_expected_content(path: Path, folder: Pat
         check_header(channel, expected)
         check_slots(channel, expected)
         check_counters(channel, expected)
+        check_still_there(channel, expected)
         check_unread(channel, expected)
 
 
@@ -187,6 +191,7 @@ def check_slots(channel: Channel, expected: dict[str, Any]) -> None:
             "slot": wanted["slot"],
             "epoch": fields.epoch,
             "kept": int(fields.flag),
+            "evicting": memory.load32(header.subscriber_slot(wanted["slot"]) + layout.SUBSCRIBER_SLOT_EVICTING),
             "name": fields.name,
             "pid": fields.pid,
             "attached_at": fields.attached_at,
@@ -201,6 +206,25 @@ def check_counters(channel: Channel, expected: dict[str, Any]) -> None:
         for c in channel.counters()
     ]
     assert found == expected["counters"]
+
+
+def check_still_there(channel: Channel, expected: dict[str, Any]) -> None:
+    """What a lossy reader finds that starts at the oldest message which is still there."""
+    with Channel.open(channel.path, read_only=True) as read_only:
+        for wanted in expected["still_there"]:
+            with read_only.lossy_subscriber([wanted["ring"]], "oldest") as reader:
+                messages = []
+                while (message := reader.take()) is not None:
+                    messages.append(
+                        {
+                            "type": message.type,
+                            "position": message.position,
+                            "data": bytes(message).hex(),
+                            "sender": {"name": message.sender.name, "epoch": message.sender.epoch},
+                        }
+                    )
+                found = {"ring": wanted["ring"], "ended": reader.ended(wanted["ring"]), "messages": messages}
+                assert found == wanted
 
 
 def check_unread(channel: Channel, expected: dict[str, Any]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +101,157 @@ def test_a_kept_slot_with_an_impossible_gate_is_refused(gate: int) -> None:
         assert (caught.value.ring, caught.value.position) == (0, gate)
 
 
+# Readers without a slot
+
+
+@pytest.mark.parametrize(
+    ("position", "length", "kind"),
+    [(0, 1, 1), (0, 7, 1), (0, 4097, 1), (0, 2**31 - 1, 1), (4032, 65, 1), (0, 64, 0), (0, 64, -3), (0, 4097, -1)],
+)
+@pytest.mark.parametrize("call", ["take", "poll", "peek"])
+def test_a_lossy_reader_reports_a_corrupt_ring_once_and_reads_on(
+    position: int, length: int, kind: int, call: str
+) -> None:
+    with Channel.create("lossy", "broadcast", capacity=4096, publishers=2) as channel:
+        bad, good = channel.publisher(), channel.publisher()
+        while bad.position < position:
+            bad.offer(b"")
+        reader = channel.lossy_subscriber()
+        put(channel, 0, position, length, kind)
+        good.offer(b"good")
+        calls: dict[str, Any] = {"take": reader.take, "peek": reader.peek, "poll": lambda: reader.poll(print)}
+        with pytest.raises(CorruptRingError) as caught:
+            for _ in range(3):
+                calls[call]()
+                if call == "peek":
+                    reader.valid()
+        assert (caught.value.ring, caught.value.position) == (0, position)
+        good.offer(b"more")
+        got: list[bytes] = []
+        while reader.poll(lambda message: got.append(bytes(message))):
+            pass
+        assert got[-1] == b"more"
+
+
+def words(channel: Channel, ring: int, **values: int) -> None:
+    for name, value in values.items():
+        at = channel.header.trailer(ring) + getattr(layout, f"TRAILER_{name.upper()}")
+        channel._attached.memory.store64(at, value)
+
+
+@pytest.mark.parametrize("published", [-64, -1, 0, 63, 64, 65, 2**62, 2**63 - 64, 2**63 - 1])
+@pytest.mark.parametrize("claimed", [2**62, 2**63 - 1])
+def test_a_lossy_reader_never_jumps_back_or_out_of_the_world(published: int, claimed: int) -> None:
+    with Channel.create("jump", "broadcast", capacity=4096, publishers=2) as channel:
+        publisher, good = channel.publisher(), channel.publisher()
+        publisher.offer(b"")
+        reader = channel.lossy_subscriber()
+        good.offer(b"good")
+        assert reader.position(0) == 128
+        words(channel, 0, claimed=claimed, published=published)
+        with pytest.raises(CorruptRingError) as caught:
+            for _ in range(3):
+                reader.take()
+        assert (caught.value.ring, caught.value.position, reader.lost_bytes(0)) == (0, 128, 0)
+        good.offer(b"more")
+        assert reader.take() in (b"good", b"more")
+
+
+@pytest.mark.parametrize("published", [-64, -1, 63, 65, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("start", ["now", "oldest"])
+def test_a_lossy_reader_does_not_begin_at_what_is_no_position(published: int, start: Any) -> None:
+    with Channel.create("begin", "broadcast", capacity=4096, publishers=1) as channel:
+        words(channel, 0, published=published, claimed=2**63 - 1 if start == "oldest" else 0)
+        with channel.lossy_subscriber(start=start) as reader:
+            with pytest.raises(CorruptRingError) as caught:
+                reader.take()
+            assert caught.value.ring == 0
+            assert reader.take() is None
+
+
+@pytest.mark.parametrize("boundary", [1, 64, 4096, 2**62, 2**63 - 1])
+def test_a_boundary_that_cannot_be_is_reported(boundary: int) -> None:
+    with Channel.create("boundary", "broadcast", capacity=4096, publishers=1) as channel:
+        words(channel, 0, boundary=boundary)
+        with channel.lossy_subscriber(start="oldest") as reader, pytest.raises(CorruptRingError) as caught:
+            reader.take()
+        assert (caught.value.ring, caught.value.position) == (0, boundary)
+        words(channel, 0, boundary=-5)
+        with channel.lossy_subscriber(start="oldest") as reader:
+            assert reader.position(0) == 0
+
+
+def test_counts_that_never_agree_are_given_up_and_tried_again() -> None:
+    with (
+        Channel.create("counts", "broadcast", capacity=4096, publishers=1) as channel,
+        channel.publisher() as publisher,
+    ):
+        reader = channel.lossy_subscriber()
+        words(channel, 0, messages_done=-1)  # as if it stopped, or died, within step 7
+        late = channel.lossy_subscriber()
+        assert late.take(timeout=0.01) is None
+        for _ in range(100):
+            publisher.offer(b"x")
+        done = channel._attached.memory.load64(channel.header.trailer(0) + layout.TRAILER_MESSAGES_DONE)
+        words(channel, 0, messages_done=-1)
+        for attempt in (reader.take, lambda: reader.poll(print), lambda: reader.take(timeout=0.01)):
+            assert not attempt()
+        assert reader.peek() is not None
+        assert not reader.valid()
+        assert (reader.position(0), reader.lost_messages(0), reader.lost_bytes(0)) == (0, 0, 0)
+        assert late.take() is None
+        words(channel, 0, messages_done=done)
+        assert (reader.take(), reader.lost_messages(0)) == (None, 100)
+        assert (late.take(), late.lost_messages(0)) == (None, 0)  # it began with the first read that agreed
+        publisher.offer(b"next")
+        assert reader.take() == b"next"
+        assert late.take() == b"next"
+
+
+def test_a_ring_of_padding_or_of_lies_about_laps_does_not_hang_a_lossy_reader() -> None:
+    with Channel.create("hang", "broadcast", capacity=4096, publishers=2) as channel:
+        reader = channel.lossy_subscriber([0])
+        put(channel, 0, 0, 4096, layout.TYPE_PADDING)
+        for turn in range(3):
+            assert reader.take() is None
+            assert reader.position(0) == 4096 * (turn + 1)
+        assert reader.take(timeout=0.01) is None
+        for position in range(0, 4096, 64):
+            put(channel, 0, position, 8, layout.TYPE_OWNER)
+        assert reader.peek() is None
+
+        liar, stop = channel.lossy_subscriber([1]), threading.Event()
+
+        def lie() -> None:  # always lapped, and always something further on to jump to
+            at = 64
+            while not stop.is_set():
+                at += 64
+                words(channel, 1, claimed=2**62, published=at)
+
+        thread = threading.Thread(target=lie)
+        thread.start()
+        try:
+            start, jumps = time.monotonic(), 0
+            for _ in range(200):
+                try:
+                    liar.poll(lambda message: None)
+                except CorruptRingError:  # it looked twice within one lie
+                    jumps += liar.lost_bytes(1) > 0
+                    liar.close()
+                    liar = channel.lossy_subscriber([1])
+            assert time.monotonic() - start < 10
+            assert jumps > 0
+        finally:
+            stop.set()
+            thread.join()
+
+
 def use_everything(channel: Channel) -> None:
     """Whatever the file says, only this package's errors come out."""
 
     def handler(message: Message) -> None:
         assert len(bytes(message)) == len(message) <= channel.capacity
+        assert message.sender.epoch >= 0
 
     for _ in range(2):
         try:
@@ -126,6 +274,24 @@ def use_everything(channel: Channel) -> None:
                         pass
         except FlyringError:
             pass
+    for start in ("now", "oldest"):
+        try:
+            with channel.lossy_subscriber(start=start) as reader:
+                for _ in range(4):
+                    try:
+                        reader.poll(handler)
+                        reader.take()
+                        if message := reader.peek():
+                            handler(message)
+                            assert isinstance(message.sender.name, str)
+                            reader.valid()
+                        reader.ended(0)
+                    except CorruptRingError:
+                        pass
+        except FlyringError:
+            pass
+    for slot in range(channel.subscribers):
+        channel.evict(slot)
     for counter in channel.counters():
         assert len(counter.label) <= 380
         counter.get()

@@ -11,13 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from conftest import Child, fill, pair
+from conftest import Child, fill, in_child, pair
 from flyring import Channel, ClosedError, FlyringError, Message, TwoThreadsError, ViewAliveError
 
 # Closing
@@ -205,21 +204,6 @@ def test_a_pickled_channel_attaches_again_by_path() -> None:
             for unpicklable in (subscriber, publisher):
                 with pytest.raises(TypeError):
                     pickle.dumps(unpicklable)
-
-
-def in_child(work: Callable[[], None]) -> None:
-    """Runs `work` in a forked child, which must end well."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_a_forked_child_can_neither_use_nor_damage_its_parents_channel() -> None:

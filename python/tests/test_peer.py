@@ -85,3 +85,44 @@ def test_errors_carry_what_they_say_and_nonsense_is_a_bad_request() -> None:
     assert [answer["error"] for answer in answers[2:5]] == ["bad-request"] * 3
     assert (answers[5]["error"], answers[5]["field"]) == ("differs", "capacity")
     assert answers[6]["language"] == "python"
+
+
+def test_lossy_readers_senders_and_evict_by_request() -> None:
+    answers = conversation(
+        START[0],
+        {"op": "publisher", "channel": "c", "publisher": "p", "name": "feed", "max_lag": 65536},
+        START[2],
+        {"op": "open", "channel": "r", "name": "peer", "read_only": True},
+        {"op": "lossy_subscriber", "channel": "r", "subscriber": "l", "rings": [0]},
+        {"op": "offer", "publisher": "p", "data": "01", "type": 7},
+        {"op": "peek", "subscriber": "l"},
+        {"op": "valid", "subscriber": "l"},
+        {"op": "valid", "subscriber": "l"},
+        {"op": "lost", "subscriber": "l", "ring": 0},
+        {"op": "publisher", "channel": "r", "publisher": "q"},
+        {"op": "take", "subscriber": "s"},
+        {"op": "evict", "channel": "c", "slot": 4},
+        {"op": "evict", "channel": "c", "slot": 0},
+        {"op": "take", "subscriber": "s"},
+        {"op": "close", "publisher": "p"},
+        {"op": "ended", "subscriber": "l", "ring": 0},
+        {"op": "lossy_subscriber", "channel": "c", "subscriber": "o", "start": "oldest"},
+        {"op": "poll", "subscriber": "o"},
+        {"op": "peek", "subscriber": "s"},
+        {"op": "publisher", "channel": "c", "publisher": "x", "max_lag": 1},
+    )[3:]
+    message = {"data": "01", "type": 7, "ring": 0, "position": 64, "sender": {"name": "feed", "epoch": 1}}
+    assert answers[1] == {"ok": True, "rings": [0], "positions": {"0": 0}}
+    assert answers[3] == {"ok": True, "message": message}
+    assert answers[4] == {"ok": True, "valid": True}
+    assert (answers[5]["error"], answers[5]["argument"]) == ("invalid-argument", "valid")
+    assert answers[6] == {"ok": True, "messages": 0, "bytes": 0}
+    assert (answers[7]["error"], answers[7]["path"][-9:]) == ("access-denied", "peer.ring")
+    assert answers[8] == {"ok": True, "message": message}
+    assert (answers[9]["error"], answers[9]["argument"]) == ("invalid-argument", "slot")
+    assert answers[10] == {"ok": True}
+    assert (answers[11]["error"], answers[11]["slot"]) == ("slot-lost", 0)
+    assert answers[13] == {"ok": True, "ended": True}
+    assert answers[15]["messages"] == [message]
+    assert answers[16]["error"] == "bad-request"
+    assert (answers[17]["error"], answers[17]["argument"]) == ("invalid-argument", "max_lag")

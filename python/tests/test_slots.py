@@ -49,7 +49,7 @@ def test_when_all_slots_are_owned_there_is_no_free_slot() -> None:
         for take, kind, count in ((channel.publisher, "publisher", 2), (channel.subscriber, "subscriber", 1)):
             with pytest.raises(NoFreeSlotError) as caught:
                 take()
-            assert (caught.value.kind, caught.value.count) == (kind, count)
+            assert (caught.value.kind, caught.value.slots) == (kind, count)
         with pytest.raises(NoFreeSlotError, match="'a'"):
             channel.publisher("a")
         one.close()

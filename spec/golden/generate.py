@@ -47,9 +47,9 @@ class Golden:
         self.operations.append({"op": op} | fields | result)
         return next(iter(result.values()), None)
 
-    def publisher(self, handle, name=""):
-        p = self.objects[handle] = self.channel.take_publisher(name)
-        self.did("publisher", {"as": handle, "name": name}, ring=p.ring, epoch=p.epoch, position=p.t)
+    def publisher(self, handle, name="", max_lag=0):
+        p = self.objects[handle] = self.channel.take_publisher(name, max_lag)
+        self.did("publisher", {"as": handle, "name": name, "max_lag": max_lag}, ring=p.ring, epoch=p.epoch, position=p.t)
 
     def subscriber(self, handle, name="", kept=False, rings=None):
         s = self.objects[handle] = self.channel.take_subscriber(name, kept, rings)
@@ -105,6 +105,10 @@ class Golden:
         else:
             self.channel.close_subscriber(o)
             self.did("close", {"subscriber": handle})
+
+    def evict(self, slot):
+        self.channel.evict(slot)
+        self.did("evict", {"slot": slot})
 
     def forget(self, handle):
         self.channel.forget(self.objects.pop(handle))
@@ -343,6 +347,31 @@ def kept_slot():
     return g
 
 
+def evicted():
+    """A kept subscriber, evicted while open, and its next owner; one that a publisher evicted for its lag of half a
+    ring; and one that keeps up."""
+    g = Golden("evicted", kind="broadcast", capacity=4096, publishers=2, subscribers=3, counters=0)
+    g.publisher("p0", "fast", max_lag=2048)
+    g.publisher("p1", "slow")
+    g.subscriber("s0", "audit", kept=True)
+    g.subscriber("s1", "sleeper", rings=[0])
+    g.subscriber("s2", "quick")
+    for i in range(4):
+        g.offer("p1", 1, pattern(i, 10))
+    g.evict(0)
+    g.close("s0")
+    g.offer("p1", 2, pattern(4, 10))
+    g.subscriber("s3", "audit", kept=True, rings=[1])
+    g.offer("p1", 3, pattern(5, 10))
+    for i in range(60):
+        assert g.offer("p0", 4, pattern(i, 100)) > 0
+        g.poll("s2")
+    assert g.channel.gate(1, 0) == -1 and g.channel.gate(2, 0) >= 0
+    g.close("s1")
+    g.close("p0")
+    return g
+
+
 def untouched_inbox():
     """Filled before anybody read: slot 0 has no owner yet."""
     g = Golden("untouched-inbox", kind="inbox", capacity=4096, publishers=2, subscribers=1, alignment=8, counters=0)
@@ -460,6 +489,7 @@ GOLDENS = (
     owner_before_padding,
     compact,
     kept_slot,
+    evicted,
     untouched_inbox,
     aborted_and_batch,
     batch_new_limit,

@@ -71,6 +71,7 @@ class Publisher:
         self.ring, self.name, self.epoch, self.t, self.count = ring, name, epoch, t, count
         self.limit, self.cleared = 0, t
         self.owner_pending = True
+        self.lag = None  # L of 6.2
         self.claim = None  # (record length, type, bytes reserved) while one is open
 
 
@@ -213,7 +214,7 @@ class Channel:
         self.put32(slot + 20, len(name))
         return self.get64(slot)
 
-    def take_publisher(self, name):
+    def take_publisher(self, name, max_lag=0):
         name = name.encode()
         names = [self.slot_name(self.publisher_slot(k)) for k in range(self.P)]
         if name and name in names:
@@ -226,7 +227,9 @@ class Channel:
         slot = self.publisher_slot(k)
         self.put64(slot + 8, published)
         self.put32(slot + 16, 0)
-        return Publisher(k, name, self.new_owner(slot, name), published, count)
+        p = Publisher(k, name, self.new_owner(slot, name), published, count)
+        p.lag = max_lag or None
+        return p
 
     def recover(self, k):
         """6.8. Nobody dies here, so nothing lies between p and q but what was cleared ahead."""
@@ -257,7 +260,7 @@ class Channel:
         slot = self.subscriber_slot(j)
         s = Subscriber(j, self.new_owner(slot, name))
         gating = [k for k in range(self.P) if self.gate(j, k) >= 0]
-        if self.get32(slot + 16) and gating:  # 6.5 resume
+        if self.get32(slot + 16) and gating and not self.get32(slot + 8):  # 6.5 resume
             assert rings is None or rings == gating, "differs (rings): no golden file needs that"
             s.cursors = {k: self.gate(j, k) for k in gating}
             return s
@@ -267,10 +270,12 @@ class Channel:
         s.cursors = {k: self.get_trailer(k, "published") for k in chosen}
         if kept:
             self.put32(slot + 16, 1)
+        self.put32(slot + 8, 0)
         return s
 
     def close_subscriber(self, s):
-        if not self.get32(self.subscriber_slot(s.slot) + 16):
+        lost = self.get64(self.subscriber_slot(s.slot)) != s.epoch  # 5.4: takes back what it stored since
+        if lost or not self.get32(self.subscriber_slot(s.slot) + 16):
             for k in range(self.P):  # 6.6 leave
                 self.set_gate(s.slot, k, -1)
         self.locked.remove(("subscriber", s.slot))
@@ -284,15 +289,29 @@ class Channel:
 
     # --- 6.1 to 6.3: publishing -------------------------------------------------------------------------------------
 
-    def recompute(self, p):
-        gates = [g for g in (self.gate(j, p.ring) for j in range(self.S)) if g >= 0]
-        p.limit = self.C + min([p.t] + gates)
-        # 6.2 step 3 (retire) never finds anybody: whoever gates here is alive or kept.
+    def evict(self, j):
+        """6.11"""
+        slot = self.subscriber_slot(j)
+        self.put64(slot, self.get64(slot) + 1)
+        self.put32(slot + 8, 1)
+        for k in range(self.P):
+            self.set_gate(j, k, -1)
+
+    def recompute(self, p, n):
+        """6.2. Step 4 (retire) never finds anybody: whoever gates here is alive or kept."""
+        gates = {j: g for j in range(self.S) if (g := self.gate(j, p.ring)) >= 0}
+        room = min(self.C, p.lag or self.C)
+        p.limit = min([self.C + p.t] + [g + room for g in gates.values()])
+        behind = [j for j, g in gates.items() if p.lag and p.t + n + 8 > g + p.lag]
+        for j in behind:
+            self.evict(j)
+        if behind:
+            self.recompute(p, n)
 
     def has_room(self, p, n):
         """6.1 step 2."""
         if p.t + n + 8 > p.limit:
-            self.recompute(p)
+            self.recompute(p, n)
         return p.t + n + 8 <= p.limit
 
     def begin(self, p, n):
@@ -403,7 +422,7 @@ class Channel:
             ends = list(itertools.accumulate(sizes))  # of as many messages each
             ends = [n for n in ends if self.fits_before_end(p, n) and n <= self.C // 4]
             if p.t + ends[-1] + 8 > p.limit:
-                self.recompute(p)
+                self.recompute(p, ends[-1])
                 ends = [n for n in ends if p.t + n + 8 <= p.limit]
             if not ends:
                 break
@@ -450,6 +469,27 @@ class Channel:
             self.set_gate(s.slot, k, s.cursors[k])
         assert len(ready) <= 1 or len(messages) < limit, "which ring comes first would matter"
         return messages
+
+    # --- 6.10, 6.14: what a lossy reader finds that starts at what is still there ------------------------------------
+
+    def still_there(self, k):
+        claimed, published = self.get_trailer(k, "claimed"), self.get_trailer(k, "published")
+        boundaries = [self.get64(self.trailer(k) + 16 * e) for e in range(8)]
+        c = min([b for b in boundaries if b >= 0 and b + self.C >= claimed + 8], default=published)
+        slot = self.publisher_slot(k)
+        sender = {"name": "", "epoch": 0}
+        if self.get64(slot) > 0 and self.get64(slot + 8) <= c:
+            sender = {"name": self.slot_name(slot).decode(), "epoch": self.get64(slot)}
+        messages = []
+        while (r := self.read(k, c)) is not None:
+            kind, payload, end = r
+            if kind == -2:
+                epoch, length = struct.unpack_from("<qi", payload)
+                sender = {"name": payload[12 : 12 + length].decode(), "epoch": epoch}
+            if kind > 0:
+                messages.append({"type": kind, "position": c, "data": payload.hex(), "sender": sender})
+            c = end
+        return {"ring": k, "ended": self.get32(slot + 16) == 1, "messages": messages}
 
     # --- 8: counters ------------------------------------------------------------------------------------------------
 
@@ -525,6 +565,7 @@ class Channel:
                 {
                     "slot": j,
                     "epoch": self.get64(slot),
+                    "evicting": self.get32(slot + 8),
                     "kept": kept,
                     "name": name,
                     "pid": self.get32(slot + 88),
@@ -567,5 +608,6 @@ class Channel:
             "publishers": publishers,
             "subscribers": subscribers,
             "unread": unread,
+            "still_there": [self.still_there(k) for k in range(self.P)],
             "counters": counters,
         }

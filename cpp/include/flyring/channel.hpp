@@ -8,6 +8,7 @@
 
 #include "flyring/counters.hpp"
 #include "flyring/file.hpp"
+#include "flyring/lossy_subscriber.hpp"
 #include "flyring/options.hpp"
 #include "flyring/publisher.hpp"
 #include "flyring/state.hpp"
@@ -26,8 +27,8 @@ class Channel {
         return Channel(detail::create_file(name, options, false));
     }
 
-    /// Attaches after full validation. Throws NoSuchChannel, NotAChannel, VersionTooNew, Truncated, CorruptHeader,
-    /// UnsuitableFileSystem, AccessDenied, InvalidArgument, IoError.
+    /// Attaches after full validation; for reading only if `options` say so. Throws NoSuchChannel, NotAChannel,
+    /// VersionTooNew, Truncated, CorruptHeader, UnsuitableFileSystem, AccessDenied, InvalidArgument, IoError.
     static Channel open(const std::string& name, const OpenOptions& options = {}) {
         return Channel(detail::open_file(name, options));
     }
@@ -38,7 +39,7 @@ class Channel {
         detail::check_options(options);
         for (;;) {
             try {
-                Channel channel = open(name, {options.any_file_system, options.environment});
+                Channel channel = open(name, {false, options.any_file_system, options.environment});
                 channel.compare(options);
                 return channel;
             } catch (const NoSuchChannel&) {
@@ -65,17 +66,44 @@ class Channel {
     /// The file that `name` stands for. Throws InvalidArgument.
     static std::string path_of(const std::string& name) { return detail::channel_path(name); }
 
-    /// Takes a publisher slot: with a name the one that had it before, if any. Throws NoFreeSlot, CorruptRing,
-    /// InvalidArgument, Closed, IoError. (5.2)
-    Publisher publisher(const std::string& name = "") {
-        return Publisher(std::make_unique<detail::PublisherCore>(state_, name));
+    /// Takes a publisher slot: with a name the one that had it before, if any. `max_lag`, in bytes from capacity / 2 to
+    /// capacity: subscribers further behind than that are evicted instead of waited for; 0: nobody is. Throws
+    /// NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed, IoError. (5.2, 6.2)
+    Publisher publisher(const std::string& name = "", std::uint64_t max_lag = 0) {
+        check_writable();
+        return Publisher(std::make_unique<detail::PublisherCore>(state_, name, max_lag));
     }
 
     /// Takes a subscriber slot, reading `rings` (none named: all). `kept`: messages wait for this name while it is
     /// away. Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name has others. (5.3)
     Subscriber subscriber(const std::string& name = "", bool kept = false,
                           const std::vector<std::uint32_t>& rings = {}) {
+        check_writable();
         return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings));
+    }
+
+    /// Reads `rings` (none named: all) without a slot: publishers do not wait for it, and it counts what it lost. From
+    /// what is published from now on, or from the oldest message that is still there. Throws InvalidArgument, Closed.
+    /// (6.10)
+    LossySubscriber lossy_subscriber(const std::vector<std::uint32_t>& rings = {}, Start start = Start::now) {
+        return LossySubscriber(std::make_unique<detail::LossyCore>(state_, rings, start));
+    }
+
+    /// Takes subscriber slot `slot` from its owner, alive or dead, and stops it from holding publishers back; the
+    /// owner's next poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Throws InvalidArgument,
+    /// AccessDenied (read-only), Closed, IoError. (6.11)
+    void evict(std::uint32_t slot) {
+        check_writable();
+        if (slot >= subscribers()) {
+            throw InvalidArgument("slot", "there is no subscriber slot " + std::to_string(slot) + ", the channel has " +
+                                              std::to_string(subscribers()));
+        }
+        state_->guarded([&] {
+            state_->check_open();
+            const detail::Fd description = detail::open_description(file().fd, path());
+            const detail::ControlLock control(description, file());
+            detail::evict_slot(file(), slot);
+        });
     }
 
     Counters counters() const {
@@ -101,6 +129,7 @@ class Channel {
     std::uint32_t schema_version() const noexcept { return file().header.schema_version; }
     /// Bytes.
     std::uint64_t file_length() const noexcept { return file().mapping.size(); }
+    bool read_only() const noexcept { return file().read_only; }
 
     /// Closes the channel and every publisher and subscriber made from it. Does nothing if closed already. Throws
     /// ViewAlive if one of them is at work.
@@ -110,6 +139,11 @@ class Channel {
     explicit Channel(detail::ChannelFile file) : state_(std::make_shared<detail::ChannelState>(std::move(file))) {}
 
     const detail::ChannelFile& file() const noexcept { return state_->file; }
+
+    void check_writable() const {
+        state_->check_open();
+        file().check_writable();
+    }
 
     /// The order is that of spec/channel.md 3.2.
     void compare(const Options& asked) const {

@@ -19,7 +19,8 @@
 namespace flyring {
 
 /// One counter of a channel: a signed 64-bit value that wraps, shared by any number of processes and threads.
-/// Everything but the id throws Closed when the channel is closed. (spec/channel.md 4.8 and 8)
+/// Everything but the id throws Closed when the channel is closed, what writes AccessDenied when it is read-only.
+/// (spec/channel.md 4.8 and 8)
 class Counter {
   public:
     std::int32_t id() const noexcept { return id_; }
@@ -43,15 +44,15 @@ class Counter {
     /// Sequentially consistent.
     std::int64_t get_volatile() const { return __atomic_load_n(value(), __ATOMIC_SEQ_CST); }
     /// Plain.
-    void set(std::int64_t value) { detail::store_relaxed(this->value(), value); }
+    void set(std::int64_t value) { detail::store_relaxed(writable(), value); }
     /// Sequentially consistent.
-    void set_volatile(std::int64_t value) { __atomic_store_n(this->value(), value, __ATOMIC_SEQ_CST); }
-    void set_release(std::int64_t value) { detail::store_release(this->value(), value); }
+    void set_volatile(std::int64_t value) { __atomic_store_n(writable(), value, __ATOMIC_SEQ_CST); }
+    void set_release(std::int64_t value) { detail::store_release(writable(), value); }
     /// Adds `delta` and returns the value before. Sequentially consistent.
-    std::int64_t get_and_add(std::int64_t delta) { return __atomic_fetch_add(value(), delta, __ATOMIC_SEQ_CST); }
+    std::int64_t get_and_add(std::int64_t delta) { return __atomic_fetch_add(writable(), delta, __ATOMIC_SEQ_CST); }
     /// Sets `desired` if the value is `expected`. Returns whether it was. Sequentially consistent.
     bool compare_and_set(std::int64_t expected, std::int64_t desired) {
-        return __atomic_compare_exchange_n(value(), &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return __atomic_compare_exchange_n(writable(), &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
 
     /// Gives the counter back, for all processes; it may be allocated again at once. Does nothing the second time.
@@ -73,6 +74,11 @@ class Counter {
             state_->file.mapping.data() + state_->file.header.counter_values_offset(),
             layout::COUNTER_VALUE_STRIDE * static_cast<std::uint64_t>(id_) + layout::COUNTER_VALUE_VALUE);
     }
+    std::int64_t* writable() const {
+        std::int64_t* word = value();
+        state_->file.check_writable();
+        return word;
+    }
     std::int32_t* state_word() const {
         return detail::word_at<std::int32_t>(metadata(), layout::COUNTER_METADATA_STATE);
     }
@@ -88,7 +94,7 @@ class Counters {
     std::uint32_t size() const noexcept { return state_->file.header.counters; }
 
     /// Takes a free counter, value 0. Throws InvalidArgument (label over 380 bytes, key over 112), NoSpace (all are
-    /// taken; needed and free are counters), Closed, IoError.
+    /// taken; needed and free are counters), AccessDenied (read-only), Closed, IoError.
     Counter allocate(const std::string& label, std::int32_t type_id = 0, Bytes key = {});
 
     /// The first allocated counter with that label.
@@ -141,6 +147,7 @@ class Counters {
 inline Counter Counters::allocate(const std::string& label, std::int32_t type_id, Bytes key) {
     using namespace layout;
     state_->check_open();
+    state_->file.check_writable();
     if (label.size() > COUNTER_METADATA_LABEL_MAX_LENGTH) throw InvalidArgument("label", "it is over 380 bytes long");
     if (key.size() > COUNTER_METADATA_KEY_LENGTH) throw InvalidArgument("key", "it is over 112 bytes long");
     const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
@@ -179,6 +186,7 @@ inline Counter Counters::allocate(const std::string& label, std::int32_t type_id
 inline void Counter::free() {
     using namespace layout;
     std::byte* record = metadata();
+    state_->file.check_writable();
     const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
     const detail::ControlLock control(description, state_->file);
     if (detail::load_acquire(state_word()) != COUNTER_METADATA_STATE_ALLOCATED) return;

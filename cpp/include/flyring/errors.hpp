@@ -8,6 +8,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "flyring/options.hpp"
+
 // The errors of spec/api.md, one class for each code. Every text says what was wrong, where, and what to do.
 
 namespace flyring {
@@ -269,6 +271,23 @@ class TwoThreads : public FlyringError {
 class ViewAlive : public FlyringError {
   public:
     explicit ViewAlive(const std::string& text) : FlyringError("view-alive", text) {}
+};
+
+/// Another channel has taken the name of the one in use; channel_id() is its. Not sticky: the old one goes on working
+/// for who has it, and the error comes again later.
+class ChannelReplaced : public FlyringError {
+  public:
+    ChannelReplaced(std::string path, const Uuid& channel_id)
+        : FlyringError("replaced",
+                       "channel " + path + " was replaced: another one has its name now; close this one and open that"),
+          path_(std::move(path)),
+          channel_id_(channel_id) {}
+    const std::string& path() const noexcept { return path_; }
+    const Uuid& channel_id() const noexcept { return channel_id_; }
+
+  private:
+    std::string path_;
+    Uuid channel_id_;
 };
 
 /// A system call failed in a way that has no error of its own.

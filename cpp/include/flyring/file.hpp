@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "flyring/header.hpp"
 #include "flyring/options.hpp"
@@ -64,8 +65,10 @@ inline std::int32_t process_id(const Environment& environment) {
 
 /// A new description of the file behind `fd`, for a lock of its own (5.1).
 inline Fd open_description(const Fd& fd, const std::string& path) {
+    check_ours(fd, "open of /proc/self/fd", path);
     Fd description(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDWR | O_CLOEXEC));
     if (!description) throw_errno("open of /proc/self/fd", path);
+    description.mark(path);
     return description;
 }
 
@@ -98,10 +101,15 @@ struct ChannelFile {
     std::string path;
     Fd fd;
     Header header;
-    Mapping mapping;
+    Mapping mapping;   // cannot be written if the channel is read-only
     Mapping readable;  // the same file again, read-only: through it subscribers read (section 9)
     std::string schema;
     Environment environment;
+    bool read_only = false;
+
+    void check_writable() const {
+        if (read_only) throw AccessDenied(path, "the channel was opened read-only; open it for writing to do this");
+    }
 
     std::byte* control() const noexcept { return mapping.data() + header.control_offset(); }
     std::uint64_t publisher_slot_offset(std::uint32_t slot) const noexcept {
@@ -115,7 +123,7 @@ struct ChannelFile {
     Ring readable_ring(std::uint32_t index) const noexcept { return ring_in(readable, index); }
 
     void map(const Fd& to) {
-        mapping = Mapping(to, header.file_length(), Access::write, path);
+        mapping = Mapping(to, header.file_length(), read_only ? Access::read : Access::write, path);
         readable = Mapping(to, header.file_length(), Access::read, path);
     }
 
@@ -278,6 +286,7 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
     check_locks(unnamed.fd(), file.header.control_offset(), file.path);
     replace ? unnamed.replace() : unnamed.link();
     file.fd = std::move(unnamed.fd());
+    file.fd.mark(file.path);
     return file;
 }
 
@@ -307,7 +316,9 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
     file.path = channel_path(channel);
     file.environment = options.environment;
     check_default_folder(channel);
-    file.fd = Fd(::open(file.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    file.read_only = options.read_only;
+    const int access = options.read_only ? O_RDONLY : O_RDWR;
+    file.fd = Fd(::open(file.path.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.fd) throw_open_error(file.path, errno);
     struct stat status{};
     if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
@@ -320,11 +331,25 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
         HeaderReader(page, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(status.st_size), file.path)
             .read();
     check_file_system(file.fd, file.path, options.any_file_system);
-    check_locks(file.fd, file.header.control_offset(), file.path);
+    file.fd.mark(file.path);
+    if (!file.read_only) check_locks(file.fd, file.header.control_offset(), file.path);
     file.map(file.fd);
     file.schema.assign(reinterpret_cast<const char*>(file.mapping.data() + file.header.schema_offset()),
                        file.header.schema_length);
     return file;
+}
+
+/// The rings that a subscriber named, in ascending order. Throws InvalidArgument.
+inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, std::vector<std::uint32_t> rings) {
+    std::sort(rings.begin(), rings.end());
+    if (std::adjacent_find(rings.begin(), rings.end()) != rings.end()) {
+        throw InvalidArgument("rings", "a ring is named twice");
+    }
+    if (!rings.empty() && rings.back() >= file.header.publishers) {
+        throw InvalidArgument("rings", "there is no ring " + std::to_string(rings.back()) + ", the channel has " +
+                                           std::to_string(file.header.publishers));
+    }
+    return rings;
 }
 
 /// unlink (3.2).

@@ -7,6 +7,7 @@
 #include "flyring/claim.hpp"
 #include "flyring/counters.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/lossy_subscriber.hpp"
 #include "flyring/message.hpp"
 #include "flyring/publisher.hpp"
 #include "flyring/span.hpp"

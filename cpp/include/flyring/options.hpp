@@ -62,6 +62,9 @@ struct Options {
 };
 
 struct OpenOptions {
+    /// The file is opened and mapped for reading: lossy subscribers and the reading of counters work, what would write
+    /// throws AccessDenied. Needs no write permission.
+    bool read_only = false;
     bool any_file_system = false;
     Environment environment;
 };

@@ -16,7 +16,8 @@ namespace flyring {
 inline constexpr std::int64_t back_pressured = layout::CONSTANTS_BACK_PRESSURED;
 
 /// The one writer of one ring, from Channel::publisher. For one thread at a time. Everything throws Closed after close
-/// and SlotLost if the slot was taken away; a moved-from object may only be destroyed or assigned to.
+/// and SlotLost if the slot was taken away; what is held back for a millisecond may throw ChannelReplaced; a moved-from
+/// object may only be destroyed or assigned to.
 class Publisher {
   public:
     /// Copies one message into the ring. Returns the ring's new end position in bytes, or back_pressured. Throws

@@ -10,6 +10,7 @@
 
 #include "flyring/claim.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/replaced.hpp"
 #include "flyring/ring.hpp"
 #include "flyring/slots.hpp"
 #include "flyring/span.hpp"
@@ -36,15 +37,11 @@ struct Holder {
 
 namespace flyring::detail {
 
-/// The one writer of a ring: the steps of spec/channel.md 6.1 to 6.3 and 6.7. Has one address for life; a Publisher
-/// owns it.
-class PublisherCore final : public SlotOwnerBase {
+/// The one writer of a ring: the steps of spec/channel.md 6.1 to 6.3, 6.7 and 6.11. Has one address for life; a
+/// Publisher owns it.
+class PublisherCore final : public Member {
   public:
-    PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name)
-        : state_(std::move(state)), name_(name) {
-        if (!name.empty()) check_name("name", name);
-        state_->enter(*this, [&] { take(); });
-    }
+    PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name, std::uint64_t max_lag);
     PublisherCore(const PublisherCore&) = delete;
     PublisherCore& operator=(const PublisherCore&) = delete;
     ~PublisherCore() override { state_->leave(*this); }
@@ -258,6 +255,7 @@ class PublisherCore final : public SlotOwnerBase {
     bool publish_owner_record();
     std::size_t take_together(span<const Bytes> messages, std::uint64_t& n);
     void write_together(span<const Bytes> messages, std::uint64_t n, std::int32_t type) noexcept;
+    bool evict_lagging(std::uint64_t n);
     void retire(std::uint64_t n);
     void take();
 
@@ -276,6 +274,7 @@ class PublisherCore final : public SlotOwnerBase {
     std::int64_t limit_ = 0;
     std::size_t max_length_ = 0;
     std::int64_t held_back_since_ = 0;  // monotonic ns; 0: not held back
+    std::int64_t max_lag_ = 0;          // bytes; 0: wait for everybody
     std::shared_ptr<ChannelState> state_;
     std::string name_;
 };

@@ -3,9 +3,22 @@
 
 #include "flyring/publisher_core.hpp"
 
-// What a publisher does now and then: room, padding, batches, retiring the dead. Included by publisher_core.hpp.
+// What a publisher does now and then: room, padding, batches, getting rid of the dead and the slow. Included by
+// publisher_core.hpp.
 
 namespace flyring::detail {
+
+inline PublisherCore::PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name, std::uint64_t max_lag)
+    : max_lag_(static_cast<std::int64_t>(max_lag)), state_(std::move(state)), name_(name) {
+    if (!name.empty()) check_name("name", name);
+    const std::uint64_t capacity = state_->file.header.capacity;
+    if (max_lag != 0 && (max_lag < capacity / layout::CONSTANTS_MIN_LAG_DIVISOR || max_lag > capacity)) {
+        throw InvalidArgument("max_lag", std::to_string(max_lag) +
+                                             " is neither 0 nor from half the capacity to all of " +
+                                             std::to_string(capacity) + " bytes");
+    }
+    state_->enter(*this, [&] { take(); });
+}
 
 /// 5.2, and what follows from it for this object.
 inline void PublisherCore::take() {
@@ -79,19 +92,21 @@ inline bool PublisherCore::make_room(std::size_t length) {
     return room_for(n);
 }
 
-/// Publish 2 and recompute 3.
+/// Publish 2 and recompute 3 and 4.
 inline bool PublisherCore::room_for(std::uint64_t n) {
     if (static_cast<std::uint64_t>(t_) + n >= static_cast<std::uint64_t>(layout::CONSTANTS_MAX_POSITION)) {
         throw_corrupt(state_->file.path, ring_, t_, "it has reached the last position");
     }
     if (held_back(n)) {
         recompute();
+        if (held_back(n) && max_lag_ != 0 && evict_lagging(n)) recompute();
         if (held_back(n)) {
             const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
             if (held_back_since_ == 0) held_back_since_ = now;
             if (now - held_back_since_ < retire_interval) return false;
             held_back_since_ = now;
             retire(n);
+            check_replaced(state_->file);
             recompute();
             if (held_back(n)) return false;
         }
@@ -103,12 +118,14 @@ inline bool PublisherCore::room_for(std::uint64_t n) {
 /// Recompute 1 and 2.
 inline void PublisherCore::recompute() noexcept {
     full_fence();  // recompute 1; pairs with join 3
-    std::int64_t least = t_;
+    const std::int64_t capacity = ring_.capacity;
+    std::int64_t limit = t_ + capacity;
     for (std::uint32_t slot = 0; slot < state_->file.header.subscribers; ++slot) {
         const std::int64_t gate = load_acquire(ring_.gate(slot));  // pairs with poll 4, join 2 and 4, leave
-        if (gate >= 0) least = std::min(least, gate);
+        if (gate < 0 || gate >= limit) continue;                   // or it would overflow below
+        limit = std::min(limit, gate + (max_lag_ != 0 ? max_lag_ : capacity));  // max_lag is at most the capacity
     }
-    limit_ = least + static_cast<std::int64_t>(ring_.capacity);
+    limit_ = limit;
 }
 
 /// Publish 1: a record of the rest up to the ring's end, so that the next one starts at its beginning.
@@ -154,7 +171,7 @@ inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::i
         }
     } catch (...) {
         set_use(idle);
-        throw;
+        if (taken == 0) throw;  // else the caller must learn how many went; what is wrong is found again
     }
     set_use(idle);
     return taken;
@@ -203,6 +220,28 @@ inline void PublisherCore::write_together(span<const Bytes> messages, std::uint6
     });
 }
 
+/// Recompute 3: whether a slot was evicted for being too far behind for n bytes more.
+inline bool PublisherCore::evict_lagging(std::uint64_t n) {
+    const ChannelFile& file = state_->file;
+    const std::uint64_t needed = static_cast<std::uint64_t>(t_) + n + header_length;
+    const auto lags = [&](std::uint32_t slot) {
+        const std::int64_t gate = load_acquire(ring_.gate(slot));  // pairs with poll 4
+        return gate >= 0 && static_cast<std::uint64_t>(gate) + static_cast<std::uint64_t>(max_lag_) < needed;
+    };
+    std::uint32_t first = 0;
+    while (first < file.header.subscribers && !lags(first)) ++first;
+    if (first == file.header.subscribers) return false;
+    const TryControlLock control(lock_.description(), file);
+    if (!control) return false;  // not this time
+    bool evicted = false;
+    for (std::uint32_t slot = first; slot < file.header.subscribers; ++slot) {
+        if (!lags(slot)) continue;  // looked at again: the slot may have another owner since
+        evict_slot(file, slot);
+        evicted = true;
+    }
+    return evicted;
+}
+
 /// 6.7, for the slots that keep n bytes from being written.
 inline void PublisherCore::retire(std::uint64_t n) {
     const ChannelFile& file = state_->file;
@@ -210,7 +249,8 @@ inline void PublisherCore::retire(std::uint64_t n) {
     const auto holds_back = [&](std::uint32_t slot) {
         const std::int64_t gate = load_acquire(ring_.gate(slot));  // pairs with poll 4
         return gate >= 0 && static_cast<std::uint64_t>(gate) + ring_.capacity < needed &&
-               load_acquire(subscriber_slot(file, slot).kept()) == 0;
+               (load_acquire(subscriber_slot(file, slot).kept()) == 0 ||
+                load_acquire(subscriber_slot(file, slot).evicting()) != 0);
     };
     Fd description;
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
@@ -221,9 +261,7 @@ inline void PublisherCore::retire(std::uint64_t n) {
         if (holds_back(slot)) {
             const SlotWords words = subscriber_slot(file, slot);
             store_release(words.epoch(), next(load_relaxed(words.epoch())));
-            for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-                store_release(file.ring(ring).gate(slot), layout::CONSTANTS_NOT_GATING);  // pairs with recompute 2
-            }
+            clear_gates(file, slot);
         }
         unlock_byte(description, lock);
     }
@@ -237,10 +275,13 @@ inline std::optional<Holder> PublisherCore::held_by() {
         const std::int64_t gate = load_acquire(ring_.gate(slot));  // pairs with poll 4
         if (gate < 0 || (holder && holder->position <= gate)) continue;
         const SlotWords words = subscriber_slot(file, slot);
-        SlotOwner owner = read_owner(words);
+        SlotFields owner;
+        if (!read_fields(words, owner)) owner.name_length = 0;
         const bool live = byte_is_locked(lock_.description(),
                                          file.subscriber_slot_offset(slot) + layout::CONTROL_SLOT_LOCK, file.path);
-        holder = Holder{slot, std::move(owner.name), owner.pid, live, load_acquire(words.kept()) != 0, gate};
+        holder = Holder{
+            slot, std::string(owner.letters, owner.name_length), owner.pid, live, load_acquire(words.kept()) != 0,
+            gate};
     }
     return holder;
 }

@@ -35,6 +35,7 @@ class SlotWords {
     std::int64_t* epoch() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_EPOCH); }
     std::int64_t* start() const noexcept { return word_at<std::int64_t>(slot_, layout::PUBLISHER_SLOT_START); }
     std::int32_t* closed() const noexcept { return word_at<std::int32_t>(slot_, layout::PUBLISHER_SLOT_CLOSED); }
+    std::int32_t* evicting() const noexcept { return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_EVICTING); }
     std::int32_t* kept() const noexcept { return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_KEPT); }
     std::int32_t* name_length() const noexcept {
         return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_NAME_LENGTH);
@@ -49,8 +50,10 @@ class SlotWords {
         return {letters, static_cast<std::size_t>(length)};
     }
 
-    std::int32_t pid() const noexcept {
-        return load_relaxed(word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_PID));
+    const std::int32_t* pid() const noexcept { return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_PID); }
+    /// One of the eight words of the name.
+    const std::uint64_t* letters(std::size_t word) const noexcept {
+        return word_at<std::uint64_t>(slot_, layout::SUBSCRIBER_SLOT_NAME + word * sizeof(std::uint64_t));
     }
 
     /// Take, step 4 or 3: `more` writes the fields that only this kind of slot has. Returns the new epoch.
@@ -72,8 +75,10 @@ class SlotWords {
     }
 
     void clear_name() const noexcept {
-        store_release(name_length(), 0);
+        store_relaxed(name_length(), -1);  // readers retry (6.12)
+        release_fence();
         write_name({});
+        store_release(name_length(), 0);
     }
 
   private:
@@ -94,23 +99,36 @@ inline SlotWords subscriber_slot(const ChannelFile& file, std::uint32_t slot) no
     return SlotWords(file.mapping.data() + file.subscriber_slot_offset(slot));
 }
 
-/// The name and pid of a subscriber slot as its owner wrote them, read by another (6.12); no name if it keeps changing.
-struct SlotOwner {
-    std::string name;
+/// What the owner of a slot wrote there, read by another (6.12).
+struct SlotFields {
+    std::int64_t epoch = 0;
+    std::int64_t start = 0;  // of a publisher slot
     std::int32_t pid = 0;
+    std::size_t name_length = 0;
+    char letters[layout::CONSTANTS_MAX_NAME_LENGTH]{};
 };
 
-inline SlotOwner read_owner(const SlotWords& slot) {
-    SlotOwner owner;
+/// False if they keep changing: an owner was killed while it wrote them.
+inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
     for (int attempt = 0; attempt < 1000; ++attempt) {
-        const std::int64_t epoch = load_acquire(slot.epoch());
-        const std::int32_t length = load_acquire(slot.name_length());
-        owner = {slot.name(), slot.pid()};
-        acquire_fence();  // pairs with take: release of epoch and name_length
-        if (length >= 0 && load_relaxed(slot.epoch()) == epoch && load_relaxed(slot.name_length()) == length) break;
-        owner.name.clear();
+        fields.epoch = load_acquire(slot.epoch());                     // pairs with take
+        const std::int32_t length = load_acquire(slot.name_length());  // pairs with take
+        fields.start = load_relaxed(slot.start());
+        fields.pid = load_relaxed(slot.pid());
+        for (std::size_t word = 0; word < sizeof fields.letters / sizeof(std::uint64_t); ++word) {
+            const std::uint64_t letters = load_relaxed(slot.letters(word));
+            std::memcpy(fields.letters + word * sizeof letters, &letters, sizeof letters);
+        }
+        acquire_fence();  // pairs with take: -1 in name_length before the fields change
+        // In this order: a length that is valid again says that the new epoch is there.
+        if (length < 0 || load_acquire(slot.name_length()) != length || load_relaxed(slot.epoch()) != fields.epoch) {
+            continue;
+        }
+        const bool fits = static_cast<std::uint64_t>(length) <= layout::CONSTANTS_MAX_NAME_LENGTH;
+        fields.name_length = fits ? static_cast<std::size_t>(length) : 0;
+        return true;
     }
-    return owner;
+    return false;
 }
 
 /// The control lock, held as long as this object lives (5.1).
@@ -134,6 +152,42 @@ class ControlLock {
     std::uint64_t byte_;
 };
 
+/// The control lock, tried once.
+class TryControlLock {
+  public:
+    TryControlLock(const Fd& description, const ChannelFile& file)
+        : description_(description),
+          byte_(file.header.control_offset() + layout::CONTROL_CONTROL_LOCK),
+          held_(lock_byte(description_, byte_, file.path)) {}
+    TryControlLock(const TryControlLock&) = delete;
+    TryControlLock& operator=(const TryControlLock&) = delete;
+    ~TryControlLock() {
+        if (held_) unlock_byte(description_, byte_);
+    }
+    explicit operator bool() const noexcept { return held_; }
+
+  private:
+    const Fd& description_;
+    std::uint64_t byte_;
+    bool held_;
+};
+
+/// Stops a subscriber slot from gating: 6.6, 6.7, 6.11.
+inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
+    for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+        store_release(file.ring(ring).gate(slot), layout::CONSTANTS_NOT_GATING);  // pairs with recompute 2
+    }
+}
+
+/// Takes a subscriber slot from its owner, alive or dead (6.11). With the control lock held: or the gates of the slot's
+/// next owner could be taken away.
+inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
+    const SlotWords words = subscriber_slot(file, slot);
+    __atomic_fetch_add(words.epoch(), 1, __ATOMIC_SEQ_CST);  // pairs with poll 5
+    store_release(words.evicting(), 1);  // until somebody has joined: the gates are nowhere to resume
+    clear_gates(file, slot);
+}
+
 /// The lock of one slot, on a description of its own. Unlocks when it ends, except in a forked child.
 class SlotLock {
   public:
@@ -150,7 +204,9 @@ class SlotLock {
     /// For a forked child: closes without unlocking, since the parent shares the description.
     void abandon() noexcept { description_.reset(); }
     const Fd& description() const noexcept { return description_; }
-    bool still_held(const std::string& path) const { return description_ && lock_byte(description_, byte_, path); }
+    bool still_held(const std::string& path) const {
+        return description_.ours() && lock_byte(description_, byte_, path);
+    }
 
   private:
     Fd description_;

@@ -20,15 +20,15 @@ namespace flyring::detail {
 inline constexpr std::int64_t no_epoch = 0;
 inline constexpr std::int64_t unusable = -1;
 
-/// What a publisher and a subscriber have in common: a slot, its epoch, and a flag that says whether the object is in
-/// use.
-class SlotOwnerBase {
+/// What is made from a channel, a publisher or a subscriber of either kind: a slot with its lock and epoch, and a flag
+/// that says whether the object is in use. A lossy subscriber has no slot: its lock is empty, its epoch never changes.
+class Member {
   public:
     enum Use : std::uint32_t { idle = 0, in_use = 1, claim_open = 2 };
 
-    SlotOwnerBase(const SlotOwnerBase&) = delete;
-    SlotOwnerBase& operator=(const SlotOwnerBase&) = delete;
-    virtual ~SlotOwnerBase() = default;
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+    virtual ~Member() = default;
 
     /// Whether the slot is still ours and the object open: the one comparison that every operation makes. Closing and
     /// forking change what it compares, so they cost nothing here.
@@ -52,7 +52,19 @@ class SlotOwnerBase {
     [[noreturn, gnu::cold]] virtual void throw_unusable() = 0;
 
   protected:
-    SlotOwnerBase() = default;
+    Member() = default;
+
+    /// Marks the object as in use for as long as this lives.
+    class InUse {
+      public:
+        explicit InUse(Member& member) noexcept : member_(member) { member_.set_use(in_use); }
+        InUse(const InUse&) = delete;
+        InUse& operator=(const InUse&) = delete;
+        ~InUse() { member_.set_use(idle); }
+
+      private:
+        Member& member_;
+    };
 
     void own(SlotLock lock, std::uint32_t slot, std::int64_t* epoch_word, std::int64_t epoch) noexcept {
         lock_ = std::move(lock);
@@ -91,7 +103,7 @@ class ChannelState final : public ForkAware {
 
     /// Calls take(), which gets a slot for `member`. A fork waits meanwhile, so that the child knows of every lock.
     template <typename Take>
-    void enter(SlotOwnerBase& member, Take&& take) {
+    void enter(Member& member, Take&& take) {
         const std::lock_guard<std::mutex> guard(mutex_);
         check_open();
         members_.push_back(&member);
@@ -103,15 +115,22 @@ class ChannelState final : public ForkAware {
         }
     }
 
+    /// Calls use() while nobody can close the channel, and no fork can take place.
+    template <typename Use>
+    void guarded(Use&& use) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        use();
+    }
+
     /// Closes one member, if check() does not throw.
     template <typename Check>
-    void close(SlotOwnerBase& member, Check&& check) {
+    void close(Member& member, Check&& check) {
         const std::lock_guard<std::mutex> guard(mutex_);
         check();
         if (member.open()) member.close();
     }
 
-    void leave(SlotOwnerBase& member) noexcept {
+    void leave(Member& member) noexcept {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (member.open()) member.close();
         members_.erase(std::remove(members_.begin(), members_.end(), &member), members_.end());
@@ -120,14 +139,14 @@ class ChannelState final : public ForkAware {
     /// Closes everything that was made from this channel, and the channel.
     void close_all() {
         const std::lock_guard<std::mutex> guard(mutex_);
-        for (const SlotOwnerBase* member : members_) {
-            if (member->use() == SlotOwnerBase::in_use) {
+        for (const Member* member : members_) {
+            if (member->use() == Member::in_use) {
                 throw ViewAlive("channel " + file.path +
                                 " cannot be closed: a publisher or subscriber of it is at work, in a handler or in "
                                 "another thread; close it when that is done");
             }
         }
-        for (SlotOwnerBase* member : members_) {
+        for (Member* member : members_) {
             if (member->open()) member->close();
         }
         if (load_relaxed(&why_closed_) != nullptr) return;
@@ -141,7 +160,7 @@ class ChannelState final : public ForkAware {
     void before_fork() noexcept override { mutex_.lock(); }
     void after_fork() noexcept override { mutex_.unlock(); }
     void lost_by_fork() noexcept override {
-        for (SlotOwnerBase* member : members_) {
+        for (Member* member : members_) {
             if (member->open()) member->abandon();
         }
         if (load_relaxed(&why_closed_) == nullptr)
@@ -150,7 +169,7 @@ class ChannelState final : public ForkAware {
     }
 
     std::mutex mutex_;
-    std::vector<SlotOwnerBase*> members_;
+    std::vector<Member*> members_;
     const char* why_closed_ = nullptr;
 };
 

@@ -18,7 +18,8 @@ class Subscriber {
   public:
     /// Calls handler(const Message&) for up to `limit` messages. Returns how many. A message is valid until its handler
     /// returns; one whose handler throws counts as consumed, and the exception comes out here. Throws Closed, SlotLost,
-    /// TwoThreads, and CorruptRing (the other rings go on with the next poll). (spec/channel.md 6.9)
+    /// TwoThreads, CorruptRing (the other rings go on with the next poll), and now and then, when there was nothing for
+    /// long, ChannelReplaced. (spec/channel.md 6.9)
     template <typename Handler>
     int poll(Handler&& handler, int limit = layout::CONSTANTS_DEFAULT_POLL_LIMIT) {
         return core_->poll(handler, limit);
@@ -30,6 +31,10 @@ class Subscriber {
         poll([&](const Message& message) { taken.emplace(message); }, 1);
         return taken;
     }
+
+    /// Whether the publisher of ring `ring` closed and everything of it was consumed; untrue again when the ring has a
+    /// new publisher. Throws InvalidArgument if the ring was not chosen, Closed, SlotLost. (6.14)
+    bool ended(std::uint32_t ring) const { return core_->ended(ring); }
 
     /// What was consumed of ring `ring`, bytes since its start. Throws InvalidArgument if the ring was not chosen.
     std::int64_t position(std::uint32_t ring) const { return core_->position(ring); }

@@ -9,14 +9,16 @@
 
 #include "flyring/errors.hpp"
 #include "flyring/message.hpp"
+#include "flyring/replaced.hpp"
 #include "flyring/ring.hpp"
+#include "flyring/sender.hpp"
 #include "flyring/slots.hpp"
 #include "flyring/state.hpp"
 
 namespace flyring::detail {
 
 /// A reliable reader of chosen rings: the steps of spec/channel.md 6.4 to 6.6 and 6.9. A Subscriber owns it.
-class SubscriberCore final : public SlotOwnerBase {
+class SubscriberCore final : public Member {
   public:
     SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
                    const std::vector<std::uint32_t>& rings);
@@ -38,6 +40,13 @@ class SubscriberCore final : public SlotOwnerBase {
             at = at + 1 < rings ? at + 1 : 0;
             if (done != before) next_ = at;
         }
+        if (done == 0) {
+            idle_polls_.one_more(state_->file);
+            return 0;
+        }
+        idle_polls_.end();
+        acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before anybody overwrites
+        if (__builtin_expect(static_cast<long>(!usable()), 0) != 0 && open()) lose();
         return done;
     }
 
@@ -52,7 +61,8 @@ class SubscriberCore final : public SlotOwnerBase {
     }
 
     ChannelState& state() const noexcept { return *state_; }
-    std::int64_t position(std::uint32_t ring) const;
+    std::int64_t position(std::uint32_t ring) const { return reader_of(ring).cursor; }
+    bool ended(std::uint32_t ring);
     const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
     std::uint32_t slot() const noexcept { return slot_; }
     const std::string& name() const noexcept { return name_; }
@@ -67,18 +77,7 @@ class SubscriberCore final : public SlotOwnerBase {
         std::int64_t cursor;
         std::int64_t stored;     // what the gate holds
         std::int64_t store_due;  // a cursor from here on is stored at once
-        bool corrupt;
-    };
-
-    class InUse {
-      public:
-        explicit InUse(SubscriberCore& core) noexcept : core_(core) { core_.set_use(in_use); }
-        InUse(const InUse&) = delete;
-        InUse& operator=(const InUse&) = delete;
-        ~InUse() { core_.set_use(idle); }
-
-      private:
-        SubscriberCore& core_;
+        Sender* sender;          // null: the ring is corrupt
     };
 
     template <typename Handler>
@@ -87,6 +86,7 @@ class SubscriberCore final : public SlotOwnerBase {
         const std::int64_t begin = reader.cursor;
         std::int64_t cursor = begin;
         std::int64_t stride = ring.alignment;  // of the last record
+        const Sender* const sender = reader.sender;
         int handed_out = done;
         try {
             do {
@@ -102,10 +102,11 @@ class SubscriberCore final : public SlotOwnerBase {
                 if (__builtin_expect(static_cast<long>(type > 0), 1) != 0) {
                     cursor = end;  // before the handler: consumed even if that throws
                     handler(Message(ring.payload_at(start),
-                                    static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, ring.index,
-                                    start));
+                                    static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, start,
+                                    *sender));
                     ++handed_out;
                 } else if (type == layout::CONSTANTS_TYPE_PADDING || type == layout::CONSTANTS_TYPE_OWNER) {
+                    if (type == layout::CONSTANTS_TYPE_OWNER) note_sender(reader, cursor, length);
                     cursor = end;
                     if (cursor - begin >= ring.capacity) break;  // a hostile ring may hold nothing else
                 } else {
@@ -114,7 +115,7 @@ class SubscriberCore final : public SlotOwnerBase {
                 if (cursor >= reader.store_due) store_gate(reader, cursor);
             } while (handed_out < limit);
         } catch (...) {
-            if (!reader.corrupt) store_gate(reader, cursor);
+            if (reader.sender != nullptr) store_gate(reader, cursor);
             throw;
         }
         done = handed_out;
@@ -142,15 +143,20 @@ class SubscriberCore final : public SlotOwnerBase {
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
     [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position,
                                                                    const char* reason);
+    [[gnu::noinline, gnu::cold]] inline static void note_sender(Reader& reader, std::int64_t cursor,
+                                                                std::int32_t length);
     void take(const std::string& name, bool kept, const std::vector<std::uint32_t>& rings);
     void join(std::uint32_t slot, const std::vector<std::uint32_t>& rings);
     void resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked);
     void add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor);
-    void leave() noexcept;
     void take_back_gates();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void lose();
+    const Reader& reader_of(std::uint32_t ring) const;
 
     std::size_t next_ = 0;
     std::vector<Reader> readers_;
+    IdlePolls idle_polls_;
+    std::vector<Sender> senders_;  // of the readers, in their order
     std::vector<std::uint32_t> rings_;
     std::shared_ptr<ChannelState> state_;
     std::string name_;

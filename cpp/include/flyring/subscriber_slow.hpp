@@ -13,15 +13,7 @@ inline SubscriberCore::SubscriberCore(std::shared_ptr<ChannelState> state, const
     : state_(std::move(state)), name_(name), kept_(kept) {
     if (!name.empty()) check_name("name", name);
     if (kept && name.empty()) throw InvalidArgument("kept", "a kept subscriber needs a name");
-    std::vector<std::uint32_t> asked = rings;
-    std::sort(asked.begin(), asked.end());
-    if (std::adjacent_find(asked.begin(), asked.end()) != asked.end()) {
-        throw InvalidArgument("rings", "a ring is named twice");
-    }
-    if (!asked.empty() && asked.back() >= state_->file.header.publishers) {
-        throw InvalidArgument("rings", "there is no ring " + std::to_string(asked.back()) + ", the channel has " +
-                                           std::to_string(state_->file.header.publishers));
-    }
+    const std::vector<std::uint32_t> asked = sorted_rings(state_->file, rings);
     state_->enter(*this, [&] { take(name, kept, asked); });
 }
 
@@ -42,16 +34,23 @@ inline void SubscriberCore::take(const std::string& name, bool kept, const std::
                 gating = gating || load_acquire(file.ring(ring).gate(slot)) >= 0;
             }
             kept_ = load_acquire(words.kept()) != 0;
-            if (kept_ && gating) {
+            if (kept_ && gating && load_acquire(words.evicting()) == 0) {
                 resume(slot, rings);
             } else {
+                if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
                 join(slot, rings);
                 if (kept) store_release(words.kept(), 1);  // after its gates; pairs with retire
+                if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
                 kept_ = kept_ || kept;
             }
             taken = slot;
         });
-    for (const Reader& reader : readers_) file.readable.prefault(reader.ring.data, reader.ring.capacity);
+    for (const std::uint32_t ring : rings_) senders_.push_back(unknown_sender(ring));
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+        set_sender(senders_[i], file, readers_[i].cursor);
+        readers_[i].sender = &senders_[i];
+        file.readable.prefault(readers_[i].ring.data, readers_[i].ring.capacity);
+    }
     own(std::move(lock), taken, subscriber_slot(file, taken).epoch(), epoch);
 }
 
@@ -59,7 +58,7 @@ inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, s
     const ChannelFile& file = state_->file;
     const std::int64_t store_due =
         cursor + file.header.capacity / static_cast<std::int64_t>(layout::CONSTANTS_GATE_STORE_DIVISOR);
-    readers_.push_back({file.readable_ring(ring), file.ring(ring).gate(slot), cursor, cursor, store_due, false});
+    readers_.push_back({file.readable_ring(ring), file.ring(ring).gate(slot), cursor, cursor, store_due, nullptr});
     rings_.push_back(ring);
 }
 
@@ -73,9 +72,7 @@ inline void SubscriberCore::join(std::uint32_t slot, const std::vector<std::uint
         const Ring ring = file.ring(index);
         const std::int64_t position = load_acquire(ring.published());  // join 2 and 4; pairs with publish 7
         if (ring.believable(position)) return position;
-        for (std::uint32_t each = 0; each < file.header.publishers; ++each) {
-            store_release(file.ring(each).gate(slot), layout::CONSTANTS_NOT_GATING);
-        }
+        clear_gates(file, slot);
         throw_corrupt(file.path, ring, position, "published is no position");
     };
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
@@ -101,7 +98,8 @@ inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::ui
         const std::int64_t gate = load_acquire(ring.gate(slot));  // its last owner: poll 4
         if (gate < 0) continue;
         const std::int64_t published = load_acquire(ring.published());  // pairs with publish 7
-        if (!ring.believable(gate) || !ring.believable(published) || gate > published ||
+        const std::int64_t claimed = load_acquire(ring.claimed());      // publish 3
+        if (!ring.believable(gate) || !ring.believable(published) || !ring.believable(claimed) || gate > claimed ||
             gate < published - static_cast<std::int64_t>(ring.capacity)) {
             throw_corrupt(file.path, ring, gate, "a kept slot's gate is out of reach");
         }
@@ -117,21 +115,13 @@ inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::ui
     }
 }
 
-/// 6.6 without the unlocking.
-inline void SubscriberCore::leave() noexcept {
-    for (std::uint32_t ring = 0; ring < state_->file.header.publishers; ++ring) {
-        store_release(state_->file.ring(ring).gate(slot_), layout::CONSTANTS_NOT_GATING);  // pairs with recompute 2
-    }
-}
-
-/// 5.4: a gate that we stored after somebody gave up the slot for us would hold publishers back for ever.
+/// 5.4: a gate that we stored after somebody gave up the slot for us would hold publishers back for ever. While the
+/// lock is ours the slot has no other owner.
 inline void SubscriberCore::take_back_gates() {
     if (!lock_.still_held(state_->file.path)) return;
-    for (const Reader& reader : readers_) {
-        if (!reader.corrupt && load_acquire(reader.gate) == reader.stored) {
-            store_release(reader.gate, layout::CONSTANTS_NOT_GATING);
-        }
-    }
+    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // nowhere to resume
+    clear_gates(state_->file, slot_);
+    lock_.release();
 }
 
 /// 5.3, close. With the channel's mutex held.
@@ -143,7 +133,7 @@ inline void SubscriberCore::close() noexcept {
             // The lock cannot be tested: then the slot may be another's, and nothing is written.
         }
     } else if (!kept_) {
-        leave();
+        clear_gates(state_->file, slot_);  // 6.6
     }
     lock_.release();
     mark("closed");
@@ -156,7 +146,7 @@ inline void SubscriberCore::forget() {
         const ControlLock control(lock_.description(), state_->file);
         const SlotWords words = subscriber_slot(state_->file, slot_);
         store_release(words.kept(), 0);
-        leave();
+        clear_gates(state_->file, slot_);
         words.clear_name();
     }
     kept_ = false;
@@ -164,29 +154,41 @@ inline void SubscriberCore::forget() {
 }
 
 void SubscriberCore::refuse() {
-    if (!usable()) throw_unusable();
-    throw TwoThreads("subscriber slot " + std::to_string(slot_));
+    if (use() != idle && open()) throw TwoThreads("subscriber slot " + std::to_string(slot_));
+    throw_unusable();
 }
 
 inline void SubscriberCore::throw_unusable() {
-    if (open()) {
-        take_back_gates();
-        throw SlotLost("subscriber", slot_);
-    }
+    if (open() && use() == idle) lose();
+    if (open()) throw SlotLost("subscriber", slot_);  // in a handler: its poll is not done with the gates
     throw Closed("subscriber slot " + std::to_string(slot_) + " of channel " + state_->file.path +
                  " is used after it was " + why_unusable_);
 }
 
-/// 6.9, the end: the other rings go on; this one looks empty from now on.
+/// 5.4
+void SubscriberCore::lose() {
+    state_->guarded([this] {
+        if (open()) take_back_gates();
+    });
+    throw SlotLost("subscriber", slot_);
+}
+
+/// 6.9, the end: the other rings go on; this one looks empty from now on. Slot lost, if it is: who was evicted may see
+/// a later lap.
 void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, const char* reason) {
     alignas(layout::RECORD_HEADER_LENGTH) static std::byte nothing[layout::RECORD_HEADER_LENGTH];
+    acquire_fence();  // as in poll 5
+    if (!usable() && open()) {
+        reader.sender = nullptr;  // nothing more is stored
+        lose();
+    }
     const Ring ring = reader.ring;
     if (kept_) {
         store_gate(reader, position);
     } else if (open()) {
         store_release(reader.gate, layout::CONSTANTS_NOT_GATING);  // pairs with recompute 2
     }
-    reader.corrupt = true;
+    reader.sender = nullptr;
     reader.cursor = position;
     reader.stored = position;
     reader.ring.data = nothing;
@@ -194,9 +196,20 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, const ch
     throw_corrupt(state_->file.path, ring, position, reason);
 }
 
-inline std::int64_t SubscriberCore::position(std::uint32_t ring) const {
+/// Poll 3, of an owner record.
+void SubscriberCore::note_sender(Reader& reader, std::int64_t cursor, std::int32_t length) {
+    set_sender(*reader.sender, reader.ring.payload_at(cursor),
+               static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
+}
+
+inline bool SubscriberCore::ended(std::uint32_t ring) {
+    if (!usable()) throw_unusable();
+    return ring_ended(state_->file, ring, reader_of(ring).cursor);
+}
+
+inline const SubscriberCore::Reader& SubscriberCore::reader_of(std::uint32_t ring) const {
     for (const Reader& reader : readers_) {
-        if (reader.ring.index == ring) return reader.cursor;
+        if (reader.ring.index == ring) return reader;
     }
     throw InvalidArgument("ring", "ring " + std::to_string(ring) + " was not chosen by this subscriber");
 }

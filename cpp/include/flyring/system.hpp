@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,11 +25,12 @@ class Fd {
   public:
     Fd() noexcept = default;
     explicit Fd(int fd) noexcept : fd_(fd) {}
-    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), mark_(other.mark_) {}
     Fd& operator=(Fd&& other) noexcept {
         if (this != &other) {
             reset();
             fd_ = std::exchange(other.fd_, -1);
+            mark_ = other.mark_;
         }
         return *this;
     }
@@ -39,12 +41,34 @@ class Fd {
     int get() const noexcept { return fd_; }
     explicit operator bool() const noexcept { return fd_ >= 0; }
     void reset() noexcept {
-        if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+        if (ours()) ::close(fd_);
+        fd_ = -1;
+    }
+
+    /// For a descriptor of a regular file that is kept for long: the process may close it behind our back (closefrom)
+    /// and open something else under its number. The file offset, which nobody uses here, is given a random value; it
+    /// belongs to the description, so another one, even of the same file, has another.
+    void mark(const std::string& path) {
+        constexpr std::int64_t least = std::int64_t{1} << 42;  // ext4 ends at 2^44
+        std::int64_t random = 0;
+        if (::getrandom(&random, sizeof random, 0) != sizeof random) throw_errno("getrandom", path);
+        mark_ = least | (random & (least - 1));
+        if (::lseek(fd_, mark_, SEEK_SET) != mark_) throw_errno("lseek", path);
+    }
+    /// Whether the number still stands for what was opened.
+    bool ours() const noexcept {
+        return fd_ >= 0 && (mark_ == 0 || ::lseek(fd_, 0, SEEK_CUR) == static_cast<off_t>(mark_));
     }
 
   private:
     int fd_ = -1;
+    std::int64_t mark_ = 0;  // 0: none
 };
+
+/// Throws if somebody else closed the descriptor; its number may stand for something else by now.
+inline void check_ours(const Fd& fd, const char* call, const std::string& path) {
+    if (!fd.ours()) throw IoError(call, EBADF, path);
+}
 
 inline struct flock lock_range(short type, std::uint64_t offset) noexcept {
     struct flock range{};
@@ -58,6 +82,7 @@ inline struct flock lock_range(short type, std::uint64_t offset) noexcept {
 /// Takes the write lock on the byte at `offset` of the file for this description, or returns false if another
 /// description has a lock there.
 inline bool lock_byte(const Fd& fd, std::uint64_t offset, const std::string& path) {
+    check_ours(fd, "fcntl(F_OFD_SETLK)", path);
     struct flock range = lock_range(F_WRLCK, offset);
     if (::fcntl(fd.get(), F_OFD_SETLK, &range) == 0) return true;
     if (errno == EAGAIN || errno == EACCES) return false;
@@ -65,12 +90,14 @@ inline bool lock_byte(const Fd& fd, std::uint64_t offset, const std::string& pat
 }
 
 inline void unlock_byte(const Fd& fd, std::uint64_t offset) noexcept {
+    if (!fd.ours()) return;
     struct flock range = lock_range(F_UNLCK, offset);
     ::fcntl(fd.get(), F_OFD_SETLK, &range);
 }
 
 /// True if another description than `fd`'s has a lock on the byte at `offset`.
 inline bool byte_is_locked(const Fd& fd, std::uint64_t offset, const std::string& path) {
+    check_ours(fd, "fcntl(F_OFD_GETLK)", path);
     struct flock range = lock_range(F_WRLCK, offset);
     if (::fcntl(fd.get(), F_OFD_GETLK, &range) != 0) throw IoError("fcntl(F_OFD_GETLK)", errno, path);
     return range.l_type != F_UNLCK;

@@ -21,6 +21,7 @@ from .errors import (
     AccessDeniedError,
     ChannelDiffersError,
     ChannelExistsError,
+    ChannelReplacedError,
     ClosedError,
     CorruptHeaderError,
     CorruptRingError,
@@ -41,7 +42,8 @@ from .errors import (
 )
 from .header import Kind
 from .layout import BACK_PRESSURED
-from .message import Message
+from .lossy import LossySubscriber, Start
+from .message import Message, Sender
 from .publisher import Holder, Publisher
 from .subscriber import Subscriber
 from .system import Identity, channel_path, unlink
@@ -55,6 +57,7 @@ __all__ = [
     "Channel",
     "ChannelDiffersError",
     "ChannelExistsError",
+    "ChannelReplacedError",
     "Claim",
     "ClosedError",
     "CorruptHeaderError",
@@ -67,6 +70,7 @@ __all__ = [
     "InvalidArgumentError",
     "IoError",
     "Kind",
+    "LossySubscriber",
     "Message",
     "MessageTooLargeError",
     "NoFreeSlotError",
@@ -75,7 +79,9 @@ __all__ = [
     "NotAChannelError",
     "Options",
     "Publisher",
+    "Sender",
     "SlotLostError",
+    "Start",
     "Subscriber",
     "TruncatedError",
     "TwoThreadsError",

@@ -7,13 +7,15 @@ from typing import Any, ClassVar, Final, Self, SupportsIndex, final
 
 from typing_extensions import Buffer
 
+from .sender import Sender
+
 LAYOUT: Final[dict[str, int]]
 
 def crc32c(data: Buffer, /) -> int: ...
 def file_system_type(fd: int, /) -> int: ...
 @final
 class Memory:
-    def __new__(cls, mapping: mmap, writable: bool) -> Self: ...
+    def __new__(cls, mapping: mmap, writable: bool, path: str = ...) -> Self: ...
     @property
     def length(self) -> int: ...
     def load32(self, offset: int, /) -> int: ...
@@ -39,10 +41,11 @@ class LockFile:
 
 @final
 class Message:
-    """One message: payload (buffer protocol, ``bytes(message)``, ``data``), type, ring and position.
+    """One message: payload (buffer protocol, ``bytes(message)``, ``data``), type, ring, position and sender.
 
-    From ``poll`` it lies in the ring and is valid until its handler returns: ClosedError afterwards. From ``take`` it
-    owns its bytes. ``==`` compares the payload with that of another message or with any bytes-like object.
+    From ``poll`` it lies in the ring (of a lossy subscriber: in a private copy) and is valid until its handler returns:
+    ClosedError afterwards. From ``take`` it owns its bytes. From ``peek`` it lies in the ring and may be overwritten.
+    ``==`` compares the payload with that of another message or with any bytes-like object.
     """
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
@@ -53,6 +56,8 @@ class Message:
     def ring(self) -> int: ...
     @property
     def position(self) -> int: ...
+    @property
+    def sender(self) -> Sender: ...
     @property
     def data(self) -> memoryview: ...
     def __len__(self) -> int: ...
@@ -93,6 +98,7 @@ class Publisher:
         count: int,
         name: bytes,
         wait: str,
+        max_lag: int,
         /,
     ) -> Self: ...
     def offer(self, data: Buffer, type: int = 1, timeout: float | None = 0) -> int:
@@ -147,6 +153,10 @@ class Subscriber:
     def position(self, ring: int, /) -> int:
         """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
 
+    def ended(self, ring: int, /) -> bool:
+        """Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it untrue
+        again. InvalidArgumentError if the ring was not chosen."""
+
     def close(self) -> None:
         """Gives the slot back; a kept one stays where it is, any other stops holding publishers back. Twice is fine.
         ViewAliveError inside of a handler, or while a message is still exported. A thread that waits in this
@@ -161,5 +171,53 @@ class Subscriber:
     def kept(self) -> bool: ...
     @property
     def epoch(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+
+class LossySubscriber:
+    def __new__(
+        cls,
+        memory: Memory,
+        geometry: tuple[int, int, int, int, int, int, int],
+        rings: tuple[int, ...],
+        oldest: bool,
+        wait: str,
+        /,
+    ) -> Self: ...
+    def poll(self, handler: Callable[[Message], object], limit: SupportsIndex = 256, timeout: float | None = 0) -> int:
+        """Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to ``timeout``
+        seconds for the first (0: do not wait; None: for ever). A message is a private copy, valid until its handler
+        returns; one whose handler raised counts as consumed, and the exception reaches the caller."""
+
+    def take(self, timeout: float | None = 0) -> Message | None:
+        """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
+
+    def peek(self) -> Message | None:
+        """One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of it
+        counts only if ``valid()`` says so afterwards. The next poll, take, peek or valid ends it."""
+
+    def valid(self) -> bool:
+        """Whether the message peeked at was whole until now. It is consumed; if not, the loss is counted and the
+        subscriber goes on with what is published next. InvalidArgumentError if nothing is peeked at."""
+
+    def lost_messages(self, ring: int, /) -> int:
+        """How many messages were overwritten before they were read, since the start."""
+
+    def lost_bytes(self, ring: int, /) -> int:
+        """Bytes of the ring, padding included, that were overwritten before they were read, since the start."""
+
+    def position(self, ring: int, /) -> int:
+        """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
+
+    def ended(self, ring: int, /) -> bool:
+        """Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it untrue
+        again. InvalidArgumentError if the ring was not chosen."""
+
+    def close(self) -> None:
+        """Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread that waits
+        in this subscriber gets ClosedError."""
+
+    @property
+    def rings(self) -> tuple[int, ...]: ...
     @property
     def closed(self) -> bool: ...

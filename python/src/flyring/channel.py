@@ -17,10 +17,19 @@ from uuid import UUID
 from . import layout
 from ._core import Memory
 from .counters import Counters
-from .errors import ChannelDiffersError, ChannelExistsError, ClosedError, FlyringError, NoSuchChannelError
+from .errors import (
+    AccessDeniedError,
+    ChannelDiffersError,
+    ChannelExistsError,
+    ChannelReplacedError,
+    ClosedError,
+    FlyringError,
+    NoSuchChannelError,
+)
 from .header import Header, Kind, check_options
+from .lossy import LossySubscriber, Start
 from .publisher import Publisher
-from .slots import Attached, take_publisher_slot, take_subscriber_slot
+from .slots import Attached, check_max_lag, evict, take_publisher_slot, take_subscriber_slot
 from .subscriber import Subscriber
 from .system import Identity, channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
 from .wait import Wait
@@ -62,17 +71,29 @@ class Channel:
     """
 
     def __init__(
-        self, fd: int, path: str, header: Header, schema: bytes, identity: Identity, any_file_system: bool
+        self,
+        fd: int,
+        path: str,
+        header: Header,
+        schema: bytes,
+        identity: Identity,
+        any_file_system: bool,
+        read_only: bool = False,
     ) -> None:
         """For this package, which gives ``fd`` away when this returns; use the class methods."""
         self._pid = os.getpid()
-        self._users: weakref.WeakSet[Publisher | Subscriber] = weakref.WeakSet()
+        self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber] = weakref.WeakSet()
         self._schema = schema
         self._any_file_system = any_file_system
-        self._read_write = mmap.mmap(fd, header.file_length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self._read_only = mmap.mmap(fd, header.file_length, mmap.MAP_SHARED, mmap.PROT_READ)
-        self._data = Memory(self._read_only, False)
-        self._attached = Attached(path, fd, header, Memory(self._read_write, True), identity)
+        self._data = memory = Memory(self._read_only, False, path)
+        self._read_write = None
+        if not read_only:
+            self._read_write = mmap.mmap(fd, header.file_length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            memory = Memory(self._read_write, True, path)
+        self._attached = Attached(path, fd, header, memory, identity)
+        status = os.fstat(fd)
+        self._inode = status.st_dev, status.st_ino
         self._closed = False
 
     @classmethod
@@ -94,21 +115,32 @@ class Channel:
         return cls._create(channel_path(name), describe(kind, options, identity), options, identity, replace=True)
 
     @classmethod
-    def open(cls, name: str | os.PathLike[str], *, any_file_system: bool = False, identity: Identity = REAL) -> Self:
+    def open(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        any_file_system: bool = False,
+        identity: Identity = REAL,
+    ) -> Self:
         """Attaches after full validation (spec 3.3).
+
+        ``read_only``: the file is opened and mapped for reading. Lossy subscribers and the values of counters can be
+        had; what would write is AccessDeniedError.
 
         NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
         CorruptHeaderError, UnsuitableFileSystemError, IoError.
         """
         path = channel_path(name)
         check_folder(path, create=False)
-        fd = open_file(path)
+        fd = open_file(path, read_only)
         try:
             header = Header.parse(os.pread(fd, layout.HEADER_LENGTH, 0), os.fstat(fd).st_size, path)
             check_file_system(fd, path, any_file_system)
-            test_locks(fd, path)
+            if not read_only:
+                test_locks(fd, path)
             schema = os.pread(fd, header.schema_length, header.schema_offset)
-            return cls(fd, path, header, schema, identity, any_file_system)
+            return cls(fd, path, header, schema, identity, any_file_system, read_only)
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError) and not isinstance(error, FlyringError):
@@ -167,15 +199,18 @@ class Channel:
 
     # What is made from a channel
 
-    def publisher(self, name: str = "", *, wait: Wait = "backoff") -> Publisher:
+    def publisher(self, name: str = "", *, max_lag: int = 0, wait: Wait = "backoff") -> Publisher:
         """Takes a publisher slot, and so a ring; with a name, the slot that had it before.
 
-        NoFreeSlotError if all are owned; CorruptRingError if the ring that its last owner left cannot be right.
+        ``max_lag``: a subscriber, kept or not, that is further behind than so many bytes (capacity / 2 to capacity) is
+        evicted when it holds this publisher back; 0: never. NoFreeSlotError if all slots are owned; CorruptRingError if
+        the ring that its last owner left cannot be right; InvalidArgumentError; AccessDeniedError.
         """
-        self._check_open()
+        self._check_writable()
+        check_max_lag(max_lag, self.capacity)
         slot = take_publisher_slot(self._attached, name)
         try:
-            publisher = Publisher(self, slot, wait)
+            publisher = Publisher(self, slot, wait, max_lag)
         except BaseException:
             slot.lock.close()
             raise
@@ -190,9 +225,9 @@ class Channel:
 
         It sees what is published from now on; a kept one, which needs a name, what was published since its slot's
         stored positions. NoFreeSlotError; InvalidArgumentError; CorruptRingError; ChannelDiffersError (rings) if the
-        kept slot is on others.
+        kept slot is on others; AccessDeniedError.
         """
-        self._check_open()
+        self._check_writable()
         slot = take_subscriber_slot(self._attached, name, kept, rings)
         try:
             subscriber = Subscriber(self, slot, wait)
@@ -204,6 +239,30 @@ class Channel:
             populate(self._read_only, POPULATE_READ, self.header.ring(ring), self.header.capacity)
             populate(self._read_write, POPULATE_WRITE, self.header.trailer(ring), self.header.trailer_length)
         return subscriber
+
+    def lossy_subscriber(
+        self, rings: Iterable[int] | None = None, start: Start = "now", *, wait: Wait = "backoff"
+    ) -> LossySubscriber:
+        """A reader of the rings given (None: all) that takes no slot, holds nobody back, and counts what it lost.
+
+        It sees what is published from ``"now"`` on, or begins at the ``"oldest"`` message that is known to be still
+        there. InvalidArgumentError; CorruptRingError.
+        """
+        self._check_open()
+        subscriber = LossySubscriber(self, rings, start, wait)
+        self._users.add(subscriber)
+        for ring in subscriber.rings:
+            populate(self._read_only, POPULATE_READ, self.header.ring(ring), self.header.ring_stride)
+        return subscriber
+
+    def evict(self, slot: int) -> None:
+        """Takes a subscriber slot away from its owner, alive or dead, and stops it from holding publishers back.
+
+        The owner's next poll is SlotLostError. A kept slot stays kept, but what waited for it is lost: its next owner
+        starts afresh. InvalidArgumentError; AccessDeniedError; IoError.
+        """
+        self._check_writable()
+        evict(self._attached, slot)
 
     def counters(self) -> Counters:
         """The counters section."""
@@ -230,8 +289,10 @@ class Channel:
         self._attached.memory.close()
         with contextlib.suppress(BufferError):  # another thread is just leaving its wait: unmapped when it has left
             self._read_only.close()
-            self._read_write.close()
-        os.close(self._attached.fd)
+            if self._read_write is not None:
+                self._read_write.close()
+        if self._has_descriptor():
+            os.close(self._attached.fd)
 
     @property
     def closed(self) -> bool:
@@ -242,9 +303,33 @@ class Channel:
     def _forked(self) -> bool:
         return self._pid != os.getpid()
 
+    def _has_descriptor(self) -> bool:
+        """False if somebody closed it behind our back (closefrom): the number may be another file's by now."""
+        try:
+            status = os.fstat(self._attached.fd)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._inode
+
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedError("channel", self._forked)
+        if not self._has_descriptor():
+            raise ClosedError("channel", detail="somebody else closed its descriptor; open it again")
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._read_write is None:
+            raise AccessDeniedError(self.path, "the channel was opened for reading only")
+
+    def _look(self) -> None:
+        """Spec 6.13, now and then, by who waits in vain: ChannelReplacedError if another channel has the name."""
+        with contextlib.suppress(OSError):
+            if self.closed or os.fstat(self._attached.fd).st_nlink > 0:
+                return
+            standing = channel_at(self.path)
+            if standing is not None and standing != self.id:
+                raise ChannelReplacedError(self.path, standing)
 
     # What it is
 
@@ -324,7 +409,7 @@ class Channel:
             self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reopen, (type(self), os.path.abspath(self.path), self._any_file_system)
+        return reopen, (type(self), os.path.abspath(self.path), self._any_file_system, self._read_write is None)
 
     def __repr__(self) -> str:
         return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
@@ -333,9 +418,22 @@ class Channel:
 COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "counters", "schema_id", "schema_version")
 
 
-def reopen(cls: type[Channel], path: str, any_file_system: bool) -> Channel:
+def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool) -> Channel:
     """What a pickled channel becomes."""
-    return cls.open(path, any_file_system=any_file_system)
+    return cls.open(path, any_file_system=any_file_system, read_only=read_only)
+
+
+def channel_at(path: str) -> UUID | None:
+    """The id of the whole channel at a path, if there is one."""
+    try:
+        fd = open_file(path, read_only=True)
+        try:
+            page, size = os.pread(fd, layout.HEADER_LENGTH, 0), os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+        return Header.parse(page, size, path).channel_id
+    except (FlyringError, OSError):
+        return None
 
 
 def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, bytes]:
@@ -394,7 +492,9 @@ def write_content(fd: int, header: Header, schema: bytes, identity: Identity) ->
         put(header.schema_offset, schema)
 
 
-def populate(mapping: mmap.mmap, advice: int, offset: int, length: int) -> None:
+def populate(mapping: mmap.mmap | None, advice: int, offset: int, length: int) -> None:
     """Maps the pages now, so that no first lap pays for it. Kernels before 5.14 cannot: it happens at first use."""
+    if mapping is None:
+        return
     with contextlib.suppress(OSError):
         mapping.madvise(advice, offset, length)

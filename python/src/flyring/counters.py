@@ -103,7 +103,7 @@ class Counters:
             raise InvalidArgumentError("key", f"{len(key)} bytes must be 112 at most")
         if not -(2**31) <= type_id < 2**31:
             raise InvalidArgumentError("type_id", f"{type_id} must be a 32-bit integer")
-        self._channel._check_open()  # its descriptor may be another file's by now
+        self._channel._check_writable()  # its descriptor may be another file's by now
         memory = self._memory
         lock = new_lock(self._attached.fd, self._attached.path)
         try:
@@ -173,7 +173,7 @@ class Counters:
         raise NoSpaceError(self._attached.path, 1, 0, "counters")
 
     def _free(self, number: int) -> None:
-        self._channel._check_open()
+        self._channel._check_writable()
         metadata = self._metadata_at(number)
         lock = new_lock(self._attached.fd, self._attached.path)
         try:

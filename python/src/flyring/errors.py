@@ -9,12 +9,16 @@ every language. Where Python has an exception for the same thing, the class deri
 from __future__ import annotations
 
 import errno
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 __all__ = [
     "AccessDeniedError",
     "ChannelDiffersError",
     "ChannelExistsError",
+    "ChannelReplacedError",
     "ClosedError",
     "CorruptHeaderError",
     "CorruptRingError",
@@ -191,13 +195,13 @@ class AccessDeniedError(FlyringError, PermissionError):
 
 
 class NoFreeSlotError(FlyringError):
-    """All slots are owned. Carries ``kind`` ("publisher" or "subscriber") and ``count`` (how many there are)."""
+    """All slots are owned. Carries ``kind`` ("publisher" or "subscriber") and ``slots`` (how many there are)."""
 
     code = "no-free-slot"
 
-    def __init__(self, kind: str, count: int, detail: str = "") -> None:
-        self.kind, self.count = kind, count
-        what = f"all {count} {kind} slots of the channel are owned" if count else f"the channel has no {kind} slots"
+    def __init__(self, kind: str, slots: int, detail: str = "") -> None:
+        self.kind, self.slots = kind, slots
+        what = f"all {slots} {kind} slots of the channel are owned" if slots else f"the channel has no {kind} slots"
         super().__init__(f"{detail or what}; close one, or create the channel with more")
 
 
@@ -262,6 +266,19 @@ class ViewAliveError(FlyringError, BufferError):
     """Memory would become invalid that is still in use: an export of a message or claim, or an open claim."""
 
     code = "view-alive"
+
+
+class ChannelReplacedError(FlyringError):
+    """Another channel has the name now; this one works on. Carries ``path`` and ``channel_id`` of the new one."""
+
+    code = "replaced"
+
+    def __init__(self, path: str, channel_id: UUID) -> None:
+        self.path, self.channel_id = path, channel_id
+        super().__init__(
+            f"{path} is another channel now ({channel_id}): this one was replaced, and only those who have it still "
+            "use it; close it and open the name again"
+        )
 
 
 class IoError(FlyringError, OSError):

@@ -38,7 +38,8 @@ class Publisher(_core.Publisher):
     """Publishes into its own ring. Made by ``Channel.publisher``; single-threaded; a context manager that closes.
 
     All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away,
-    TwoThreadsError if another thread is inside, ViewAliveError while a claim is open.
+    TwoThreadsError if another thread is inside, ViewAliveError while a claim is open, ChannelReplacedError now and then
+    while held back, if another channel has got the name (nothing was published then; the publisher works as before).
     """
 
     __slots__ = ("__weakref__", "_channel", "_lock", "_name")
@@ -47,7 +48,7 @@ class Publisher(_core.Publisher):
     _lock: _core.LockFile
     _name: str
 
-    def __new__(cls, channel: Channel, slot: PublisherSlot, wait: Wait) -> Self:
+    def __new__(cls, channel: Channel, slot: PublisherSlot, wait: Wait, max_lag: int) -> Self:
         attached = channel._attached
         self = super().__new__(
             cls,
@@ -60,6 +61,7 @@ class Publisher(_core.Publisher):
             slot.count,
             slot.name,
             wait,
+            max_lag,
         )
         self._channel = channel
         self._lock = slot.lock
@@ -70,6 +72,9 @@ class Publisher(_core.Publisher):
     def name(self) -> str:
         """The name under which the same ring can be had again; empty if it was taken without one."""
         return self._name
+
+    def _look(self) -> None:
+        self._channel._look()
 
     def held_by(self) -> Holder | None:
         """The subscriber slot with the smallest position, or None if no slot gates this ring."""

@@ -31,7 +31,7 @@ class Attached:
     path: str
     fd: int
     header: Header
-    memory: Memory
+    memory: Memory  # read-only if the channel is
     identity: Identity
 
 
@@ -117,20 +117,48 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterab
         slot = header.subscriber_slot(k)
         renew_boot(channel)
         epoch = change_slot(channel, slot, wanted, None)
+        evicting = slot + layout.SUBSCRIBER_SLOT_EVICTING
         is_kept = bool(memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT))
         gates = {ring: memory.load64(header.gate(ring, k)) for ring in range(header.publishers)} if is_kept else {}
-        if any(gate >= 0 for gate in gates.values()):
+        if memory.load32(evicting) == 0 and any(gate >= 0 for gate in gates.values()):
             cursors = resume(channel, gates)
             if chosen is not None and chosen != [ring for ring, _ in cursors]:
                 raise ChannelDiffersError(channel.path, "rings", chosen, [ring for ring, _ in cursors])
         else:
+            if is_kept:  # killed inside of the join, half of it must not be resumed
+                memory.store32(evicting, 1)
             cursors = join(channel, k, list(range(header.publishers)) if chosen is None else chosen)
             if kept:
                 memory.store32(slot + layout.SUBSCRIBER_SLOT_KEPT, 1)  # pairs with retire 6.7 (acquire)
                 is_kept = True
+            if memory.load32(evicting):
+                memory.store32(evicting, 0)  # pairs with 6.7 and the next owner's load
         return SubscriberSlot(lock, k, epoch, tuple(cursors), is_kept, name)
 
     return take_slot(channel, "subscriber", name, candidates, header.subscriber_slot, take)
+
+
+def evict(channel: Attached, k: int) -> None:
+    """Spec 6.11. InvalidArgumentError, IoError."""
+    header = channel.header
+    if not isinstance(k, int) or not 0 <= k < header.subscribers:
+        raise InvalidArgumentError("slot", f"{k!r} is not a subscriber slot: there are {header.subscribers}, from 0 on")
+    slot = header.subscriber_slot(k)
+    lock = new_lock(channel.fd, channel.path)
+    try:
+        with control_lock(lock, channel.path):
+            channel.memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # pairs with 5.4 and 6.9, 5
+            channel.memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 1)  # pairs with 5.3, 4 and 6.7
+            for ring in range(header.publishers):
+                channel.memory.store64(header.gate(ring, k), layout.NOT_GATING)  # pairs with 6.2, 2
+    finally:
+        lock.close()
+
+
+def check_max_lag(max_lag: int, capacity: int) -> None:
+    least = capacity // layout.MIN_LAG_DIVISOR
+    if max_lag != 0 and not least <= max_lag <= capacity:
+        raise InvalidArgumentError("max_lag", f"{max_lag} must be 0, or {least} to {capacity} bytes (the capacity)")
 
 
 def check_rings(rings: Iterable[int] | None, publishers: int) -> list[int] | None:
@@ -246,8 +274,9 @@ def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
             continue
         check_position(header, ring, gate, "the gate of the kept slot")
         published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)  # pairs with publish 7
-        if not published - header.capacity <= gate <= published:
-            raise CorruptRingError(ring, gate, f"the gate of the kept slot is not within a lap below {published}")
+        claimed = memory.load64(header.trailer(ring) + layout.TRAILER_CLAIMED)
+        if not published - header.capacity <= gate <= claimed:  # beyond published: consumed before step 7 was done
+            raise CorruptRingError(ring, gate, f"the gate of the kept slot is not within a lap below {claimed}")
         cursors.append((ring, gate))
     return cursors
 
@@ -323,8 +352,8 @@ def read_slot(memory: Memory, slot: int) -> SlotFields | None:
         )
         memory.fence()
         if (
-            memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH) == epoch
-            and memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH) == length
+            memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH) == length
+            and memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH) == epoch
         ):
             return fields
     return None

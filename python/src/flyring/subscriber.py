@@ -22,7 +22,9 @@ class Subscriber(_core.Subscriber):
 
     All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away,
     TwoThreadsError if another thread is inside or a handler calls back, ViewAliveError while an export of a message
-    outlives its handler, CorruptRingError once for a ring that breaks the rules (the other rings go on).
+    outlives its handler, CorruptRingError once for a ring that breaks the rules (the other rings go on),
+    ChannelReplacedError now and then while nothing comes, if another channel has got the name (the subscriber works as
+    before).
     """
 
     __slots__ = ("__weakref__", "_channel", "_lock", "_name")
@@ -54,6 +56,9 @@ class Subscriber(_core.Subscriber):
     def name(self) -> str:
         """The name that it was made with."""
         return self._name
+
+    def _look(self) -> None:
+        self._channel._look()
 
     def forget(self) -> None:
         """Closes, and gives up a kept slot for good: it holds no publisher back any more."""

@@ -121,10 +121,11 @@ def failed(call: str, error: OSError, path: str) -> OSError:
 # Files
 
 
-def open_file(path: str) -> int:
-    """Opens an existing channel's file for reading and writing (spec 3.3)."""
+def open_file(path: str, read_only: bool = False) -> int:
+    """Opens an existing channel's file for reading and, unless ``read_only``, for writing (spec 3.3)."""
+    access = os.O_RDONLY if read_only else os.O_RDWR
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise NoSuchChannelError(path) from error

@@ -28,6 +28,7 @@ public final class Channel implements AutoCloseable {
     private final Joining joining;
     private final List<Publisher> publishers = new ArrayList<>();
     private final List<Subscriber> subscribers = new ArrayList<>();
+    private final List<LossySubscriber> lossySubscribers = new ArrayList<>();
     private List<Memory> trailers;
     private boolean closed;
 
@@ -37,7 +38,8 @@ public final class Channel implements AutoCloseable {
         this.header = header;
         this.identity = identity;
         this.schema = new String(file.read(header.schemaOffset, (int) header.schemaLength), StandardCharsets.UTF_8);
-        this.control = file.map(header.controlOffset, header.ringsOffset - header.controlOffset, false);
+        this.control = file.map(header.controlOffset, header.ringsOffset - header.controlOffset,
+            file.readOnly());
         this.slots = new Slots(header, control, file, identity, path);
         this.joining = new Joining(this, file);
     }
@@ -86,7 +88,7 @@ public final class Channel implements AutoCloseable {
      * @throws IoException if a system call fails otherwise.
      */
     public static Channel open(String name) {
-        return open(name, false, Identity.REAL);
+        return open(name, false, false, Identity.REAL);
     }
 
     /**
@@ -98,17 +100,43 @@ public final class Channel implements AutoCloseable {
      * @throws FlyringException as {@link #open(String)} does.
      */
     public static Channel open(String name, boolean anyFileSystem) {
-        return open(name, anyFileSystem, Identity.REAL);
+        return open(name, anyFileSystem, false, Identity.REAL);
     }
 
-    static Channel open(String name, boolean anyFileSystem, Identity identity) {
+    /**
+     * Attaches to a channel whose file need only be readable: it is opened and mapped for reading. Lossy subscribers
+     * work and counters can be read; what would write is {@link AccessDeniedException}.
+     *
+     * @param name name or path.
+     * @return the channel.
+     * @throws FlyringException as {@link #open(String)} does.
+     */
+    public static Channel openReadOnly(String name) {
+        return open(name, false, true, Identity.REAL);
+    }
+
+    /**
+     * Attaches to a channel for reading, on whatever file system it lies.
+     *
+     * @param name name or path.
+     * @param anyFileSystem true: do not insist on those that are known to work.
+     * @return the channel.
+     * @throws FlyringException as {@link #open(String)} does.
+     */
+    public static Channel openReadOnly(String name, boolean anyFileSystem) {
+        return open(name, anyFileSystem, true, Identity.REAL);
+    }
+
+    static Channel open(String name, boolean anyFileSystem, boolean readOnly, Identity identity) {
         String path = Place.path(name);
         Place.prepare(name, false);
-        ChannelFile file = ChannelFile.open(path);
+        ChannelFile file = ChannelFile.open(path, readOnly);
         try {
             Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
             file.checkFileSystem(anyFileSystem);
-            Lock.selfTest(file, header, path);
+            if (!readOnly) {
+                Lock.selfTest(file, header, path);
+            }
             return new Channel(path, file, header, identity);
         } catch (RuntimeException e) {
             file.close();
@@ -129,7 +157,7 @@ public final class Channel implements AutoCloseable {
         while (true) {
             Channel channel;
             try {
-                channel = open(name, options.anyFileSystem, options.identity);
+                channel = open(name, options.anyFileSystem, false, options.identity);
             } catch (NoSuchChannelException e) {
                 try {
                     return create(name, options);
@@ -158,7 +186,7 @@ public final class Channel implements AutoCloseable {
     public static void unlink(String name) {
         String path = Place.path(name);
         Place.prepare(name, false);
-        try (ChannelFile file = ChannelFile.open(path)) {
+        try (ChannelFile file = ChannelFile.open(path, false)) {
             if (!Arrays.equals(file.read(0, Header.MAGIC.length), Header.MAGIC)) {
                 throw new NotAChannelException(path, path + " is not a Flyring channel, so it was not removed.");
             }
@@ -233,11 +261,30 @@ public final class Channel implements AutoCloseable {
      * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
      * @throws InvalidArgumentException if the name is too long.
      * @throws CorruptRingException if the ring breaks the rules.
+     * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
-    public synchronized Publisher publisher(String name) {
-        checkOpen();
+    public Publisher publisher(String name) {
+        return publisher(name, 0);
+    }
+
+    /**
+     * Takes a publisher slot and with it a ring, and does not wait for subscribers that lag far behind: they are
+     * evicted ({@link #evict}), dead or alive, kept or not, as soon as the publisher would have to wait for them.
+     *
+     * @param name up to 64 bytes, or empty; the same name gets the same ring again.
+     * @param maxLag who is further behind than so many bytes is evicted, half the capacity to all of it; 0: nobody is.
+     * @return the publisher.
+     * @throws InvalidArgumentException if {@code maxLag} is outside its range, or the name is too long.
+     * @throws FlyringException as {@link #publisher(String)} does.
+     */
+    public synchronized Publisher publisher(String name, int maxLag) {
+        checkWritable();
         byte[] bytes = Slots.name(name);
+        if (maxLag != 0 && (maxLag < header.capacity / Layout.MIN_LAG_DIVISOR || maxLag > header.capacity)) {
+            throw new InvalidArgumentException("max_lag", "The lag limit is " + maxLag + " bytes; it must be 0 or "
+                + header.capacity / Layout.MIN_LAG_DIVISOR + " to " + header.capacity + ".");
+        }
         Lock lock = file.newLock();
         Publisher publisher;
         Memory ring;
@@ -249,7 +296,7 @@ public final class Channel implements AutoCloseable {
             long start = ring.getLongAcquire(header.capacity + Layout.TRAILER_PUBLISHED); // our own store
             long epoch = slots.enterPublisher(slot, bytes, start);
             lock.unlockControl(header);
-            publisher = new Publisher(this, name, slot, lock, ring, epoch, count);
+            publisher = new Publisher(this, name, slot, lock, ring, epoch, count, maxLag);
         } catch (RuntimeException e) {
             lock.close();
             throw e;
@@ -283,10 +330,11 @@ public final class Channel implements AutoCloseable {
      * @throws InvalidArgumentException if the name is too long, or missing for a kept slot, or a ring does not exist.
      * @throws ChannelDiffersException if the kept slot has other rings than were asked for.
      * @throws CorruptRingException if a ring breaks the rules.
+     * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
     public synchronized Subscriber subscriber(String name, boolean kept, int... rings) {
-        checkOpen();
+        checkWritable();
         byte[] bytes = Slots.name(name);
         if (kept && bytes.length == 0) {
             throw new InvalidArgumentException("name", "A kept subscriber needs a name, by which it gets its slot"
@@ -314,6 +362,63 @@ public final class Channel implements AutoCloseable {
     }
 
     /**
+     * Reads rings without a slot, from now on.
+     *
+     * @param rings the rings to read; none: all.
+     * @return the subscriber.
+     * @see #lossySubscriber(Start, int...)
+     */
+    public LossySubscriber lossySubscriber(int... rings) {
+        return lossySubscriber(Start.NOW, rings);
+    }
+
+    /**
+     * Reads rings without a slot: it holds no publisher back, and counts what was overwritten before it was read.
+     * Writes nothing, so it works on a channel that is attached read-only too.
+     *
+     * @param start where to begin in each ring.
+     * @param rings the rings to read; none: all.
+     * @return the subscriber.
+     * @throws InvalidArgumentException if a ring does not exist.
+     * @throws ClosedException after close.
+     */
+    public synchronized LossySubscriber lossySubscriber(Start start, int... rings) {
+        checkOpen();
+        int[] chosen = joining.chosen(rings);
+        LossyReader[] readers = new LossyReader[chosen.length];
+        for (int i = 0; i < chosen.length; i++) {
+            Memory ring = file.map(header.ringOffset(chosen[i]), header.ringStride, true);
+            ring.prefault();
+            readers[i] = new LossyReader(header, chosen[i], ring, slots, start);
+        }
+        LossySubscriber subscriber = new LossySubscriber(this, readers);
+        lossySubscribers.add(subscriber);
+        return subscriber;
+    }
+
+    /**
+     * Takes a subscriber slot away from its owner, alive or dead, kept or not, so that it holds no publisher back any
+     * more. The owner's next poll is {@link SlotLostException}. A kept slot stays kept, and its next owner starts
+     * afresh. The slot can be taken again once its owner has noticed, closed or died.
+     *
+     * @param slot the subscriber slot, from 0.
+     * @throws InvalidArgumentException if there is no such slot.
+     * @throws AccessDeniedException if the channel is attached read-only.
+     * @throws ClosedException after close.
+     */
+    public void evict(int slot) {
+        checkWritable();
+        if (slot < 0 || slot >= header.subscribers) {
+            throw new InvalidArgumentException("slot", "There is no subscriber slot " + slot + "; the channel " + path
+                + " has " + header.subscribers + ", from 0.");
+        }
+        underControlLock(() -> {
+            slots.evict(slot, trailers());
+            return null;
+        });
+    }
+
+    /**
      * The channel's counters.
      *
      * @return the counters section; a new object each time.
@@ -336,8 +441,34 @@ public final class Channel implements AutoCloseable {
         return trailers;
     }
 
-    boolean owns(Lock lock, int slot) {
-        return lock.tryLock(header.controlOffset + header.subscriberSlot(slot));
+    /** 5.4: what a subscriber that lost its slot does, if the slot's lock is still its own. */
+    void takeBack(Lock lock, int slot) {
+        long offset = header.controlOffset + header.subscriberSlot(slot);
+        if (lock.tryLock(offset)) {
+            slots.evicting(slot, true);
+            joining.stopGating(slot);
+            lock.unlock(offset);
+        }
+    }
+
+    /** 6.13. */
+    void checkReplaced() {
+        if (file.removed()) {
+            Header there = headerAtPath();
+            if (there != null && !there.id.equals(header.id)) {
+                throw new ChannelReplacedException(path, there.id, "Another channel has the name " + path
+                    + " now, with the id " + there.id + ". Close this one and open it again to go on there.");
+            }
+        }
+    }
+
+    /** The header of the channel that has this one's path now; null if nothing there is one. */
+    private Header headerAtPath() {
+        try (ChannelFile now = ChannelFile.open(path, true)) {
+            return Header.parse(now.read(0, Layout.HEADER_LENGTH), now.size(), path);
+        } catch (FlyringException noChannel) {
+            return null;
+        }
     }
 
     synchronized void release(Publisher publisher, Lock lock, int slot) {
@@ -354,15 +485,27 @@ public final class Channel implements AutoCloseable {
         }
     }
 
+    synchronized void release(LossySubscriber subscriber) {
+        lossySubscribers.remove(subscriber);
+    }
+
     void checkOpen() {
         if (closed) {
             throw new ClosedException("The channel " + path + " is closed. Open it again.");
         }
     }
 
+    void checkWritable() {
+        checkOpen();
+        if (file.readOnly()) {
+            throw new AccessDeniedException(path, "read-only", path + " is attached read-only. Open it with"
+                + " Channel.open to write.");
+        }
+    }
+
     /** Runs something under the control lock, through a description of its own. */
     <T> T underControlLock(Supplier<T> action) {
-        checkOpen();
+        checkWritable();
         try (Lock lock = file.newLock()) {
             lock.lockControl(header);
             T result = action.get();
@@ -402,6 +545,15 @@ public final class Channel implements AutoCloseable {
      */
     public String path() {
         return path;
+    }
+
+    /**
+     * Whether the channel is attached read-only.
+     *
+     * @return true if what writes is {@link AccessDeniedException}.
+     */
+    public boolean readOnly() {
+        return file.readOnly();
     }
 
     /**
@@ -523,12 +675,14 @@ public final class Channel implements AutoCloseable {
         if (closed) {
             return;
         }
-        if (subscribers.stream().anyMatch(Subscriber::busy)) {
+        if (subscribers.stream().anyMatch(Subscriber::busy)
+            || lossySubscribers.stream().anyMatch(LossySubscriber::busy)) {
             throw new ViewAliveException("A subscriber of " + path
                 + " is polling: its handler has a message in place. Close the channel after the poll.");
         }
         List.copyOf(publishers).forEach(Publisher::close);
         List.copyOf(subscribers).forEach(Subscriber::close);
+        List.copyOf(lossySubscribers).forEach(LossySubscriber::close);
         closed = true;
         file.close();
     }

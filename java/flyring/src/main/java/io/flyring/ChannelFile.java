@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.io.IOException;
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -10,6 +11,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 
 /** An open channel file: its descriptor, what is read and written through it, its mappings (spec/channel.md 3). */
@@ -24,13 +26,18 @@ final class ChannelFile implements AutoCloseable {
     private final String path;
     private final int fd;
     private final FileChannel channel;
+    private final boolean readOnly;
+    /** For {@link #removed}: a struct statx, and an empty path behind it. */
+    private final Memory status = Memory.of(ByteBuffer.allocateDirect(Linux.STATX_SIZE + 1));
     private boolean closed;
 
-    private ChannelFile(String path, int fd) {
+    private ChannelFile(String path, int fd, boolean readOnly) {
         this.path = path;
         this.fd = fd;
+        this.readOnly = readOnly;
         try {
-            this.channel = FileChannel.open(self(), StandardOpenOption.READ, StandardOpenOption.WRITE);
+            this.channel = FileChannel.open(self(), readOnly ? Set.of(StandardOpenOption.READ)
+                : Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE));
         } catch (IOException e) {
             Sys.closeFile(fd);
             throw io("open", e, path);
@@ -55,8 +62,9 @@ final class ChannelFile implements AutoCloseable {
         return new IoException(call, errno, path, path + ": " + call + " failed: " + Linux.text(errno) + ".");
     }
 
-    static ChannelFile open(String path) {
-        int fd = Sys.openFile(path, Linux.O_RDWR | Linux.O_CLOEXEC | Linux.O_NOFOLLOW | Linux.O_NONBLOCK, 0);
+    static ChannelFile open(String path, boolean readOnly) {
+        int fd = Sys.openFile(path, (readOnly ? Linux.O_RDONLY : Linux.O_RDWR) | Linux.O_CLOEXEC | Linux.O_NOFOLLOW
+            | Linux.O_NONBLOCK, 0);
         switch (-fd) {
             case Linux.ENOENT, Linux.ENOTDIR -> throw new NoSuchChannelException(path,
                 "There is no channel " + path + ". Create it first, or check the name and FLYRING_DIR.");
@@ -79,7 +87,7 @@ final class ChannelFile implements AutoCloseable {
             Sys.closeFile(fd);
             throw e;
         }
-        return new ChannelFile(path, fd);
+        return new ChannelFile(path, fd, readOnly);
     }
 
     private static NotAChannelException notRegular(String path) {
@@ -102,7 +110,7 @@ final class ChannelFile implements AutoCloseable {
         ChannelFile file = null;
         try {
             check("fchmod", Sys.changeMode(fd, mode), path);
-            file = new ChannelFile(temporary == null ? path : temporary, fd);
+            file = new ChannelFile(temporary == null ? path : temporary, fd, false);
             file.checkFileSystem(anyFileSystem);
             file.allocate(length);
             return file;
@@ -152,6 +160,18 @@ final class ChannelFile implements AutoCloseable {
                 + " make room: a container's /dev/shm is 64 MiB unless --shm-size says otherwise.");
         }
         check("posix_fallocate", result, path);
+    }
+
+    boolean readOnly() {
+        return readOnly;
+    }
+
+    /** Whether the file has no name any more. Allocates nothing, because idle polls ask. */
+    boolean removed() {
+        long at = status.address();
+        boolean removed = Sys.status(fd, at + Linux.STATX_SIZE, at) == 0 && status.getInt(Linux.STATX_LINKS) == 0;
+        Reference.reachabilityFence(status);
+        return removed;
     }
 
     /** Another description of the same file, for locks: never mapped, duplicated or passed on (5.1). */

@@ -3,7 +3,8 @@ package io.flyring;
 
 /**
  * One shared counter, a signed 64-bit number that wraps; see {@link Counters}. May be used by several threads. Every
- * access throws {@link ClosedException} once the channel is closed.
+ * access throws {@link ClosedException} once the channel is closed, and what writes {@link AccessDeniedException} on a
+ * channel that is attached read-only.
  */
 public final class Counter {
     private final Counters counters;
@@ -76,7 +77,7 @@ public final class Counter {
      * @param value the new value.
      */
     public void set(long value) {
-        counters.memory().putLong(at, value);
+        counters.writable().putLong(at, value);
     }
 
     /**
@@ -85,7 +86,7 @@ public final class Counter {
      * @param value the new value.
      */
     public void setVolatile(long value) {
-        counters.memory().putLongVolatile(at, value); // pairs with: getVolatile
+        counters.writable().putLongVolatile(at, value); // pairs with: getVolatile
     }
 
     /**
@@ -94,7 +95,7 @@ public final class Counter {
      * @param value the new value.
      */
     public void setRelease(long value) {
-        counters.memory().putLongRelease(at, value); // pairs with: getVolatile
+        counters.writable().putLongRelease(at, value); // pairs with: getVolatile
     }
 
     /**
@@ -104,7 +105,7 @@ public final class Counter {
      * @return the value before.
      */
     public long getAndAdd(long delta) {
-        return counters.memory().getAndAddLong(at, delta); // pairs with: every volatile access of the counter
+        return counters.writable().getAndAddLong(at, delta); // pairs with: every volatile access of the counter
     }
 
     /**
@@ -116,7 +117,7 @@ public final class Counter {
      */
     public boolean compareAndSet(long expected, long value) {
         // pairs with: every volatile access of the counter
-        return counters.memory().compareAndSetLong(at, expected, value);
+        return counters.writable().compareAndSetLong(at, expected, value);
     }
 
     /**

@@ -49,6 +49,7 @@ public final class Counters {
      * @return the counter.
      * @throws InvalidArgumentException if label or key is too long.
      * @throws NoSpaceException if no counter is free.
+     * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException if the channel is closed.
      */
     public Counter allocate(String label, int typeId, byte[] key) {
@@ -207,6 +208,11 @@ public final class Counters {
 
     Memory memory() {
         channel.checkOpen();
+        return memory;
+    }
+
+    Memory writable() {
+        channel.checkWritable();
         return memory;
     }
 }

@@ -29,7 +29,8 @@ final class Joining {
 
     /** 5.3 step 4: resumes a kept slot that gates, joins otherwise; {@code named}: null if no rings were named. */
     RingReader[] attach(int slot, int[] named, boolean kept) {
-        boolean resumes = channel.slots().kept(slot) && gating(slot).length > 0;
+        Slots slots = channel.slots();
+        boolean resumes = slots.spared(slot) && gating(slot).length > 0;
         int[] rings = resumes ? gating(slot) : named != null ? named : chosen(new int[0]);
         if (resumes && named != null && !Arrays.equals(named, rings)) {
             throw new ChannelDiffersException("rings", Arrays.toString(named), Arrays.toString(rings), "Slot " + slot
@@ -45,7 +46,10 @@ final class Joining {
             for (RingReader reader : readers) {
                 reader.resume();
             }
-            return readers;
+            return knowing(readers);
+        }
+        if (slots.kept(slot)) {
+            slots.evicting(slot, true); // killed in between, half a join must not be resumed
         }
         try {
             join(slot, rings, readers);
@@ -54,7 +58,17 @@ final class Joining {
             throw e;
         }
         if (kept) {
-            channel.slots().keep(slot, true);
+            slots.keep(slot, true);
+        }
+        if (slots.evicting(slot)) {
+            slots.evicting(slot, false); // last
+        }
+        return knowing(readers);
+    }
+
+    private RingReader[] knowing(RingReader[] readers) {
+        for (RingReader reader : readers) {
+            reader.learnSender(channel.slots());
         }
         return readers;
     }
@@ -87,9 +101,7 @@ final class Joining {
 
     /** 6.6, but for the lock. */
     void stopGating(int slot) {
-        for (Memory trailer : channel.trailers()) {
-            trailer.putLongRelease(Header.gate(slot), Layout.NOT_GATING); // pairs with: recompute 2
-        }
+        Slots.stopGating(slot, channel.trailers());
     }
 
     /** 5.3, forget, but for the slot's lock. */

@@ -39,6 +39,13 @@ final class Linux {
 
     static final int AT_FDCWD = -100;
     static final int AT_SYMLINK_FOLLOW = 0x400;
+    static final int AT_EMPTY_PATH = 0x1000;
+    static final int STATX_NLINK = 4;
+
+    /** struct statx: stx_nlink at 16 (unsigned int); 256 bytes on every architecture. */
+    static final int STATX_SIZE = 256;
+    static final int STATX_LINKS = 16;
+
     static final int MADV_POPULATE_READ = 22;
     static final int MADV_POPULATE_WRITE = 23;
 

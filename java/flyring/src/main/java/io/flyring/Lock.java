@@ -43,13 +43,17 @@ final class Lock implements AutoCloseable {
     /** Takes the control lock, waiting for at most 5 s. */
     void lockControl(Header header) {
         long since = System.nanoTime();
-        while (!tryLock(header.controlOffset + Layout.CONTROL_CONTROL_LOCK)) {
+        while (!tryLockControl(header)) {
             if (System.nanoTime() - since > CONTROL_LOCK_NANOS) {
                 throw new IoException("fcntl", Linux.EAGAIN, path, path + ": the control lock was not free for 5 s."
                     + " Some process that holds it is stopped: find it with lslocks.");
             }
             LockSupport.parkNanos(RETRY_NANOS);
         }
+    }
+
+    boolean tryLockControl(Header header) {
+        return tryLock(header.controlOffset + Layout.CONTROL_CONTROL_LOCK);
     }
 
     void unlockControl(Header header) {

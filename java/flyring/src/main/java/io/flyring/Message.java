@@ -2,23 +2,36 @@
 package io.flyring;
 
 /**
- * One message. During a poll it lies in the ring and is valid until its handler returns, after which accesses may find
- * another message or be out of bounds; what {@link Subscriber#take()} returns owns its bytes and stays valid.
+ * One message. During a poll it lies in the ring (that of a {@link LossySubscriber} in a private copy) and is valid
+ * until its handler returns, after which accesses may find another message or be out of bounds; what a
+ * {@link Subscriber#take() take} returns owns its bytes and stays valid.
  */
 public final class Message {
     private final PayloadBuffer buffer;
     private int type;
     private final int ring;
     private long position;
+    private Sender sender;
 
-    private Message(int ring, PayloadBuffer buffer) {
+    private Message(int ring, PayloadBuffer buffer, Sender sender) {
         this.ring = ring;
         this.buffer = buffer;
+        this.sender = sender;
     }
 
-    /** In place in a ring. */
+    /** In place in a ring, or in a private copy. */
     Message(int ring, Memory data) {
-        this(ring, new PayloadBuffer(data));
+        this(ring, new PayloadBuffer(data), Sender.unknown(ring));
+    }
+
+    /** Who sends what this object shows from now on. */
+    void from(Sender publisher) {
+        sender = publisher;
+    }
+
+    /** Elsewhere than in the memory that it was made for. */
+    void over(Memory memory) {
+        buffer.window(memory, 0, 0);
     }
 
     void set(long address, int length, int messageType, long messagePosition) {
@@ -34,7 +47,7 @@ public final class Message {
     Message copy() {
         PayloadBuffer bytes = new PayloadBuffer();
         bytes.wrap(toByteArray());
-        Message copy = new Message(ring, bytes);
+        Message copy = new Message(ring, bytes, sender);
         copy.type = type;
         copy.position = position;
         return copy;
@@ -75,6 +88,15 @@ public final class Message {
      */
     public int ring() {
         return ring;
+    }
+
+    /**
+     * Who published the message.
+     *
+     * @return ring, name and epoch; stays valid.
+     */
+    public Sender sender() {
+        return sender;
     }
 
     /**

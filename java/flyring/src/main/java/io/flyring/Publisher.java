@@ -14,7 +14,8 @@ import org.agrona.DirectBuffer;
  *
  * <p>Every method that publishes throws {@link ClosedException} after close, {@link SlotLostException} if the slot has
  * another owner, {@link MessageTooLargeException} above {@link #maxMessageLength()}, {@link InvalidArgumentException}
- * for a type below 1 and {@link ViewAliveException} while a claim is open; in these cases nothing was published.
+ * for a type below 1, {@link ViewAliveException} while a claim is open, and {@link ChannelReplacedException} while a
+ * subscriber holds it back and another channel has this one's name; in these cases nothing was published.
  */
 public final class Publisher implements AutoCloseable {
     /** What publishing returns when a subscriber has not read far enough yet. */
@@ -71,7 +72,8 @@ public final class Publisher implements AutoCloseable {
     private long nextBoundary;
     private long count;
 
-    Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count) {
+    Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count,
+        int maxLag) {
         Header header = channel.header();
         this.channel = channel;
         this.name = name;
@@ -102,7 +104,7 @@ public final class Publisher implements AutoCloseable {
         this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
         this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
         this.count = count;
-        this.room = new Room(channel, slot, ring);
+        this.room = new Room(channel, slot, ring, lock, maxLag);
     }
 
     /**
@@ -228,7 +230,7 @@ public final class Publisher implements AutoCloseable {
     }
 
     private int offerPart(DirectBuffer[] messages, int from, int number, int type) {
-        if (!ready(messages[from].capacity(), type)) {
+        if (!hasRoom(messages[from].capacity(), type)) {
             return 0;
         }
         claimEnd = BUSY;
@@ -237,23 +239,19 @@ public final class Publisher implements AutoCloseable {
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
         int taken = 1;
-        boolean looked = false;
         while (taken < number) {
             int more = total + (int) recordSize(messages[from + taken].capacity());
             if (more > most) {
                 break;
             }
-            if (tail + more + Layout.RECORD_HEADER_LENGTH > limit) {
-                if (!looked) {
-                    looked = true;
-                    limit = room.limit(tail);
-                }
-                if (tail + more + Layout.RECORD_HEADER_LENGTH > limit) {
-                    break;
-                }
-            }
             total = more;
             taken++;
+        }
+        if (tail + total + Layout.RECORD_HEADER_LENGTH > limit) { // the first message has its room already
+            limit = Math.max(limit, room.recompute(tail, tail + total + Layout.RECORD_HEADER_LENGTH));
+            for (; taken > 1 && tail + total + Layout.RECORD_HEADER_LENGTH > limit; taken--) {
+                total -= (int) recordSize(messages[from + taken - 1].capacity());
+            }
         }
         announce(total);
         boolean copied = false;
@@ -358,7 +356,13 @@ public final class Publisher implements AutoCloseable {
     private boolean ready(int length, int type) {
         return recordSize(length) <= fastEnd - tail && type >= 1 && claimEnd == tail
             && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch
-            || clearNext(length, type) || prepare(length, type);
+            || clearNext(length, type) || prepare(length, type, true);
+    }
+
+    /** Publish 1 and 2: the same for a batch, which claims for all of its records at once. */
+    private boolean hasRoom(int length, int type) {
+        return recordSize(length) <= fastEnd - tail && type >= 1 && claimEnd == tail && epochNow() == expectedEpoch
+            || prepare(length, type, false);
     }
 
     /** Publish 3 and 4 for a long record that needs neither padding nor a new limit; false: for any other. */
@@ -392,7 +396,7 @@ public final class Publisher implements AutoCloseable {
      * new limit. All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called:
      * a publisher that is often held back keeps its quick way small.
      */
-    private boolean prepare(int length, int type) {
+    private boolean prepare(int length, int type, boolean claims) {
         check(length, type);
         claimEnd = BUSY;
         try {
@@ -421,7 +425,7 @@ public final class Publisher implements AutoCloseable {
                         return false;
                     }
                 }
-                announce(size);
+                announce(owner == null && !claims ? 0 : size);
                 if (owner == null) {
                     return true;
                 }

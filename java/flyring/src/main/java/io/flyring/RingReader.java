@@ -61,7 +61,8 @@ final class RingReader {
     void resume() {
         long gate = checked(gate(), "the gate");
         long published = checked(published(), "published");
-        if (gate > published || gate < published - capacity) {
+        // A reader may have consumed a record whose publisher has not stored published yet, or died before it did.
+        if (gate < published - capacity || gate > trailer.getLongOpaque(Layout.TRAILER_CLAIMED)) {
             throw Recovery.corrupt(ring, gate, "the gate is not within a lap of published, " + published);
         }
         cursor = gate;
@@ -77,11 +78,14 @@ final class RingReader {
         trailer.putLongRelease(gateAt, position); // pairs with: recompute 2
     }
 
-    /** Takes back a gate that was stored after an evict (5.4). */
-    void undoGate() {
-        if (stored >= 0 && gate() == stored) {
-            storeGate(Layout.NOT_GATING);
-        }
+    /** 6.14, once the cursor is set. */
+    void learnSender(Slots slots) {
+        message.from(slots.sender(ring, cursor, message.sender()));
+    }
+
+    /** The second half of 6.14's ended: whether everything that was published was consumed. */
+    boolean drained() {
+        return published() == cursor;
     }
 
     void prefault() {
@@ -142,7 +146,7 @@ final class RingReader {
                     cursor = end;
                     handler.onMessage(view);
                 } else {
-                    checkSkipped(c, type);
+                    skip(c, index, length, type);
                     cursor = end;
                 }
                 c = end;
@@ -172,8 +176,12 @@ final class RingReader {
         return size;
     }
 
-    private void checkSkipped(long position, int type) {
-        if (type != Layout.TYPE_PADDING && type != Layout.TYPE_OWNER) {
+    /** What is no message: padding, an owner record, or damage. */
+    private void skip(long position, int index, int length, int type) {
+        if (type == Layout.TYPE_OWNER) {
+            int payload = index + Layout.RECORD_PAYLOAD;
+            message.from(Sender.after(message.sender(), data, payload, length - Layout.RECORD_HEADER_LENGTH));
+        } else if (type != Layout.TYPE_PADDING) {
             throw corrupt(position, "a record of type " + type);
         }
     }

@@ -217,44 +217,102 @@ final class Slots {
             if (!lock.tryLock(offset)) {
                 return false;
             }
-            boolean dead = !kept(slot) && stillHolds.getAsBoolean();
+            boolean dead = !spared(slot) && stillHolds.getAsBoolean();
             if (dead) {
                 int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
                 control.putLongRelease(epoch, control.getLongOpaque(epoch) + 1); // pairs with: 5.4
-                for (Memory trailer : trailers) {
-                    trailer.putLongRelease(Header.gate(slot), Layout.NOT_GATING); // pairs with: recompute
-                }
+                stopGating(slot, trailers);
             }
             lock.unlock(offset);
             return dead;
         }
     }
 
-    /** What people may want to know about a subscriber slot (6.12), and whether its owner lives. */
-    Holder holder(int slot, long position) {
-        int at = header.subscriberSlot(slot);
+    /** All gates of a slot: 6.6, 6.7, 6.11. */
+    static void stopGating(int slot, List<Memory> trailers) {
+        for (Memory trailer : trailers) {
+            trailer.putLongRelease(Header.gate(slot), Layout.NOT_GATING); // pairs with: recompute 2
+        }
+    }
+
+    /** 6.11, under the control lock. */
+    void evict(int slot, List<Memory> trailers) {
+        int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
+        control.getAndAddLong(epoch, 1); // first, so that a live victim learns of it; pairs with: 5.4, poll 5
+        evicting(slot, true); // until somebody has joined
+        stopGating(slot, trailers);
+    }
+
+    /** Whether a slot's gates do not say where to resume. */
+    boolean evicting(int slot) {
+        // pairs with: evict, take back, take subscriber 4
+        return control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EVICTING) != 0;
+    }
+
+    void evicting(int slot, boolean evicting) {
+        // pairs with: the reads of take subscriber 4 and retire
+        control.putIntRelease(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EVICTING, evicting ? 1 : 0);
+    }
+
+    /** Whether a slot's gates stand although its owner is dead. */
+    boolean spared(int slot) {
+        return kept(slot) && !evicting(slot);
+    }
+
+    /** Fields of a slot; {@code start} is a publisher's only. */
+    private record Fields(long epoch, long start, String name, int pid) {
+    }
+
+    /** 6.12; null if the fields change all the time, or if their owner was killed while it changed them. */
+    private Fields read(int at) {
         for (int i = 0; i < READ_TRIES; i++) {
-            long epoch = control.getLongAcquire(at + Layout.SUBSCRIBER_SLOT_EPOCH); // pairs with: take, epoch
-            int length = control.getIntAcquire(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH); // pairs with: take
+            long epoch = control.getLongAcquire(at + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take, epoch
+            int length = control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH); // pairs with: take
             if (length < 0 || length > Layout.MAX_NAME_LENGTH) {
                 Thread.onSpinWait();
                 continue;
             }
-            byte[] name = bytes(at + Layout.SUBSCRIBER_SLOT_NAME, length);
-            int pid = control.getIntOpaque(at + Layout.SUBSCRIBER_SLOT_PID);
+            byte[] name = bytes(at + Layout.PUBLISHER_SLOT_NAME, length);
+            int pid = control.getIntOpaque(at + Layout.PUBLISHER_SLOT_PID);
+            long start = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_START);
             VarHandle.acquireFence();
-            if (control.getLongOpaque(at + Layout.SUBSCRIBER_SLOT_EPOCH) == epoch
-                && control.getIntOpaque(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH) == length) {
-                return holder(slot, new String(name, StandardCharsets.UTF_8), pid, position);
+            // In this order: a length that is valid again says that the new epoch is there. Pairs with: take
+            if (control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH) == length
+                && control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) == epoch) {
+                return new Fields(epoch, start, new String(name, StandardCharsets.UTF_8), pid);
             }
         }
-        return holder(slot, "", 0, position);
+        return null;
     }
 
-    private Holder holder(int slot, String name, int pid, long position) {
+    /** What people may want to know about a subscriber slot, and whether its owner lives. */
+    Holder holder(int slot, long position) {
+        Fields fields = read(header.subscriberSlot(slot));
         try (Lock lock = file.newLock()) {
             boolean live = lock.heldByAnother(header.controlOffset + header.subscriberSlot(slot));
-            return new Holder(slot, name, pid, live, kept(slot), position);
+            return new Holder(slot, fields == null ? "" : fields.name, fields == null ? 0 : fields.pid, live,
+                kept(slot), position);
         }
+    }
+
+    /**
+     * 6.14: who sends what lies behind a cursor, which was set before. {@code before}: who sent what lies in front of
+     * it; where that is still the slot's owner nothing is allocated.
+     */
+    Sender sender(int ring, long cursor, Sender before) {
+        int at = header.publisherSlot(ring);
+        // pairs with: take, epoch
+        if (before.epoch() > 0 && control.getLongAcquire(at + Layout.PUBLISHER_SLOT_EPOCH) == before.epoch()) {
+            return before;
+        }
+        Fields fields = read(at);
+        return fields != null && fields.epoch > 0 && fields.start <= cursor
+            ? new Sender(ring, fields.name, fields.epoch) : Sender.unknown(ring);
+    }
+
+    /** The first half of 6.14's ended: whether a ring's last publisher closed. */
+    boolean closed(int ring) {
+        // pairs with: close
+        return control.getIntAcquire(header.publisherSlot(ring) + Layout.PUBLISHER_SLOT_CLOSED) == 1;
     }
 }

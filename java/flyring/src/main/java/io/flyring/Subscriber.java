@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 
 /**
@@ -27,6 +28,8 @@ public final class Subscriber implements AutoCloseable {
     private boolean busy;
     private boolean lost;
     private int next;
+    /** Polls in a row that found nothing. */
+    private int idlePolls;
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
 
@@ -62,8 +65,11 @@ public final class Subscriber implements AutoCloseable {
      * @param limit how many messages at most.
      * @return messages handed out, 0 to {@code limit}.
      * @throws ClosedException after close.
-     * @throws SlotLostException if the slot was taken away.
+     * @throws SlotLostException if the slot was taken away; what this poll handed out may have been overwritten while
+     *     it was read.
      * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
+     * @throws ChannelReplacedException if another channel has this one's name now, which every 4096th poll in a row
+     *     that finds nothing looks for; the subscriber works as before.
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
@@ -96,18 +102,42 @@ public final class Subscriber implements AutoCloseable {
         } finally {
             busy = false;
         }
+        if (handed == 0) {
+            return idle();
+        }
+        idlePolls = 0;
+        VarHandle.acquireFence(); // pairs with: evict, whose epoch comes before the gates that protected what was read
+        if (control.getLongOpaque(epochAt) != expectedEpoch) {
+            throw gone();
+        }
         return handed;
+    }
+
+    private int idle() {
+        if (++idlePolls >= Layout.POLLS_TO_LOOK) {
+            idlePolls = 0;
+            channel.checkReplaced();
+        }
+        return 0;
     }
 
     private int poll(RingReader reader, MessageHandler handler, int limit) {
         try {
             return reader.poll(handler, limit);
         } catch (CorruptRingException e) {
-            if (reader.broken() && !kept) {
-                reader.storeGate(Layout.NOT_GATING);
-            }
-            throw e;
+            throw damage(reader, e);
         }
+    }
+
+    private FlyringException damage(RingReader reader, CorruptRingException error) {
+        VarHandle.acquireFence(); // pairs with: evict
+        if (reader.broken() && control.getLongOpaque(epochAt) != expectedEpoch) {
+            return gone(); // an evicted reader may see a later lap
+        }
+        if (reader.broken() && !kept) {
+            reader.storeGate(Layout.NOT_GATING);
+        }
+        return error;
     }
 
     /**
@@ -117,6 +147,7 @@ public final class Subscriber implements AutoCloseable {
      * @throws ClosedException after close.
      * @throws SlotLostException if the slot was taken away.
      * @throws CorruptRingException if a ring breaks the rules.
+     * @throws ChannelReplacedException as {@link #poll(MessageHandler, int)} does.
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public Message take() {
@@ -137,17 +168,18 @@ public final class Subscriber implements AutoCloseable {
         if (expectedEpoch == GONE && !lost) {
             return new ClosedException("The subscriber in slot " + slot + " is closed. Make a new one.");
         }
+        lose();
+        return new SlotLostException(slot, "Subscriber slot " + slot + " was taken away from this subscriber."
+            + " Close it and make a new one.");
+    }
+
+    /** 5.4: takes back what may have been stored after an evict, if the slot's lock is still this one's. */
+    private void lose() {
         if (!lost) {
             lost = true;
             expectedEpoch = GONE;
-            if (channel.owns(lock, slot)) {
-                for (RingReader reader : readers) {
-                    reader.undoGate();
-                }
-            }
+            channel.takeBack(lock, slot);
         }
-        return new SlotLostException(slot, "Subscriber slot " + slot + " was taken away from this subscriber."
-            + " Close it and make a new one.");
     }
 
     /**
@@ -158,9 +190,26 @@ public final class Subscriber implements AutoCloseable {
      * @throws InvalidArgumentException if the ring was not chosen.
      */
     public long position(int ring) {
+        return reader(ring).cursor();
+    }
+
+    /**
+     * Whether a ring's publisher closed and everything of it was consumed. A new publisher of the ring makes it untrue
+     * again.
+     *
+     * @param ring index of a ring that this subscriber chose.
+     * @return true if nothing more will come, unless the ring gets a new publisher.
+     * @throws InvalidArgumentException if the ring was not chosen.
+     */
+    public boolean ended(int ring) {
+        RingReader reader = reader(ring);
+        return channel.slots().closed(ring) && reader.drained();
+    }
+
+    private RingReader reader(int ring) {
         for (RingReader reader : readers) {
             if (reader.ring == ring) {
-                return reader.cursor();
+                return reader;
             }
         }
         throw new InvalidArgumentException("ring", "This subscriber does not read ring " + ring + ", but "
@@ -241,7 +290,9 @@ public final class Subscriber implements AutoCloseable {
             throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
                 + " after the poll.");
         }
-        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
+        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) != expectedEpoch) {
+            lose();
+        } else if (expectedEpoch != GONE) {
             if (forget) {
                 channel.joining().forget(lock, slot);
             }

@@ -39,6 +39,8 @@ final class Sys {
 
     private static native int fchmod(int fd, int mode);
 
+    private static native int statx(int folder, long path, int flags, int mask, long result);
+
     private static native int fstatfs(int fd, Pointer result);
 
     private static native int geteuid();
@@ -99,6 +101,11 @@ final class Sys {
                 : statfs.getLong(Linux.STATFS_BLOCK_SIZE) * statfs.getLong(Linux.STATFS_AVAILABLE);
             return result;
         }
+    }
+
+    /** Fills in a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
+    static int status(int fd, long empty, long status) {
+        return statx(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_NLINK, status);
     }
 
     static int effectiveUser() {

@@ -39,6 +39,8 @@ final class Sys {
     private static final MethodHandle LINKAT = function("linkat", JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_INT);
     private static final MethodHandle RENAME = function("rename", ADDRESS, ADDRESS);
     private static final MethodHandle FCHMOD = function("fchmod", JAVA_INT, JAVA_INT);
+    private static final MethodHandle STATX = LINKER.downcallHandle(LINKER.defaultLookup().find("statx").orElseThrow(),
+        FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG));
     private static final MethodHandle FSTATFS = function("fstatfs", JAVA_INT, ADDRESS);
     private static final MethodHandle GETEUID = function("geteuid");
     private static final MethodHandle GETPAGESIZE = function("getpagesize");
@@ -125,6 +127,17 @@ final class Sys {
                 : statfs.get(JAVA_LONG, Linux.STATFS_BLOCK_SIZE) * statfs.get(JAVA_LONG, Linux.STATFS_AVAILABLE);
             return result;
         });
+    }
+
+    /** Fills in a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
+    static int status(int fd, long empty, long status) {
+        try {
+            return (int) STATX.invokeExact(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_NLINK, status);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new IllegalStateException("A call into the C library failed.", e);
+        }
     }
 
     static int effectiveUser() {

@@ -2,10 +2,12 @@
 package io.flyring;
 
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import org.agrona.DirectBuffer;
 import org.agrona.concurrent.BackoffIdleStrategy;
 import org.agrona.concurrent.BusySpinIdleStrategy;
 import org.agrona.concurrent.SleepingIdleStrategy;
@@ -19,6 +21,13 @@ final class Child {
     public static void main(String[] arguments) throws Exception {
         switch (arguments[0]) {
             case "claim" -> claim(Channel.open(arguments[1]).publisher("mortal"));
+            case "claim-to-end" -> claimAtEnd(Channel.open(arguments[1]).publisher("mortal"), 128, 120);
+            case "claim-over-end" -> claimAtEnd(Channel.open(arguments[1]).publisher("mortal"), 64, 200);
+            case "commit-later" -> {
+                commitLater(Channel.open(arguments[1]).publisher("mortal"));
+                return;
+            }
+            case "batch" -> batch(Channel.open(arguments[1]).publisher("mortal"));
             case "subscribe" -> Channel.open(arguments[1]).subscriber("mortal", false);
             case "keep" -> keep(Channel.open(arguments[1]).subscriber("mortal", true));
             case "stream" -> stream(Channel.open(arguments[1]).publisher());
@@ -56,6 +65,45 @@ final class Child {
         }
         Claim claim = publisher.claim(200);
         claim.buffer().setMemory(0, 150, (byte) 0x55);
+    }
+
+    /** Claims, where so many bytes are left before the ring's end, and writes a part. */
+    private static void claimAtEnd(Publisher publisher, int left, int length) {
+        while ((publisher.position() & 4095) != 4096 - left) {
+            publisher.offer(new byte[40]);
+        }
+        Claim claim = publisher.claim(length);
+        while (claim == null) {
+            Thread.onSpinWait();
+            claim = publisher.claim(length);
+        }
+        claim.buffer().setMemory(0, length - 10, (byte) 0x55);
+    }
+
+    private static void commitLater(Publisher publisher) throws IOException {
+        Claim claim = publisher.claim(20);
+        claim.buffer().setMemory(0, 20, (byte) 7);
+        System.out.println("ready");
+        if (System.in.read() >= 0) {
+            claim.commit();
+            System.out.println("committed");
+        }
+    }
+
+    /** A batch that is never done: reading its last message takes for ever. */
+    private static void batch(Publisher publisher) {
+        DirectBuffer endless = (DirectBuffer) Proxy.newProxyInstance(Child.class.getClassLoader(),
+            new Class<?>[] {DirectBuffer.class}, (proxy, method, arguments) -> {
+                if (method.getName().startsWith("get")) {
+                    System.out.println("ready");
+                    Thread.sleep(Long.MAX_VALUE);
+                }
+                return method.getReturnType() == int.class ? 24 : null;
+            });
+        PayloadBuffer whole = new PayloadBuffer();
+        whole.wrap(Rings.pattern(1, 30));
+        publisher.offer(whole, 0, 30);
+        publisher.offerBatch(whole, whole, whole, endless);
     }
 
     /** Reads what somebody has cut off, interpreted and compiled. */
@@ -99,7 +147,8 @@ final class Child {
         try (Channel channel = Channel.create(path, ChannelOptions.inbox().capacity(4096).schema("<x/>", 1, 1));
             Channel second = Channel.openOrCreate(path,
                 ChannelOptions.inbox().capacity(4096).schema("<x/>", 1, 1));
-            Publisher publisher = channel.publisher("p"); Subscriber subscriber = second.subscriber()) {
+            Publisher publisher = channel.publisher("p"); Subscriber subscriber = second.subscriber();
+            LossySubscriber lossy = Channel.openReadOnly(path).lossySubscriber(Start.OLDEST)) {
             Counter counter = channel.counters().allocate("c", 1, new byte[4]);
             counter.getAndAdd(second.counters().find("c").get() + 1);
             PayloadBuffer source = new PayloadBuffer();
@@ -117,8 +166,13 @@ final class Child {
                 }
                 subscriber.poll(message -> message.buffer().getBytes(0, source, 0, message.length()), 3);
                 subscriber.take();
+                if (lossy.peek() != null) {
+                    lossy.valid();
+                }
+                lossy.poll(message -> message.sender().name().length());
             }
             publisher.heldBy();
+            channel.evict(1);
             new BackoffIdleStrategy().idle();
             new BusySpinIdleStrategy().idle();
             new YieldingIdleStrategy().idle();

@@ -85,6 +85,82 @@ class DeathTest {
         }
     }
 
+    private static void assertGoesOn(Channel channel, Subscriber subscriber) {
+        try (Publisher next = channel.publisher("mortal")) {
+            assertNull(subscriber.take());
+            for (int i = 0; i < 300; i++) {
+                assertTrue(next.offer(Rings.pattern(i, i % 90)) > 0, "message " + i);
+                Message message = subscriber.take();
+                assertArrayEquals(Rings.pattern(i, i % 90), message.toByteArray());
+                assertEquals(2, message.sender().epoch());
+            }
+            assertTrue(next.position() > 3 * 4096);
+        }
+    }
+
+    @Test
+    void aDeadClaimAtTheRingsEndHarmsNobody() throws Exception {
+        for (String what : List.of("claim-to-end", "claim-over-end")) {
+            channel.close();
+            channel = Channel.replace(rings.path("death.ring"),
+                ChannelOptions.broadcast().capacity(4096).publishers(1).subscribers(1).counters(0));
+            try (Subscriber subscriber = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
+                Process child = child(what);
+                int before = 0;
+                while (child.getInputStream().available() == 0) { // its claim needs the room of the first lap
+                    before += subscriber.poll(message -> assertEquals(40, message.length()));
+                    assertTrue(child.isAlive());
+                }
+                before += subscriber.poll(message -> assertEquals(40, message.length()));
+                assertTrue(before > 50, "messages before the claim: " + before);
+                kill(child);
+                assertNull(lossy.take(), "the claim took the room of the first lap");
+                assertEquals(before, lossy.lostMessages(0));
+                assertNull(subscriber.take());
+                assertGoesOn(channel, subscriber);
+                assertNull(lossy.take());
+                assertEquals(before + 300, lossy.lostMessages(0));
+            }
+        }
+    }
+
+    @Test
+    void aBatchThatIsCutByDeathIsNotDelivered() throws Exception {
+        try (Subscriber subscriber = channel.subscriber()) {
+            Process child = readyChild("batch");
+            assertArrayEquals(Rings.pattern(1, 30), subscriber.take().toByteArray());
+            assertNull(subscriber.take());
+            assertEquals(38, channel.file().map(channel.header().ringOffset(0), 4096, true).getInt(64 + 64 + 64),
+                "its second message is whole");
+            kill(child);
+            assertNull(subscriber.take());
+            assertGoesOn(channel, subscriber);
+        }
+    }
+
+    @Test
+    void aStoppedClaimerIsNeverDeclaredDead() throws Exception {
+        try (Subscriber subscriber = channel.subscriber()) {
+            Process child = child("commit-later");
+            BufferedReader output = new BufferedReader(
+                new InputStreamReader(child.getInputStream(), StandardCharsets.UTF_8));
+            assertEquals("ready", output.readLine());
+            signal(child, "STOP");
+            for (long since = System.nanoTime(); System.nanoTime() - since < 200_000_000;) {
+                assertNull(subscriber.take());
+                assertThrows(NoFreeSlotException.class, channel::publisher);
+                assertThrows(NoFreeSlotException.class, () -> channel.publisher("mortal"));
+            }
+            signal(child, "CONT");
+            child.getOutputStream().write(1);
+            child.getOutputStream().flush();
+            assertEquals("committed", output.readLine());
+            Message message = subscriber.take();
+            assertEquals(List.of(20, 1L), List.of(message.length(), message.sender().epoch()));
+            assertEquals(0, child.waitFor());
+        }
+    }
+
     @Test
     void aDeadSubscriberNoLongerHoldsThePublisherBack() throws Exception {
         Process child = readyChild("subscribe");

@@ -105,7 +105,8 @@ class GoldenTest {
         int type = number(operation, "type", 1);
         switch (operation.get("op").getAsString()) {
             case "publisher" -> {
-                Publisher made = channel.publisher(operation.get("name").getAsString());
+                Publisher made = channel.publisher(operation.get("name").getAsString(),
+                    number(operation, "max_lag", 0));
                 publishers.put(operation.get("as").getAsString(), made);
                 assertEquals(operation.get("ring").getAsInt(), made.ring(), where);
                 assertEquals(operation.get("epoch").getAsLong(), made.epoch(), where);
@@ -160,6 +161,7 @@ class GoldenTest {
                     subscribers.get(subscriber).close();
                 }
             }
+            case "evict" -> channel.evict(operation.get("slot").getAsInt());
             case "forget" -> subscribers.get(subscriber).forget();
             case "counter_allocate" -> assertEquals(operation.get("counter").getAsInt(),
                 channel.counters().allocate(operation.get("label").getAsString(),
@@ -186,6 +188,9 @@ class GoldenTest {
             slots(expected);
             for (JsonElement slot : expected.getAsJsonArray("unread")) {
                 unread(slot.getAsJsonObject());
+            }
+            for (JsonElement each : expected.getAsJsonArray("still_there")) {
+                stillThere(each.getAsJsonObject());
             }
             for (JsonElement each : expected.getAsJsonArray("publishers")) {
                 publisher(each.getAsJsonObject());
@@ -280,6 +285,29 @@ class GoldenTest {
             assertNull(subscriber.take());
         }
         Files.delete(copy);
+    }
+
+    /** What a lossy subscriber finds that begins with the oldest message. */
+    private void stillThere(JsonObject expected) {
+        int ring = expected.get("ring").getAsInt();
+        try (Channel reading = Channel.openReadOnly(channel.path());
+            LossySubscriber lossy = reading.lossySubscriber(Start.OLDEST, ring)) {
+            JsonArray found = new JsonArray();
+            lossy.poll(message -> {
+                JsonObject each = new JsonObject();
+                each.addProperty("type", message.type());
+                each.addProperty("position", message.position());
+                each.addProperty("data", HexFormat.of().formatHex(message.toByteArray()));
+                JsonObject sender = new JsonObject();
+                sender.addProperty("name", message.sender().name());
+                sender.addProperty("epoch", message.sender().epoch());
+                each.add("sender", sender);
+                found.add(each);
+            }, Integer.MAX_VALUE);
+            assertEquals(expected.getAsJsonArray("messages"), found);
+            assertEquals(expected.get("ended").getAsBoolean(), lossy.ended(ring));
+            assertEquals(0, lossy.lostMessages(ring) + lossy.lostBytes(ring));
+        }
     }
 
     private void publisher(JsonObject expected) {

@@ -110,7 +110,7 @@ class MachineTest {
     @Test
     void aFileSystemThatIsNotKnownToWorkIsRefused() {
         UnsuitableFileSystemException error = assertThrows(UnsuitableFileSystemException.class, () -> {
-            ChannelFile file = ChannelFile.open("/proc/self/comm");
+            ChannelFile file = ChannelFile.open("/proc/self/comm", true);
             try {
                 file.checkFileSystem(true);
                 file.checkFileSystem(false);

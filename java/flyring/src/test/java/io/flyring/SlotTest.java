@@ -123,6 +123,24 @@ class SlotTest {
     }
 
     @Test
+    void aKeptSubscriberResumesBehindARecordWhosePublisherDiedBeforeItSaidSo() {
+        try (Channel channel = create(ChannelOptions.broadcast()); Publisher publisher = channel.publisher()) {
+            try (Subscriber first = channel.subscriber("engine", true, 0)) {
+                publisher.offer(new byte[1]);
+                assertEquals(1, first.take().length());
+            }
+            Memory trailer = channel.trailers().get(0);
+            trailer.putLong(Layout.TRAILER_PUBLISHED, 64); // publish 7 of the message is missing
+            try (Subscriber again = channel.subscriber("engine", true)) {
+                assertEquals(128, again.position(0));
+            }
+            long claimed = trailer.getLong(Layout.TRAILER_CLAIMED);
+            trailer.putLong(Header.gate(0), claimed + 64);
+            assertThrows(CorruptRingException.class, () -> channel.subscriber("engine", true));
+        }
+    }
+
+    @Test
     void afterCloseEverythingIsClosed() {
         Channel channel = create(ChannelOptions.broadcast().counters(2));
         Publisher publisher = channel.publisher();

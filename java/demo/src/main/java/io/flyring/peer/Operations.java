@@ -11,9 +11,12 @@ import io.flyring.Claim;
 import io.flyring.Counter;
 import io.flyring.Holder;
 import io.flyring.Identity;
+import io.flyring.LossySubscriber;
 import io.flyring.Message;
+import io.flyring.MessageHandler;
 import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
+import io.flyring.Start;
 import io.flyring.Subscriber;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -22,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.function.BiConsumer;
+import java.util.function.IntToLongFunction;
 import org.agrona.DirectBuffer;
 
 /** What a driver may ask for, by its name. */
@@ -30,6 +34,7 @@ final class Operations {
     private final Map<String, Channel> channels = new LinkedHashMap<>();
     private final Map<String, Publisher> publishers = new HashMap<>();
     private final Map<String, Subscriber> subscribers = new HashMap<>();
+    private final Map<String, LossySubscriber> lossySubscribers = new HashMap<>();
     private final Map<String, Claim> claims = new HashMap<>();
 
     /** The answer is complete, and it is a no. */
@@ -45,12 +50,14 @@ final class Operations {
             attached(request, answer, Channel.openOrCreate(request.text("name"), options(request))));
         operations.put("replace", (request, answer) ->
             attached(request, answer, Channel.replace(request.text("name"), options(request))));
-        operations.put("open", (request, answer) ->
-            attached(request, answer, Channel.open(request.text("name"))));
+        operations.put("open", (request, answer) -> attached(request, answer, request.flag("read_only")
+            ? Channel.openReadOnly(request.text("name")) : Channel.open(request.text("name"))));
         operations.put("info", (request, answer) -> info(channel(request), answer));
         operations.put("unlink", (request, answer) -> Channel.unlink(request.text("name")));
         operations.put("publisher", this::publisher);
         operations.put("subscriber", this::subscriber);
+        operations.put("lossy_subscriber", this::lossySubscriber);
+        operations.put("evict", (request, answer) -> channel(request).evict(request.integer("slot")));
         operations.put("offer", this::offer);
         operations.put("offer_batch", this::offerBatch);
         operations.put("claim", this::claim);
@@ -60,11 +67,17 @@ final class Operations {
         operations.put("held_by", this::heldBy);
         operations.put("take", this::take);
         operations.put("poll", this::poll);
+        operations.put("peek", (request, answer) -> message(lossy(request).peek(), answer));
+        operations.put("valid", (request, answer) -> answer.addProperty("valid", lossy(request).valid()));
+        operations.put("lost", this::lost);
+        operations.put("ended", (request, answer) -> answer.addProperty("ended", isLossy(request)
+            ? lossy(request).ended(request.integer("ring")) : subscriber(request).ended(request.integer("ring"))));
         operations.put("positions", this::positions);
         operations.put("publish_stream", (request, answer) ->
             Streams.publish(publishers.get(known(publishers, request, "publisher")), request, answer));
         operations.put("verify_stream", (request, answer) ->
-            new Streams(subscribers.get(known(subscribers, request, "subscriber")), request).verify(answer));
+            (isLossy(request) ? new Streams(lossy(request)::take, lossy(request)::poll, request)
+                : new Streams(subscriber(request)::take, subscriber(request)::poll, request)).verify(answer));
         operations.put("counter_allocate", (request, answer) -> answer.addProperty("counter",
             channel(request).counters().allocate(request.text("label"), request.integer("type_id", 0),
                 request.has("key") ? request.bytes("key") : new byte[0]).id()));
@@ -100,6 +113,18 @@ final class Operations {
             throw new Request.Bad("There is no " + kind + " with the handle " + handle + ".");
         }
         return handle;
+    }
+
+    private Subscriber subscriber(Request request) {
+        return subscribers.get(known(subscribers, request, "subscriber"));
+    }
+
+    private LossySubscriber lossy(Request request) {
+        return lossySubscribers.get(known(lossySubscribers, request, "subscriber"));
+    }
+
+    private boolean isLossy(Request request) {
+        return lossySubscribers.containsKey(request.text("subscriber"));
     }
 
     private Channel channel(Request request) {
@@ -185,7 +210,7 @@ final class Operations {
     }
 
     private void publisher(Request request, JsonObject answer) {
-        Publisher publisher = channel(request).publisher(request.text("name", ""));
+        Publisher publisher = channel(request).publisher(request.text("name", ""), request.integer("max_lag", 0));
         publishers.put(request.text("publisher"), publisher);
         answer.addProperty("ring", publisher.ring());
         answer.addProperty("epoch", publisher.epoch());
@@ -193,29 +218,57 @@ final class Operations {
     }
 
     private void subscriber(Request request, JsonObject answer) {
+        Subscriber subscriber = channel(request).subscriber(request.text("name", ""), request.flag("kept"),
+            rings(request));
+        lossySubscribers.remove(request.text("subscriber"));
+        subscribers.put(request.text("subscriber"), subscriber);
+        answer.addProperty("slot", subscriber.slot());
+        answer.addProperty("epoch", subscriber.epoch());
+        answer.add("rings", json(subscriber.rings()));
+        answer.add("positions", positions(subscriber.rings(), subscriber::position));
+    }
+
+    private void lossySubscriber(Request request, JsonObject answer) {
+        Start start = switch (request.text("start", "now")) {
+            case "now" -> Start.NOW;
+            case "oldest" -> Start.OLDEST;
+            default -> throw new Request.Bad("The start is now or oldest.");
+        };
+        LossySubscriber subscriber = channel(request).lossySubscriber(start, rings(request));
+        subscribers.remove(request.text("subscriber"));
+        lossySubscribers.put(request.text("subscriber"), subscriber);
+        answer.add("rings", json(subscriber.rings()));
+        answer.add("positions", positions(subscriber.rings(), subscriber::position));
+    }
+
+    private static int[] rings(Request request) {
         List<Integer> chosen = new ArrayList<>();
         if (request.has("rings")) {
             request.list("rings").forEach(ring -> chosen.add(ring.getAsInt()));
         }
-        Subscriber subscriber = channel(request).subscriber(request.text("name", ""), request.flag("kept"),
-            chosen.stream().mapToInt(ring -> ring).toArray());
-        subscribers.put(request.text("subscriber"), subscriber);
-        answer.addProperty("slot", subscriber.slot());
-        answer.addProperty("epoch", subscriber.epoch());
-        JsonArray rings = new JsonArray();
-        for (int ring : subscriber.rings()) {
-            rings.add(ring);
-        }
-        answer.add("rings", rings);
-        answer.add("positions", positions(subscriber));
+        return chosen.stream().mapToInt(ring -> ring).toArray();
     }
 
-    private static JsonObject positions(Subscriber subscriber) {
+    private static JsonArray json(int[] rings) {
+        JsonArray json = new JsonArray();
+        for (int ring : rings) {
+            json.add(ring);
+        }
+        return json;
+    }
+
+    private static JsonObject positions(int[] rings, IntToLongFunction position) {
         JsonObject positions = new JsonObject();
-        for (int ring : subscriber.rings()) {
-            positions.addProperty(String.valueOf(ring), subscriber.position(ring));
+        for (int ring : rings) {
+            positions.addProperty(String.valueOf(ring), position.applyAsLong(ring));
         }
         return positions;
+    }
+
+    private void lost(Request request, JsonObject answer) {
+        int ring = request.integer("ring");
+        answer.addProperty("messages", lossy(request).lostMessages(ring));
+        answer.addProperty("bytes", lossy(request).lostBytes(ring));
     }
 
     private void offer(Request request, JsonObject answer) {
@@ -273,24 +326,38 @@ final class Operations {
         json.addProperty("type", message.type());
         json.addProperty("ring", message.ring());
         json.addProperty("position", message.position());
+        JsonObject sender = new JsonObject();
+        sender.addProperty("name", message.sender().name());
+        sender.addProperty("epoch", message.sender().epoch());
+        json.add("sender", sender);
         return json;
     }
 
     private void take(Request request, JsonObject answer) {
-        Message message = subscribers.get(known(subscribers, request, "subscriber")).take();
+        message(isLossy(request) ? lossy(request).take() : subscriber(request).take(), answer);
+    }
+
+    private static void message(Message message, JsonObject answer) {
         answer.add("message", message == null ? JsonNull.INSTANCE : json(message));
     }
 
     private void poll(Request request, JsonObject answer) {
         JsonArray messages = new JsonArray();
-        subscribers.get(known(subscribers, request, "subscriber")).poll(message -> messages.add(json(message)),
-            request.integer("limit", 256));
+        MessageHandler handler = message -> messages.add(json(message));
+        int limit = request.integer("limit", 256);
+        if (isLossy(request)) {
+            lossy(request).poll(handler, limit);
+        } else {
+            subscriber(request).poll(handler, limit);
+        }
         answer.add("messages", messages);
     }
 
     private void positions(Request request, JsonObject answer) {
-        if (request.has("subscriber")) {
-            answer.add("positions", positions(subscribers.get(known(subscribers, request, "subscriber"))));
+        if (request.has("subscriber") && isLossy(request)) {
+            answer.add("positions", positions(lossy(request).rings(), lossy(request)::position));
+        } else if (request.has("subscriber")) {
+            answer.add("positions", positions(subscriber(request).rings(), subscriber(request)::position));
         } else {
             answer.addProperty("position", publishers.get(known(publishers, request, "publisher")).position());
         }
@@ -367,7 +434,11 @@ final class Operations {
         if (request.has("publisher")) {
             publishers.remove(known(publishers, request, "publisher")).close();
         } else if (request.has("subscriber")) {
-            subscribers.remove(known(subscribers, request, "subscriber")).close();
+            if (isLossy(request)) {
+                lossySubscribers.remove(request.text("subscriber")).close();
+            } else {
+                subscribers.remove(known(subscribers, request, "subscriber")).close();
+            }
         } else {
             channels.remove(known(channels, request, "channel")).close();
         }

@@ -19,6 +19,7 @@ import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.Locale;
 
 /** The test peer of interop-tests/PEER.md: one JSON request a line in, one JSON answer a line out. */
 public final class Peer {
@@ -108,12 +109,13 @@ public final class Peer {
             if (!Modifier.isPublic(method.getModifiers()) || method.getParameterCount() > 0) {
                 continue;
             }
+            String name = method.getName().replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
             try {
                 Object value = method.invoke(error);
                 if (value instanceof Number number) {
-                    answer.addProperty(method.getName(), number);
+                    answer.addProperty(name, number);
                 } else {
-                    answer.addProperty(method.getName(), String.valueOf(value));
+                    answer.addProperty(name, String.valueOf(value));
                 }
             } catch (ReflectiveOperationException e) {
                 throw new IllegalStateException(e);

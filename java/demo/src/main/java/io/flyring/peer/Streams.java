@@ -8,18 +8,21 @@ import io.flyring.Message;
 import io.flyring.MessageHandler;
 import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
-import io.flyring.Subscriber;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.Supplier;
+import java.util.function.ToIntBiFunction;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.BackoffIdleStrategy;
 
 /** Publishes and verifies deterministic streams. */
 final class Streams implements MessageHandler {
     private static final int BATCH = 8;
+    private static final int POLL_LIMIT = 256;
     private static final double NANOS = 1e9;
 
-    private final Subscriber subscriber;
+    private final Supplier<Message> taker;
+    private final ToIntBiFunction<MessageHandler, Integer> poller;
     private final Request request;
     private final Map<Integer, Expected> expected = new LinkedHashMap<>();
     private JsonObject mismatch;
@@ -38,8 +41,10 @@ final class Streams implements MessageHandler {
         }
     }
 
-    Streams(Subscriber subscriber, Request request) {
-        this.subscriber = subscriber;
+    /** With the take and the poll of a subscriber, reliable or lossy. */
+    Streams(Supplier<Message> taker, ToIntBiFunction<MessageHandler, Integer> poller, Request request) {
+        this.taker = taker;
+        this.poller = poller;
         this.request = request;
         for (JsonElement element : request.list("streams")) {
             Request each = new Request(element.getAsJsonObject());
@@ -72,12 +77,12 @@ final class Streams implements MessageHandler {
         for (long round = 0; left > 0 && mismatch == null; round++) {
             long before = left;
             if (take && (!poll || round % 2 == 0)) {
-                Message message = subscriber.take();
+                Message message = taker.get();
                 if (message != null) {
                     onMessage(message);
                 }
             } else {
-                subscriber.poll(this, 256);
+                poller.applyAsInt(this, POLL_LIMIT);
             }
             idle.idle((int) (before - left));
             if (before == left && System.nanoTime() - start > request.seconds() * NANOS) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "flyring/errors.hpp"
+#include "flyring/file.hpp"
+
+// Has another channel taken the name of ours? (spec/channel.md 6.13)
+
+namespace flyring::detail {
+
+/// The id of the channel that has the name now; nothing if that cannot be told.
+inline std::optional<Uuid> channel_at(const std::string& path) {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    struct stat status{};
+    if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+    std::byte page[layout::CONSTANTS_HEADER_LENGTH]{};
+    const ssize_t size = ::pread(fd.get(), page, sizeof page, 0);
+    if (size < 0) return std::nullopt;
+    try {
+        return HeaderReader(page, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(status.st_size), path)
+            .read()
+            .channel_id;
+    } catch (const FlyringError&) {
+        return std::nullopt;  // no whole channel
+    }
+}
+
+/// Throws ChannelReplaced if so.
+[[gnu::cold, gnu::noinline]] inline void check_replaced(const ChannelFile& file) {
+    struct stat status{};
+    if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0 || status.st_nlink > 0) return;
+    const std::optional<Uuid> now = channel_at(file.path);
+    if (now && *now != file.header.channel_id) throw ChannelReplaced(file.path, *now);
+}
+
+/// Counts the polls in a row that found nothing, and looks now and then.
+class IdlePolls {
+  public:
+    void end() noexcept { count_ = 0; }
+    void one_more(const ChannelFile& file) {
+        if (__builtin_expect(static_cast<long>(++count_ < layout::CONSTANTS_POLLS_TO_LOOK), 1) != 0) return;
+        count_ = 0;
+        check_replaced(file);
+    }
+
+  private:
+    std::uint32_t count_ = 0;
+};
+
+}  // namespace flyring::detail

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "flyring/file.hpp"
+#include "flyring/message.hpp"
+#include "flyring/slots.hpp"
+
+// Who writes a ring, and whether it has ended (spec/channel.md 6.14).
+
+namespace flyring::detail {
+
+/// A sender of `ring` that is not known yet. Has room for any name, so that a poll allocates nothing.
+inline Sender unknown_sender(std::uint32_t ring) {
+    Sender sender;
+    sender.ring = ring;
+    sender.name.reserve(layout::CONSTANTS_MAX_NAME_LENGTH);
+    return sender;
+}
+
+/// From the publisher slot, for a subscriber that has just set its cursor.
+inline void set_sender(Sender& sender, const ChannelFile& file, std::int64_t cursor) {
+    SlotFields fields;
+    const bool known =
+        read_fields(publisher_slot(file, sender.ring), fields) && fields.epoch > 0 && fields.start <= cursor;
+    sender.epoch = known ? fields.epoch : 0;
+    sender.name.assign(fields.letters, known ? fields.name_length : 0);
+}
+
+/// From an owner record's payload of `length` bytes (4.6), which may hold anything and may change while it is read.
+inline void set_sender(Sender& sender, const std::byte* payload, std::size_t length) {
+    const bool has_both = length >= layout::OWNER_RECORD_NAME;
+    const std::int32_t letters =
+        has_both ? load_relaxed(word_at<std::int32_t>(payload, layout::OWNER_RECORD_NAME_LENGTH)) : -1;
+    const std::int64_t epoch = has_both ? load_relaxed(word_at<std::int64_t>(payload, layout::OWNER_RECORD_EPOCH)) : 0;
+    const bool known = epoch > 0 && letters >= 0 &&
+                       static_cast<std::uint64_t>(letters) <= layout::CONSTANTS_MAX_NAME_LENGTH &&
+                       layout::OWNER_RECORD_NAME + static_cast<std::uint64_t>(letters) <= length;
+    sender.epoch = known ? epoch : 0;
+    sender.name.assign(reinterpret_cast<const char*>(payload + layout::OWNER_RECORD_NAME),
+                       known ? static_cast<std::size_t>(letters) : 0);
+}
+
+/// Whether the publisher of `ring` has closed and nothing lies behind `cursor`.
+inline bool ring_ended(const ChannelFile& file, std::uint32_t ring, std::int64_t cursor) noexcept {
+    return load_acquire(publisher_slot(file, ring).closed()) == 1 &&      // pairs with close, after the last record
+           load_acquire(file.readable_ring(ring).published()) == cursor;  // pairs with publish 7
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <limits>
+#include <thread>
+
+#include "support.hpp"
+
+// Lossy subscribers over rings whose publisher died, lapped them in an awkward way, or means harm.
+
+namespace {
+
+using flyring::Channel;
+using flyring::LossySubscriber;
+using flyring::Message;
+using flyring::Start;
+using flyring::detail::Ring;
+using support::broadcast;
+using support::bytes;
+using support::code_of;
+using support::drain;
+namespace layout = flyring::layout;
+
+class LossyHostile : public support::ChannelTest {
+  protected:
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    flyring::detail::ChannelFile words = support::raw("c");
+    Ring ring = words.ring(0);
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Publisher other = channel.publisher();
+};
+
+TEST_F(LossyHostile, lapped_while_the_ring_looks_empty) {
+    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    publisher.offer(bytes("first"));
+    EXPECT_EQ(drain(subscriber), "first ");
+    const std::int64_t cursor = subscriber.position(0);
+    // Over a lap of zeros: where its next record would have been lies the inside of a message, and reads as a length 0.
+    const std::vector<std::byte> zeros(1000);
+    int sent = 0;
+    while (publisher.position() < cursor + 4096 + 1024) {
+        ASSERT_GT(publisher.offer(zeros), 0);
+        ++sent;
+    }
+    ASSERT_EQ(*ring.length_at(cursor), 0);
+    EXPECT_FALSE(subscriber.take());
+    EXPECT_EQ(subscriber.lost_messages(0), sent);
+    EXPECT_EQ(subscriber.lost_bytes(0), publisher.position() - cursor);
+    publisher.offer(bytes("next"));
+    EXPECT_EQ(drain(subscriber), "next ");
+}
+
+TEST_F(LossyHostile, an_open_claim_a_lap_ahead_counts_as_overwritten) {
+    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    flyring::Claim claim = publisher.claim(1);
+    int sent = 0;
+    // The claim's first byte lies where the subscriber's next record was.
+    for (; publisher.position() < subscriber.position(0) + 4096 + 64; ++sent) {
+        claim.commit();
+        claim = publisher.claim(1);
+    }
+    EXPECT_FALSE(subscriber.take());
+    EXPECT_EQ(subscriber.lost_messages(0), sent);
+    EXPECT_EQ(subscriber.position(0), publisher.position());
+    std::memcpy(claim.data(), "c", 1);
+    claim.commit();
+    EXPECT_EQ(drain(subscriber), "c ");
+}
+
+TEST_F(LossyHostile, a_publisher_killed_between_position_and_count_hangs_nobody) {
+    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
+    const std::int64_t count = *ring.messages_begun();
+    *ring.messages_begun() = count + 1;  // step 7 was begun
+    EXPECT_FALSE(subscriber.take());
+    EXPECT_EQ(subscriber.position(0), 0);
+    EXPECT_EQ(subscriber.lost_messages(0), 0);
+    LossySubscriber from_now = channel.lossy_subscriber({0});
+    EXPECT_FALSE(from_now.take());
+    EXPECT_FALSE(from_now.ended(0));
+    *ring.messages_begun() = count;
+    EXPECT_FALSE(subscriber.take());
+    EXPECT_EQ(subscriber.lost_messages(0), 200);
+    EXPECT_FALSE(from_now.take());  // it has begun now
+    publisher.offer(bytes("y"));
+    EXPECT_EQ(drain(subscriber), "y ");
+    EXPECT_EQ(drain(from_now), "y ");
+    EXPECT_EQ(from_now.lost_messages(0), 0);
+}
+
+TEST_F(LossyHostile, a_corrupt_ring_is_reported_once_and_the_others_go_on) {
+    for (const auto& [length, type] :
+         {std::pair{7, 1}, {1, 1}, {5000, 1}, {std::numeric_limits<int>::max(), 1}, {9, 0}, {9, -3}}) {
+        LossySubscriber subscriber = channel.lossy_subscriber();
+        publisher.offer(bytes("bad"));
+        other.offer(bytes("good"));
+        const std::int64_t end = publisher.position() - 64;
+        const auto good_length = *ring.length_at(end);
+        *ring.length_at(end) = length;
+        *ring.type_at(end) = type;
+        int reports = 0;
+        std::string seen;
+        for (int i = 0; i < 5; ++i) {
+            try {
+                subscriber.poll([&](const Message& message) { seen += support::text(message); });
+            } catch (const flyring::CorruptRing& error) {
+                ++reports;
+                EXPECT_EQ(error.ring(), 0U);
+                EXPECT_EQ(error.position(), end);
+            }
+        }
+        EXPECT_EQ(reports, 1) << length << " " << type;
+        EXPECT_EQ(seen, "good");
+        EXPECT_EQ(code_of([&] { subscriber.peek(); }), "none");
+        *ring.length_at(end) = good_length;
+        *ring.type_at(end) = 1;
+    }
+}
+
+TEST_F(LossyHostile, positions_that_are_none_are_a_corrupt_ring_at_the_first_poll) {
+    for (const std::int64_t bad : {std::int64_t{-64}, std::int64_t{1}, std::int64_t{1} << 62}) {
+        *ring.published() = bad;
+        LossySubscriber subscriber = channel.lossy_subscriber();
+        other.offer(bytes("good"));
+        EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring") << bad;
+        EXPECT_EQ(drain(subscriber), "good ");
+    }
+    *ring.published() = 0;
+    *ring.boundary(0) = 1;
+    LossySubscriber subscriber = channel.lossy_subscriber({0}, Start::oldest);
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring");
+}
+
+TEST_F(LossyHostile, a_claimed_that_is_beyond_everything_ends_in_a_corrupt_ring) {
+    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    publisher.offer(bytes("x"));
+    *ring.claimed() = std::numeric_limits<std::int64_t>::max();
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring");
+    EXPECT_EQ(subscriber.lost_bytes(0), 128);
+    EXPECT_FALSE(subscriber.take());
+}
+
+TEST_F(LossyHostile, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
+    *ring.length_at(0) = 4096;
+    *ring.type_at(0) = layout::CONSTANTS_TYPE_PADDING;
+    LossySubscriber subscriber = channel.lossy_subscriber();
+    *ring.claimed() = std::numeric_limits<std::int64_t>::min();  // never lapped
+    other.offer(bytes("good"));
+    std::string seen;
+    for (int i = 1; i <= 3; ++i) {
+        subscriber.poll([&](const Message& message) { seen += support::text(message); });
+        EXPECT_EQ(subscriber.position(0), 4096 * i);
+    }
+    EXPECT_EQ(seen, "good");
+}
+
+TEST_F(LossyHostile, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
+    *ring.claimed() = std::numeric_limits<std::int64_t>::max();
+    std::atomic<bool> stop{false};
+    std::thread writer([&] {
+        for (std::int64_t position = 0; !stop; position += 64)
+            flyring::detail::store_release(ring.published(), position);
+    });
+    int ended = 0;  // by the bound on jumps; the others by "published is behind what was claimed"
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (ended < 3 && std::chrono::steady_clock::now() < patience) {
+        LossySubscriber subscriber = channel.lossy_subscriber({0});
+        const std::int64_t begin = subscriber.position(0);
+        const std::string error = code_of([&] { subscriber.poll([](const Message&) {}); });
+        if (error == "none" && subscriber.position(0) > begin) ++ended;
+    }
+    stop = true;
+    writer.join();
+    EXPECT_EQ(ended, 3);
+}
+
+TEST_F(LossyHostile, a_record_as_long_as_the_ring_is_copied_within_bounds) {
+    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    *ring.type_at(0) = 1;
+    *ring.length_at(0) = 4096;
+    const auto message = subscriber.take();
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->size(), 4088U);
+    EXPECT_EQ(subscriber.position(0), 4096);
+}
+
+TEST_F(LossyHostile, a_publisher_that_died_in_a_claim_leaves_nothing_to_deliver_and_its_heir_is_heard) {
+    LossySubscriber subscriber = channel.lossy_subscriber();
+    publisher.close();
+    other.close();
+    support::Child child([](const auto& ready) {
+        Channel own = Channel::open("c");
+        flyring::Publisher victim = own.publisher("victim");
+        victim.offer(bytes("committed"));
+        const flyring::Claim claim = victim.claim(100);
+        std::memset(claim.data(), 0xee, claim.size());
+        ready();
+        ::pause();
+        return true;
+    });
+    child.wait_until_ready();
+    EXPECT_EQ(drain(subscriber), "committed ");
+    child.kill();
+    flyring::Publisher heir = channel.publisher("victim");
+    for (int lap = 0; lap < 200; ++lap) {
+        heir.offer(bytes("after"));
+        ASSERT_EQ(drain(subscriber), "after ");
+    }
+    EXPECT_EQ(subscriber.lost_messages(0) + subscriber.lost_messages(1), 0);
+}
+
+}  // namespace

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.hpp"
+
+// Who sent a message; whether a ring has ended; whether a channel was replaced.
+
+namespace {
+
+using flyring::Channel;
+using flyring::Message;
+using support::broadcast;
+using support::bytes;
+using support::code_of;
+using support::drain;
+namespace layout = flyring::layout;
+
+class Senders : public support::ChannelTest {
+  protected:
+    /// "text<name.epoch ", for all messages that are there.
+    template <typename Subscriber>
+    static std::string senders(Subscriber& subscriber) {
+        std::string seen;
+        subscriber.poll([&](const Message& message) {
+            EXPECT_EQ(message.sender().ring, message.ring());
+            seen += support::text(message) + "<" + message.sender().name + "." +
+                    std::to_string(message.sender().epoch) + " ";
+        });
+        return seen;
+    }
+};
+
+TEST_F(Senders, every_message_says_who_sent_it_also_when_a_ring_changes_hands) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    const std::string long_name(64, 'n');
+    for (const std::string& name : {std::string("ann"), std::string(), long_name, std::string("ann")}) {
+        flyring::Publisher publisher = channel.publisher(name);
+        publisher.offer(bytes("m"));
+        const std::string expected = "m<" + name + "." + std::to_string(publisher.epoch()) + " ";
+        EXPECT_EQ(senders(subscriber), expected);
+        EXPECT_EQ(senders(lossy), expected);
+    }
+    flyring::Publisher other = channel.publisher("bob");
+    other.offer(bytes("x"));
+    const auto taken = subscriber.take();
+    EXPECT_EQ(taken->sender().name, "bob");
+    EXPECT_EQ(taken->sender().ring, other.ring());
+    EXPECT_EQ(lossy.peek()->sender().name, "bob");
+}
+
+TEST_F(Senders, who_joins_later_asks_the_slot) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher("ann");
+    for (int i = 0; i < 500; ++i) publisher.offer(bytes("early"));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    publisher.offer(bytes("m"));
+    EXPECT_EQ(senders(subscriber), "m<ann.1 ");
+    EXPECT_EQ(senders(lossy), "m<ann.1 ");
+}
+
+TEST_F(Senders, who_is_gone_when_a_subscriber_comes_is_not_known) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher ann = channel.publisher("ann");
+    ann.offer(bytes("early"));
+    channel.subscriber("journal", true).close();
+    ann.offer(bytes("a"));
+    ann.close();
+    flyring::Publisher bob = channel.publisher("bob");
+    bob.offer(bytes("b"));
+    flyring::Subscriber journal = channel.subscriber("journal");
+    EXPECT_EQ(senders(journal), "a<.0 b<bob.2 ");
+}
+
+TEST_F(Senders, after_a_jump_a_lossy_subscriber_asks_the_slot) {
+    Channel channel = Channel::create("c", broadcast(1, 0));
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    channel.publisher("ann").offer(bytes("a"));
+    EXPECT_EQ(senders(lossy), "a<ann.1 ");
+    flyring::Publisher bob = channel.publisher("bob");
+    for (int i = 0; i < 500; ++i) bob.offer(bytes("lost"));
+    EXPECT_EQ(senders(lossy), "");
+    bob.offer(bytes("b"));
+    EXPECT_EQ(senders(lossy), "b<bob.2 ");
+}
+
+TEST_F(Senders, an_owner_record_that_holds_nonsense_is_skipped) {
+    struct Bad {
+        std::int32_t length;
+        std::int32_t letters;
+    };
+    for (const Bad& bad : {Bad{8 + 11, 0}, Bad{8 + 12, 1}, Bad{8 + 12, -1}, Bad{8 + 120, 65}, Bad{8 + 120, 1 << 30}}) {
+        Channel channel = Channel::replace("c", broadcast(1, 1, 4096, 8));
+        flyring::Subscriber subscriber = channel.subscriber();
+        flyring::LossySubscriber lossy = channel.lossy_subscriber();
+        flyring::Publisher publisher = channel.publisher("ann");
+        publisher.offer(bytes("a"));
+        EXPECT_EQ(senders(subscriber) + senders(lossy), "a<ann.1 a<ann.1 ");
+        const std::int64_t at = publisher.position();
+        const std::vector<std::byte> payload(static_cast<std::size_t>(bad.length) - 8);
+        publisher.offer(payload);
+        publisher.offer(bytes("b"));
+        const auto words = support::raw("c");
+        *words.ring(0).type_at(at) = layout::CONSTANTS_TYPE_OWNER;
+        std::memcpy(words.ring(0).payload_at(at) + layout::OWNER_RECORD_NAME_LENGTH, &bad.letters,
+                    std::min<std::size_t>(sizeof bad.letters, payload.size() - layout::OWNER_RECORD_NAME_LENGTH));
+        EXPECT_EQ(senders(subscriber), "b<.0 ") << bad.length << " " << bad.letters;
+        EXPECT_EQ(senders(lossy), "b<.0 ") << bad.length << " " << bad.letters;
+    }
+}
+
+TEST_F(Senders, a_slot_whose_owner_died_while_it_wrote_it_names_nobody) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher("ann");
+    publisher.offer(bytes("early"));
+    const auto words = support::raw("c");
+    *flyring::detail::publisher_slot(words, 0).name_length() = -1;
+    flyring::Subscriber subscriber = channel.subscriber();
+    publisher.offer(bytes("m"));
+    EXPECT_EQ(senders(subscriber), "m<.0 ");
+}
+
+template <typename Make>
+void expect_ended(const std::string& name, Make&& make) {
+    Channel channel = Channel::create(name, broadcast(2, 1));
+    auto subscriber = make(channel);
+    EXPECT_FALSE(subscriber.ended(0));  // nobody has been there
+    std::optional<flyring::Publisher> publisher = channel.publisher("ann");
+    publisher->offer(bytes("a"));
+    publisher->claim(5).abort();
+    EXPECT_FALSE(subscriber.ended(0));
+    publisher.reset();
+    EXPECT_FALSE(subscriber.ended(0));  // there is something left
+    EXPECT_EQ(drain(subscriber), "a ");
+    EXPECT_TRUE(subscriber.ended(0));
+    EXPECT_FALSE(subscriber.ended(1));
+    EXPECT_EQ(code_of([&] { subscriber.ended(2); }), "invalid-argument");
+    publisher = channel.publisher("ann");
+    EXPECT_FALSE(subscriber.ended(0));  // a new owner
+    channel.close();
+    EXPECT_EQ(code_of([&] { subscriber.ended(0); }), "closed");
+}
+
+TEST_F(Senders, a_ring_has_ended_when_its_publisher_closed_and_everything_was_consumed) {
+    expect_ended("reliable", [](Channel& channel) { return channel.subscriber(); });
+    expect_ended("lossy", [](Channel& channel) { return channel.lossy_subscriber(); });
+}
+
+TEST_F(Senders, a_killed_publisher_has_not_ended_its_ring) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    support::Child child([](const auto& ready) {
+        Channel own = Channel::open("c");
+        flyring::Publisher publisher = own.publisher();
+        publisher.offer(bytes("a"));
+        ready();
+        ::pause();
+        return true;
+    });
+    child.wait_until_ready();
+    child.kill();
+    EXPECT_EQ(drain(subscriber), "a ");
+    EXPECT_FALSE(subscriber.ended(0));
+}
+
+template <typename Subscriber>
+void expect_replaced(const std::string& name, Subscriber subscriber) {
+    const auto polls_until_replaced = [&] {
+        int polls = 0;
+        while (polls < 20000) {
+            ++polls;
+            if (code_of([&] { subscriber.poll([](const Message&) {}); }) == "replaced") return polls;
+        }
+        return -1;
+    };
+    EXPECT_EQ(polls_until_replaced(), -1);
+    Channel::unlink(name);
+    EXPECT_EQ(polls_until_replaced(), -1);  // the name was only removed
+    support::write_file(Channel::path_of(name), std::vector<std::byte>(10000));
+    EXPECT_EQ(polls_until_replaced(), -1);  // what is there now is no channel
+    Channel now = Channel::replace(name, broadcast(1, 1));
+    const int polls = polls_until_replaced();
+    EXPECT_TRUE(polls > 0 && polls <= 4096) << polls;
+    EXPECT_EQ(polls_until_replaced(), 4096);  // not sticky, and comes again
+    EXPECT_FALSE(subscriber.take());
+    try {
+        for (;;) subscriber.poll([](const Message&) {});
+    } catch (const flyring::ChannelReplaced& error) {
+        EXPECT_EQ(error.channel_id(), now.id());
+        EXPECT_EQ(error.path(), now.path());
+    }
+}
+
+TEST_F(Senders, a_replaced_channel_is_noticed_by_who_finds_nothing_for_long) {
+    Channel first = Channel::create("a", broadcast(1, 1));
+    expect_replaced("a", first.subscriber());
+    Channel second = Channel::create("b", broadcast(1, 1));
+    expect_replaced("b", second.lossy_subscriber());
+}
+
+TEST_F(Senders, a_poll_that_finds_something_starts_the_count_anew) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    Channel::replace("c", broadcast(1, 1));
+    for (int i = 0; i < 4095; ++i) subscriber.take();
+    publisher.offer(bytes("x"));
+    EXPECT_EQ(drain(subscriber), "x ");  // and one poll that finds nothing
+    for (int i = 0; i < 4094; ++i) subscriber.take();
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "replaced");
+    publisher.offer(bytes("y"));
+    EXPECT_EQ(drain(subscriber), "y ");
+}
+
+TEST_F(Senders, a_replaced_channel_is_noticed_by_a_publisher_that_is_held_back) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    support::fill(publisher);
+    Channel now = Channel::replace("c", broadcast(1, 1));
+    std::string error = "none";
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (error == "none" && std::chrono::steady_clock::now() < end) {
+        error = code_of([&] { publisher.offer(bytes("x")); });
+    }
+    EXPECT_EQ(error, "replaced");
+    EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "none");
+    EXPECT_EQ(subscriber.poll([](const Message&) {}), 62);
+    EXPECT_GT(publisher.offer(bytes("x")), 0);
+}
+
+}  // namespace

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.util.Arrays;
+
+/**
+ * A reader of chosen rings that owns nothing, writes nothing, holds nobody back, and counts what it lost; made by
+ * {@link Channel#lossySubscriber(Start, int...)}. It gets what is published as long as it keeps within a lap of each
+ * ring; where it was lapped it goes on with what is published next. Polling neither allocates (but for a private copy,
+ * which grows to the longest message) nor locks nor calls the system. Messages of one publisher come in the order of
+ * publication; there is no order between publishers. To be used by one thread at a time ({@link TwoThreadsException}
+ * as well as a cheap flag can tell). Spec 6.10.
+ */
+public final class LossySubscriber implements AutoCloseable {
+    private final Channel channel;
+    private final LossyReader[] readers;
+    private boolean closed;
+    private boolean busy;
+    private int next;
+    /** Index of the reader whose message was peeked at; -1: none. */
+    private int peeked = -1;
+    /** Polls in a row that found nothing. */
+    private int idlePolls;
+    private Message taken;
+    private final MessageHandler taker = message -> taken = message.copy();
+
+    LossySubscriber(Channel channel, LossyReader[] readers) {
+        this.channel = channel;
+        this.readers = readers;
+    }
+
+    /**
+     * Hands out up to 256 messages.
+     *
+     * @param handler gets them, one after another.
+     * @return messages handed out, 0 to 256.
+     * @see #poll(MessageHandler, int)
+     */
+    public int poll(MessageHandler handler) {
+        return poll(handler, Layout.DEFAULT_POLL_LIMIT);
+    }
+
+    /**
+     * Hands out messages, each a private copy that was whole when it was made, beginning with the ring after the one
+     * that was served last. A handler that throws has consumed its message; the exception reaches the caller.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @return messages handed out, 0 to {@code limit}.
+     * @throws ClosedException after close.
+     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
+     * @throws ChannelReplacedException if another channel has this one's name now, which every 4096th poll in a row
+     *     that finds nothing looks for; the subscriber works as before.
+     * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
+     */
+    public int poll(MessageHandler handler, int limit) {
+        begin();
+        if (limit <= 0) {
+            return 0;
+        }
+        busy = true;
+        int at = next;
+        int handed = 0;
+        try {
+            for (int i = 0; i < readers.length && handed < limit; i++) {
+                LossyReader reader = readers[at];
+                at = at + 1 == readers.length ? 0 : at + 1;
+                int more = reader.poll(handler, limit - handed);
+                if (more > 0) {
+                    next = at;
+                    handed += more;
+                }
+            }
+        } finally {
+            busy = false;
+        }
+        if (handed == 0) {
+            idle();
+        } else {
+            idlePolls = 0;
+        }
+        return handed;
+    }
+
+    private void idle() {
+        if (++idlePolls >= Layout.POLLS_TO_LOOK) {
+            idlePolls = 0;
+            channel.checkReplaced();
+        }
+    }
+
+    /** Refuses what must be refused, and forgets what was peeked at. */
+    private void begin() {
+        if (closed) {
+            throw new ClosedException("The lossy subscriber is closed. Make a new one.");
+        }
+        if (busy) {
+            throw new TwoThreadsException("This subscriber is in use by another thread, or by its own handler."
+                + " Give each thread its own.");
+        }
+        forgetPeeked();
+    }
+
+    private void forgetPeeked() {
+        if (peeked >= 0) {
+            readers[peeked].invalidate();
+            peeked = -1;
+        }
+    }
+
+    /**
+     * Takes one message.
+     *
+     * @return a message that owns its bytes, or null if there is none.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public Message take() {
+        if (poll(taker, 1) == 0) {
+            return null;
+        }
+        Message message = taken;
+        taken = null;
+        return message;
+    }
+
+    /**
+     * Shows the next message where it lies, for experts: it may be overwritten while it is read, so what was read of
+     * it, its type and sender too, counts only if {@link #valid()} says so afterwards. It is not consumed before that.
+     *
+     * @return the message, until the next call of any other method that polls, peeks or closes; null if there is none.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public Message peek() {
+        begin();
+        int at = next;
+        for (int i = 0; i < readers.length; i++) {
+            Message message = readers[at].peek();
+            if (message != null) {
+                peeked = at;
+                idlePolls = 0;
+                return message;
+            }
+            at = at + 1 == readers.length ? 0 : at + 1;
+        }
+        idle();
+        return null;
+    }
+
+    /**
+     * Whether the message that was peeked at was whole until now. Yes: it is consumed. No: what was read of it means
+     * nothing; the loss is counted, and the subscriber goes on with what is published next.
+     *
+     * @return whether what was read of it is to be believed.
+     * @throws InvalidArgumentException if nothing was peeked at since the last message.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public boolean valid() {
+        int at = peeked;
+        begin();
+        if (at < 0) {
+            throw new InvalidArgumentException("valid", "No message was peeked at. Peek first.");
+        }
+        next = at + 1 == readers.length ? 0 : at + 1;
+        return readers[at].valid();
+    }
+
+    /**
+     * Messages that were overwritten before they were read.
+     *
+     * @param ring index of a ring that this subscriber chose.
+     * @return exactly how many, since the start.
+     * @throws InvalidArgumentException if the ring was not chosen.
+     */
+    public long lostMessages(int ring) {
+        return reader(ring).lostMessages();
+    }
+
+    /**
+     * Bytes of the ring that were overwritten before they were read, with all that lies between messages.
+     *
+     * @param ring index of a ring that this subscriber chose.
+     * @return exactly how many, since the start.
+     * @throws InvalidArgumentException if the ring was not chosen.
+     */
+    public long lostBytes(int ring) {
+        return reader(ring).lostBytes();
+    }
+
+    /**
+     * Where this subscriber is in a ring.
+     *
+     * @param ring index of a ring that it chose.
+     * @return position in bytes.
+     * @throws InvalidArgumentException if the ring was not chosen.
+     */
+    public long position(int ring) {
+        return reader(ring).cursor();
+    }
+
+    /**
+     * Whether a ring's publisher closed and everything of it was consumed. A new publisher of the ring makes it untrue
+     * again.
+     *
+     * @param ring index of a ring that this subscriber chose.
+     * @return true if nothing more will come, unless the ring gets a new publisher.
+     * @throws InvalidArgumentException if the ring was not chosen.
+     */
+    public boolean ended(int ring) {
+        LossyReader reader = reader(ring);
+        return channel.slots().closed(ring) && reader.drained();
+    }
+
+    private LossyReader reader(int ring) {
+        for (LossyReader reader : readers) {
+            if (reader.ring == ring) {
+                return reader;
+            }
+        }
+        throw new InvalidArgumentException("ring", "This subscriber does not read ring " + ring + ", but "
+            + Arrays.toString(rings()) + ".");
+    }
+
+    /**
+     * The rings that this subscriber reads.
+     *
+     * @return their indices, ascending.
+     */
+    public int[] rings() {
+        return Arrays.stream(readers).mapToInt(reader -> reader.ring).toArray();
+    }
+
+    boolean busy() {
+        return busy;
+    }
+
+    /**
+     * Ends the reading. Closing twice is fine.
+     *
+     * @throws ViewAliveException from inside a handler of this subscriber.
+     */
+    @Override
+    public void close() {
+        if (busy) {
+            throw new ViewAliveException("This subscriber is polling: its handler has a message. Close it after the"
+                + " poll.");
+        }
+        forgetPeeked();
+        closed = true;
+        channel.release(this);
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.abort;
+
+import java.io.File;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Death after each store of each operation; see {@link StoreByStore}. */
+class StoreByStoreTest {
+    @RegisterExtension
+    final Rings rings = new Rings();
+
+    /** Runs a class in front of which stand the counting ones; its lines. */
+    private List<String> run(Class<?> main, String... arguments) throws Exception {
+        Path classes = Files.createDirectory(rings.folder().resolve("counting"));
+        int stores = Stores.build(Rings.spec("../java/flyring/src/main").normalize(), classes);
+        assertTrue(stores > 20, "stores in the sources: " + stores);
+        ProcessBuilder builder = Rings.java(main, arguments);
+        List<String> command = builder.command();
+        int at = command.indexOf("-cp") + 1;
+        command.set(at, classes + File.pathSeparator + command.get(at));
+        Process child = builder.redirectErrorStream(true).start();
+        String output = new String(child.getInputStream().readAllBytes());
+        assertEquals(0, child.waitFor(), output);
+        // but for the JVM's own
+        return output.lines().filter(line -> !line.isEmpty() && !line.startsWith("WARNING")).toList();
+    }
+
+    @Test
+    void whateverStoreIsTheLastNothingIsLostNothingIsTornAndNobodyWaits() throws Exception {
+        List<String> lines = run(StoreByStore.class, rings.folder().toString());
+        String last = lines.get(lines.size() - 1);
+        System.out.println(last);
+        assertTrue(last.startsWith("done: ") && lines.size() > 60, last);
+        for (String line : lines.subList(0, lines.size() - 1)) {
+            assertTrue(line.matches(".*: [1-9][0-9]* stores") || line.startsWith("close, kept"), line);
+        }
+    }
+
+    @Test
+    void theFileHasAfterEachStoreTheBytesThatItHasInCpp() throws Exception {
+        String states = System.getProperty("flyring.states");
+        if (states == null) {
+            abort("needs -Dflyring.states=FOLDER, which interop-tests/steps writes with --states");
+        }
+        List<String> lines = run(StoreStates.class, states, rings.path("states.ring"));
+        lines.forEach(System.out::println);
+        assertTrue(lines.size() > 25 && lines.get(lines.size() - 1).startsWith("done: "), lines.toString());
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.tools.ToolProvider;
+
+/**
+ * Counts the stores of the classes through which all memory is written, and dies before one of them. The shipped
+ * classes know nothing of it: {@link #build} compiles copies of their sources in which each store calls {@link #next}.
+ */
+final class Stores {
+    /** The end of a process: nothing that is not a store already will be one. */
+    static final class Death extends Error {
+        private static final long serialVersionUID = 1L;
+
+        Death() {
+            super("dead", null, false, false);
+        }
+    }
+
+    private static final Pattern METHOD =
+        Pattern.compile("( {4}static \\w+ (?:put|set|getAndAdd|compareAndSet)\\w*\\([^)]*\\) \\{\n)");
+    private static final Pattern BULK = Pattern.compile("( +)(buffer\\.put\\()");
+
+    private static long left = Long.MAX_VALUE;
+    private static long seen;
+    private static Runnable watcher;
+
+    private Stores() {
+    }
+
+    /** From now on so many stores are done. */
+    static void live(long stores) {
+        left = stores;
+        seen = 0;
+    }
+
+    static long seen() {
+        return seen;
+    }
+
+    /** Something that is to look before each store; null: nothing. */
+    static void watch(Runnable look) {
+        watcher = look;
+    }
+
+    static void next() {
+        if (watcher != null) {
+            watcher.run();
+        }
+        if (seen >= left) {
+            throw new Death();
+        }
+        seen++;
+    }
+
+    /** Compiles the copies, into what is to stand in front of the class path; returns how many stores it found. */
+    static int build(Path sources, Path folder) throws IOException {
+        String raw = Boolean.getBoolean("flyring.expect.ffm") ? "java22" : "java";
+        List<String> arguments = new ArrayList<>(List.of("-proc:none", "-nowarn", "-cp", Rings.classPath(), "-d",
+            folder.toString()));
+        int stores = 0;
+        for (String name : List.of(raw + "/io/flyring/Raw.java", "java/io/flyring/Buffers.java",
+            "java/io/flyring/Memory.java")) {
+            String text = Files.readString(sources.resolve(name));
+            Pattern where = name.endsWith("Memory.java") ? BULK : METHOD;
+            String call = name.endsWith("Memory.java") ? "$1Stores.next(); $2" : "$1        Stores.next();\n";
+            Matcher matcher = where.matcher(text);
+            int before = stores;
+            while (matcher.find()) {
+                stores++;
+            }
+            if (stores < before + 5) {
+                throw new IllegalStateException(name + " has only " + (stores - before) + " stores");
+            }
+            Path copy = folder.resolve(Path.of(name).getFileName());
+            Files.writeString(copy, matcher.replaceAll(call), StandardCharsets.UTF_8);
+            arguments.add(copy.toString());
+        }
+        int status = ToolProvider.getSystemJavaCompiler().run(null, null, null, arguments.toArray(new String[0]));
+        if (status != 0) {
+            throw new IllegalStateException("The compiler ended with status " + status + ".");
+        }
+        return stores;
+    }
+}

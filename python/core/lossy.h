@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A reader without a slot, as Python object: shared by lossy.c (life), lossy_ring.c (the steps of spec 6.10) and
+   lossy_poll.c (poll, take, peek, valid). */
+#ifndef FLYRING_LOSSY_H
+#define FLYRING_LOSSY_H
+
+#include "reader.h"
+
+typedef struct {
+    const uint8_t *data, *trailer, *slot; /* mapped read-only; the slot is the publisher's */
+    int64_t cursor;
+    int64_t messages; /* of the ring, before the cursor */
+    int64_t lost_messages, lost_bytes;
+    sender from;
+    bool started; /* false: starts with the first read of position and count that succeeds */
+    bool corrupt; /* reported; not looked at again */
+} lossy_ring;
+
+typedef struct {
+    Reader base;
+    lossy_ring *rings;
+    int count, next; /* rings chosen; the one after the ring that was served last */
+    int64_t capacity, mask, alignment;
+    uint8_t *copy; /* of the message that a handler has */
+    int64_t copy_length; /* allocated */
+    Message *peeked; /* borrowed: it refers to us, and clears this when it goes */
+    lossy_ring *peeked_ring; /* NULL: nothing is peeked at */
+    int64_t peeked_length; /* of its record, aligned */
+    Memory *memory;
+    geometry shape;
+    bool oldest; /* where its rings begin */
+    fork_node node;
+} Lossy;
+
+typedef struct {
+    const uint8_t *payload;
+    int64_t length, bytes; /* of the payload; of the record, aligned */
+    int32_t type;
+} lossy_record;
+
+/* One ring's turn within one poll, take or peek. */
+typedef struct {
+    int64_t stop; /* padding that leads here ends it */
+    int jumps;
+} lossy_turn;
+
+/* lossy_ring.c */
+
+/* p + C < claimed + 8: what was read at the cursor may be of a later lap. After all that was read. */
+static inline bool lossy_lapped(const Lossy *self, const lossy_ring *ring)
+{
+    FENCE_ACQUIRE(); /* 6.10, 2 to 4: pairs with the release fences of publish 3 and 9 */
+    return UNLIKELY(ring->cursor + self->capacity - RECORD_HEADER_LENGTH <
+                    LOAD64_ACQUIRE(ring->trailer + TRAILER_CLAIMED));
+}
+
+/* Where the ring begins: false with an exception. */
+bool lossy_start(Lossy *self, lossy_ring *ring);
+lossy_turn lossy_begin_turn(const Lossy *self, const lossy_ring *ring);
+/* 6.10, 1 to 3: 1 there is a message at the cursor, to be read and then tested by lossy_lapped; 0 the turn is over;
+   -1 an exception. */
+int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *found);
+/* 6.10, 5: 1 go on, 0 the turn is over, -1 an exception. */
+int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn);
+static inline void lossy_consume(lossy_ring *ring, int64_t bytes)
+{
+    ring->cursor += bytes;
+    ring->messages = (int64_t)((uint64_t)ring->messages + 1); /* wraps, if the file says so */
+}
+/* Only a hint: whether lossy_next might find or lose something. */
+bool lossy_something(const Lossy *self, const lossy_ring *ring);
+
+/* lossy.c */
+
+bool lossy_usable(Lossy *self);
+void lossy_let_go_of_memory(Lossy *self);
+
+/* lossy_poll.c */
+
+extern const reader_kind lossy_kind;
+PyObject *lossy_take(Lossy *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *lossy_peek(Lossy *self, PyObject *ignored);
+PyObject *lossy_valid(Lossy *self, PyObject *ignored);
+
+#endif

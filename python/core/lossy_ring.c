@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a ring without a slot, in the steps of spec 6.10. */
+#include "lossy.h"
+#include "ring.h"
+
+#define JUMPS 2 /* in one turn: a ring that laps its reader twice meanwhile has to wait for the next poll */
+
+/* The ring is out until the subscriber closes. */
+static int ring_is_corrupt(lossy_ring *ring, int64_t position, const char *reason, int64_t value)
+{
+    char text[100];
+    PyOS_snprintf(text, sizeof text, reason, (long long)value);
+    ring->corrupt = true;
+    core_raise("CorruptRingError", "(iLs)", (int)ring->from.ring, (long long)position, text);
+    return -1;
+}
+
+static bool is_position(const Lossy *self, int64_t position)
+{
+    return position >= 0 && position < MAX_POSITION && position % self->alignment == 0;
+}
+
+/* Consistent count: false if the publisher stopped, or died, between the stores of publish 7. */
+static bool position_and_count(const lossy_ring *ring, int64_t *published, int64_t *count)
+{
+    for (int64_t i = 0; i < LOSSY_TRIES; i++) {
+        int64_t done = LOAD64_ACQUIRE(ring->trailer + TRAILER_MESSAGES_DONE); /* pairs with publish 7, the last */
+        *published = LOAD64_ACQUIRE(ring->trailer + TRAILER_PUBLISHED); /* pairs with publish 7 */
+        *count = LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_BEGUN);
+        if (done == *count)
+            return true;
+    }
+    return false;
+}
+
+/* Start at now. */
+static bool start_at_now(Lossy *self, lossy_ring *ring)
+{
+    int64_t published, count;
+    ring->started = position_and_count(ring, &published, &count);
+    if (!is_position(self, published)) {
+        ring_is_corrupt(ring, published, "published (%lld) is not a position", published);
+        return false;
+    }
+    ring->cursor = published;
+    ring->messages = count;
+    return true;
+}
+
+/* Start at what is still there: 1 found, 0 none, -1 an exception. */
+static int start_at_oldest(Lossy *self, lossy_ring *ring)
+{
+    lossy_ring best = {.cursor = -1};
+    for (int e = 0; e < BOUNDARIES; e++) {
+        const uint8_t *word = ring->trailer + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE;
+        lossy_ring there = *ring;
+        there.cursor = LOAD64_ACQUIRE(word); /* pairs with publish 8, the last */
+        there.messages = LOAD64_RELAXED(word + TRAILER_BOUNDARY_COUNT);
+        FENCE_ACQUIRE(); /* pairs with the release fence of publish 8 */
+        if (LOAD64_RELAXED(word) != there.cursor || there.cursor < 0)
+            continue;
+        if (!is_position(self, there.cursor) || there.cursor > LOAD64_ACQUIRE(ring->trailer + TRAILER_PUBLISHED))
+            return ring_is_corrupt(ring, there.cursor, "boundary %lld is not a position below published", e);
+        if (!lossy_lapped(self, &there) && (best.cursor < 0 || there.cursor < best.cursor))
+            best = there;
+    }
+    if (best.cursor < 0)
+        return 0;
+    *ring = best;
+    ring->started = true;
+    return 1;
+}
+
+bool lossy_start(Lossy *self, lossy_ring *ring)
+{
+    int found = self->oldest ? start_at_oldest(self, ring) : 0;
+    if (found < 0 || (found == 0 && !start_at_now(self, ring)))
+        return false;
+    sender_from_slot(&ring->from, ring->slot, ring->cursor); /* 6.14 */
+    return true;
+}
+
+lossy_turn lossy_begin_turn(const Lossy *self, const lossy_ring *ring)
+{
+    return (lossy_turn){.stop = ring->cursor + self->capacity, .jumps = 0};
+}
+
+int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn)
+{
+    int64_t published, count;
+    if (!position_and_count(ring, &published, &count))
+        return 0; /* nothing new is behind published */
+    if (published <= ring->cursor || !is_position(self, published))
+        return ring_is_corrupt(ring, ring->cursor, "it was lapped, but published is %lld", published);
+    ring->lost_bytes += published - ring->cursor;
+    ring->lost_messages =
+        (int64_t)((uint64_t)ring->lost_messages + (uint64_t)count - (uint64_t)ring->messages); /* wraps, likewise */
+    ring->cursor = published;
+    ring->messages = count;
+    sender_from_slot(&ring->from, ring->slot, published); /* 6.14 */
+    turn->stop = published + self->capacity;
+    return ++turn->jumps < JUMPS;
+}
+
+/* What is at the cursor is not a message: moves over it. As lossy_next. */
+static int skip(Lossy *self, lossy_ring *ring, lossy_turn *turn, const lossy_record *found)
+{
+    sender next = ring->from;
+    next.object = NULL;
+    if (found->type == TYPE_OWNER)
+        sender_from_record(&next, found->payload, found->length);
+    if (lossy_lapped(self, ring))
+        return lossy_jump(self, ring, turn);
+    if (found->type == TYPE_OWNER) {
+        Py_CLEAR(ring->from.object);
+        ring->from = next;
+    } else if (found->type != TYPE_PADDING) {
+        return ring_is_corrupt(ring, ring->cursor, "there is no record type %lld", found->type);
+    }
+    ring->cursor += found->bytes;
+    return ring->cursor < turn->stop;
+}
+
+int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *found)
+{
+    if (UNLIKELY(!ring->started)) {
+        if (!lossy_start(self, ring))
+            return -1;
+        if (!ring->started)
+            return 0;
+    }
+    int go_on;
+    do {
+        const uint8_t *at = ring->data + (ring->cursor & self->mask);
+        int64_t length = LOAD32_ACQUIRE(at + RECORD_LENGTH); /* 1: once; pairs with publish 6 */
+        int64_t bytes = (length + self->alignment - 1) & -self->alignment;
+        if (UNLIKELY(length < RECORD_HEADER_LENGTH || (ring->cursor & self->mask) + bytes > self->capacity)) {
+            if (lossy_lapped(self, ring)) { /* 2, 3 */
+                go_on = lossy_jump(self, ring, turn);
+                continue;
+            }
+            if (length <= 0)
+                return 0;
+            return ring_is_corrupt(ring, ring->cursor, "a record of %lld bytes cannot be here", length);
+        }
+        found->payload = at + RECORD_PAYLOAD;
+        found->length = length - RECORD_HEADER_LENGTH;
+        found->bytes = bytes;
+        found->type = LOAD32_RELAXED(at + RECORD_TYPE);
+        if (LIKELY(found->type > 0))
+            return 1;
+        go_on = skip(self, ring, turn, found);
+    } while (go_on > 0);
+    return go_on;
+}
+
+bool lossy_something(const Lossy *self, const lossy_ring *ring)
+{
+    if (ring->corrupt)
+        return false;
+    if (ring->started && LOAD32_RELAXED(ring->data + (ring->cursor & self->mask) + RECORD_LENGTH) > 0)
+        return true;
+    return (!ring->started || lossy_lapped(self, ring)) &&
+           LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_DONE) ==
+               LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_BEGUN); /* else nothing can be done about it */
+}

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reader that owns nothing and holds nobody back (spec/api.md, spec/channel.md 6.10)."""
+
+from __future__ import annotations
+
+import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from . import _core
+from .errors import InvalidArgumentError
+from .slots import check_rings
+from .wait import Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .channel import Channel
+
+Start = Literal["now", "oldest"]
+"""``now``: what is published from now on. ``oldest``: from the oldest message that is known to be still there."""
+
+
+class LossySubscriber(_core.LossySubscriber):
+    """Reads the rings that it chose, needs no slot, and counts what was overwritten before it was read.
+
+    Made by ``Channel.lossy_subscriber``; single-threaded; a context manager that closes. All methods raise ClosedError
+    after ``close`` and in a forked child, TwoThreadsError if another thread is inside or a handler calls back,
+    ViewAliveError while an export of a message outlives its handler (or of a message peeked at, what comes after it),
+    CorruptRingError once for a ring that breaks the rules (the other rings go on), ChannelReplacedError now and then
+    while nothing comes, if another channel has got the name.
+
+    One poll follows each ring over at most two losses; what it did not reach is for the next one.
+    """
+
+    __slots__ = ("__weakref__", "_channel")
+
+    _channel: Channel
+
+    def __new__(cls, channel: Channel, rings: Iterable[int] | None, start: Start, wait: Wait) -> Self:
+        header = channel.header
+        chosen = check_rings(rings, header.publishers)
+        if start not in ("now", "oldest"):
+            raise InvalidArgumentError("start", f'{start!r} must be "now" or "oldest"')
+        numbers = tuple(range(header.publishers) if chosen is None else chosen)
+        self = super().__new__(cls, channel._data, header.geometry, numbers, start == "oldest", wait)
+        self._channel = channel
+        return self
+
+    def _look(self) -> None:
+        self._channel._look()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"rings={self.rings}"
+        return f"<flyring.LossySubscriber {state}>"

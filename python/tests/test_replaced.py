@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits in vain finds out that another channel has got the name (spec 6.13)."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flyring import (
+    BACK_PRESSURED,
+    Channel,
+    ChannelReplacedError,
+    LossySubscriber,
+    Publisher,
+    Subscriber,
+    layout,
+)
+
+Reader = Subscriber | LossySubscriber
+MAKERS: list[Callable[[Channel], Reader]] = [Channel.subscriber, Channel.lossy_subscriber]
+EVERY = layout.POLLS_TO_LOOK
+
+
+@contextmanager
+def replaced() -> Iterator[tuple[Channel, Channel]]:
+    """A channel, and the one that has its name now."""
+    with Channel.create("name", "broadcast", capacity=4096) as old:
+        old.publisher("p").close()
+        with Channel.replace("name", "broadcast", capacity=8192) as new:
+            yield old, new
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("call", ["take", "poll"])
+def test_each_4096th_idle_poll_looks(make: Any, call: str) -> None:
+    with replaced() as (old, new):
+        reader: Reader = make(old)
+        calls: dict[str, Callable[[], Any]] = {"take": reader.take, "poll": lambda: reader.poll(print)}
+        poll = calls[call]
+        with old.publisher() as publisher:
+            for _ in range(2):  # not sticky, and it looks again
+                for _ in range(EVERY - 1):
+                    assert not poll()
+                with pytest.raises(ChannelReplacedError) as caught:
+                    poll()
+                assert (caught.value.code, caught.value.path, caught.value.channel_id) == ("replaced", old.path, new.id)
+            publisher.offer(b"still works")
+            assert poll()
+            for i in range(EVERY - 1):  # in a row: the message began it anew
+                assert not poll(), i
+            publisher.offer(b"x")
+            assert poll()
+            assert not poll()
+        assert pickle.loads(pickle.dumps(caught.value)).channel_id == new.id
+
+
+def test_a_peek_that_finds_nothing_is_an_idle_poll() -> None:
+    with replaced() as (old, _):
+        reader = old.lossy_subscriber()
+        with pytest.raises(ChannelReplacedError):
+            for _ in range(EVERY):
+                reader.peek()
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("wait", ["spin", "yield", "backoff"])
+@pytest.mark.parametrize("call", ["take", "poll"])
+def test_a_wait_finds_out(make: Any, wait: Any, call: str) -> None:
+    with replaced() as (old, _):
+        reader: Reader = make(old, wait=wait)
+        start = time.monotonic()
+        with pytest.raises(ChannelReplacedError):
+            reader.take(timeout=30) if call == "take" else reader.poll(print, timeout=30)
+        assert time.monotonic() - start < 20
+        assert reader.take() is None  # not sticky
+
+
+def test_a_publisher_that_is_held_back_finds_out() -> None:
+    with replaced() as (old, new):
+        publisher, subscriber = old.publisher(), old.subscriber()
+        sent = fill_up(publisher)
+        time.sleep(0.002)
+        with pytest.raises(ChannelReplacedError) as caught:
+            publisher.offer(bytes(100))
+        assert caught.value.channel_id == new.id
+        assert publisher.offer(bytes(100)) == BACK_PRESSURED  # not sticky
+        for attempt in (
+            lambda: publisher.offer(bytes(100), timeout=10),
+            lambda: publisher.claim(100, timeout=10),
+        ):
+            with pytest.raises(ChannelReplacedError):
+                attempt()
+        assert subscriber.poll(lambda message: None) == sent
+        assert publisher.offer(b"works") > 0
+        assert subscriber.take() == b"works"
+
+
+def fill_up(publisher: Publisher) -> int:
+    sent = 0
+    while publisher.offer(bytes(100)) > 0:
+        sent += 1
+    return sent
+
+
+def test_a_batch_says_how_many_it_took_before_it_looks() -> None:
+    with replaced() as (old, _):
+        publisher, subscriber = old.publisher(), old.subscriber()
+        sent = fill_up(publisher)
+        time.sleep(0.002)
+        subscriber.poll(lambda message: None, 5)
+        taken = publisher.offer_batch([bytes(100)] * 50)
+        assert 0 < taken < 50
+        assert subscriber.poll(lambda message: None) == sent - 5 + taken
+
+
+def remove(path: str) -> None:
+    os.unlink(path)
+
+
+def garbage(path: str) -> None:
+    os.unlink(path)
+    Path(path).write_bytes(b"FLYRING\0" + bytes(10000))
+
+
+def cut(path: str) -> None:
+    os.unlink(path)
+    Channel.create(path, "broadcast").close()
+    os.truncate(path, 5000)
+
+
+def folder_there(path: str) -> None:
+    os.unlink(path)
+    os.mkdir(path)
+
+
+def dangling(path: str) -> None:
+    os.unlink(path)
+    os.symlink("/nowhere", path)
+
+
+def moved_and_another_link(path: str) -> None:
+    os.link(path, path + ".link")
+    Channel.replace(path, "broadcast").close()
+
+
+def nothing(path: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("change", [remove, garbage, cut, folder_there, dangling, moved_and_another_link, nothing])
+def test_anything_else_is_no_reason_to_stop(change: Callable[[str], None]) -> None:
+    with Channel.create("other", "broadcast", capacity=4096) as channel:
+        publisher, readers = channel.publisher(), [make(channel) for make in MAKERS]
+        change(channel.path)
+        for reader in readers:
+            for _ in range(2 * EVERY + 1):
+                assert reader.take() is None
+        fill_up(publisher)
+        time.sleep(0.002)
+        assert publisher.offer(bytes(100)) == BACK_PRESSURED
