@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``flyring``, for people and scripts that look after channels (spec/api.md).
+
+Exit status: 0 done and nothing is wrong; 1 done, and something is; 2 not possible or wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from .. import layout
+from ..errors import FlyringError
+from .check import check
+from .evict import evict
+from .info import info
+from .ls import ls
+from .recover import recover
+from .report import printable
+
+NOT_POSSIBLE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status; ``arguments`` without the program's name (None: those of this process)."""
+    options = parser().parse_args(arguments)
+    try:
+        status = run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read our output wants no more of it
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except (FlyringError, OSError) as error:
+        print(f"flyring: {printable(str(error))}", file=sys.stderr)
+        return NOT_POSSIBLE
+    return status
+
+
+def run(options: argparse.Namespace) -> int:
+    match options.command:
+        case "ls":
+            return ls(options.folder, options.json)
+        case "info":
+            return info(options.name, options.json)
+        case "check":
+            return check(options.name, options.json)
+        case "recover":
+            return recover(options.name, options.json)
+        case _:
+            return evict(options.name, options.slot, options.json)
+
+
+def parser() -> argparse.ArgumentParser:
+    from .. import __version__
+
+    top = argparse.ArgumentParser(
+        prog="flyring",
+        description="Looks after Flyring channels: files that processes pass messages through.",
+        epilog="Exit status: 0 nothing is wrong, 1 something is, 2 not possible. NAME is a channel's name or path.",
+        allow_abbrev=False,
+    )
+
+    top.add_argument(
+        "--version", action="version", version=f"flyring {__version__} (layout {layout.MAJOR}.{layout.MINOR})"
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+        one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+        return one
+
+    one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a whole channel")
+    one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
+    one = command("info", "show header, slots, positions and counters; status 1 if the header breaks a rule")
+    one.add_argument("name", metavar="NAME")
+    one = command("check", "say which rule of the layout is broken, and what the dead left; status 1 if one is broken")
+    one.add_argument("name", metavar="NAME")
+    one = command("recover", "free what the dead left, and leave the living alone; status 1 if something could not be")
+    one.add_argument("name", metavar="NAME")
+    one = command("evict", "take a subscriber slot away from its owner, alive or dead")
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("slot", metavar="SLOT", type=int, help="its number, as info shows it")
+    return top

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring check``: walks every structure of a file and says which rule of spec/channel.md is broken, and where."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from .. import layout
+from .counters import check_counters
+from .image import Image, open_image
+from .report import Findings, finding_json, finding_text, print_json, printable
+from .ring import RingCheck
+from .slots import check_control, check_slots
+from .zeros import check_zeros
+
+LOOKS = 3  # what is being changed may look wrong for a moment; what is wrong stays so
+PAUSE = 0.005  # seconds
+
+
+def check(name: str, as_json: bool) -> int:
+    """Status 1 if a rule is broken; what the dead left is no broken rule."""
+    with open_image(name) as image:
+        findings = examine(image)
+    broken = sum(finding.severity == "broken" for finding in findings.found)
+    if as_json:
+        print_json(
+            {
+                "path": image.path,
+                "broken": broken,
+                "left": len(findings.found) - broken,
+                "findings": [finding_json(finding) for finding in findings.found],
+                "notes": findings.notes,
+                "records": findings.records,
+            }
+        )
+    else:
+        show(image, findings, broken)
+    return 1 if broken else 0
+
+
+def examine(image: Image) -> Findings:
+    """Where somebody is attached, what is found counts if it is found each time."""
+    attached = image.attached()
+    findings = look(image)
+    for _ in range(LOOKS - 1):
+        if not findings.found or not (attached or image.attached()):
+            break
+        time.sleep(PAUSE)
+        again = {finding.place for finding in look(image).found}
+        findings.found = [finding for finding in findings.found if finding.place in again]
+    return findings
+
+
+def look(image: Image) -> Findings:
+    findings = Findings()
+    header, memory = image.header, image.memory
+    check_header(image, findings)
+    if header is None or memory is None:
+        return findings
+    if image.covers(header.control_offset, header.control_length):
+        check_control(image, header, memory, findings)
+        check_slots(image, header, memory, findings)
+    if image.covers(header.counter_values_offset, header.counter_values_length):
+        check_counters(header, memory, findings)
+    for ring in range(header.publishers):
+        if image.covers(header.ring(ring), header.ring_stride):
+            RingCheck(image, header, memory, ring, findings).run()
+    if header.minor == layout.MINOR:
+        check_zeros(image, header, memory, findings)
+    return findings
+
+
+def check_header(image: Image, findings: Findings) -> None:
+    """The rules of 3.3 in their order; what else the table of 4.2 says; the schema."""
+    if image.problem is not None:
+        field = getattr(image.problem, "field", None)
+        offset = getattr(layout, f"HEADER_{field.upper()}", 0) if field else 0
+        do = "replace the channel" if image.problem.code != "version-too-new" else "use a newer Flyring"
+        findings.broken(image.problem.code, "3.3", offset, str(image.problem), do)
+    header, memory = image.header, image.memory
+    if header is None or memory is None:
+        return
+    if not header.schema_length and (header.schema_id or header.schema_version):
+        what = f"schema_id {header.schema_id}, schema_version {header.schema_version} without a schema"
+        findings.broken("schema", "4.2", layout.HEADER_SCHEMA_ID, what, "harmless; replace the channel")
+    if header.schema_length and image.covers(header.schema_offset, header.schema_length):
+        try:
+            memory.read(header.schema_offset, header.schema_length).decode("utf-8")
+        except UnicodeDecodeError as error:
+            offset = header.schema_offset + error.start
+            findings.broken("schema", "4.2", offset, f"the schema is not UTF-8: {error.reason}", "replace the channel")
+    if image.another_boot():
+        findings.notes.append("last written in another boot, or on another machine: nobody of then is alive")
+
+
+def show(image: Image, findings: Findings, broken: int) -> None:
+    for finding in findings.found:
+        print(finding_text(finding))
+    for note, times in Counter(findings.notes).items():
+        print(f"note   {printable(note)}{f' ({times} times)' if times > 1 else ''}")
+    left = len(findings.found) - broken
+    verdict = f"{broken} broken rules" if broken else "no broken rule"
+    print(f"{printable(image.path)}: {verdict}, {left} things left by the dead, {findings.records} records walked")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring evict``: takes a subscriber slot away from its owner, alive or dead (spec 6.11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import layout
+from ..channel import Channel
+from ..slots import Attached
+from ..system import is_locked, new_lock
+from .report import print_json
+from .who import fields_of
+
+
+def evict(name: str, slot: int, as_json: bool) -> int:
+    with Channel.open(name, any_file_system=True) as channel:
+        before = owner(channel._attached, slot) if 0 <= slot < channel.subscribers else {}
+        channel.evict(slot)
+    if as_json:
+        print_json({"path": channel.path, "slot": slot, **before})
+        return 0
+    was = f"{before['name'] or 'no name'}, {'alive' if before['live'] else 'gone'}"
+    held = f"held back rings {before['rings']}" if before["rings"] else "held nobody back"
+    print(f"subscriber slot {slot} ({was}) {held}, and is evicted")
+    return 0
+
+
+def owner(channel: Attached, k: int) -> dict[str, Any]:
+    """Whose slot it is, before it is taken away."""
+    header, memory = channel.header, channel.memory
+    fields = fields_of(memory, header.subscriber_slot(k))
+    lock = new_lock(channel.fd, channel.path)
+    try:
+        live = is_locked(lock, header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK)
+    finally:
+        lock.close()
+    rings = [ring for ring in range(header.publishers) if memory.load64(header.gate(ring, k)) >= 0]
+    return {"name": fields.name, "live": live, "kept": fields.flag, "epoch": fields.epoch, "rings": rings}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A channel's file as it is, whole or not: opened and mapped for reading only, never changed (spec 3.3, 4).
+
+Words are read through a mapping, because only aligned loads are never torn while others write (spec 1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import layout
+from .._core import Memory, crc32c
+from ..errors import FlyringError, NoSuchChannelError, NotAChannelError
+from ..header import Header
+from ..system import FLOCK, channel_path, check_folder, failed
+
+
+@dataclass(frozen=True)
+class Image:
+    """What could be read of a file. ``problem``: why attaching would refuse it, or None.
+
+    ``header`` is None if not even the dimensions can be believed; ``memory`` is None if there is nothing to map. A file
+    that was cut is mapped as far as it goes: ``covers`` says what is there.
+    """
+
+    path: str
+    fd: int
+    size: int
+    page: bytes
+    header: Header | None
+    problem: FlyringError | None
+    memory: Memory | None
+
+    def covers(self, offset: int, length: int) -> bool:
+        return self.memory is not None and offset >= 0 and offset + length <= self.memory.length
+
+    def locked(self, at: int, length: int = 1) -> bool:
+        """Whether somebody has a lock on these bytes of the file. Works with a descriptor for reading as well."""
+        answer = fcntl.fcntl(self.fd, fcntl.F_OFD_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0))
+        return bool(FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+    def control_locked(self) -> bool:
+        return self.locked(layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK)
+
+    def attached(self) -> bool:
+        """Whether somebody owns a slot, or changes one."""
+        return self.header is not None and self.locked(self.header.control_offset, self.header.control_length)
+
+    def another_boot(self) -> bool:
+        """Whether an earlier boot, or another machine, wrote last (5.5)."""
+        at = layout.HEADER_LENGTH + layout.CONTROL_BOOT_ID
+        if self.memory is None or not self.covers(at, 16):
+            return False
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return self.memory.read(at, 16).hex() != boot.replace("-", "")
+
+
+@contextlib.contextmanager
+def open_image(name: str) -> Iterator[Image]:
+    """NoSuchChannelError, AccessDeniedError, IoError, InvalidArgumentError; any other trouble is ``problem``."""
+    path = channel_path(name)
+    check_folder(path, create=False)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise NoSuchChannelError(path) from error
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise failed("open", error, path) from error
+        what = "it is a symbolic link" if error.errno == errno.ELOOP else "it is not a regular file"
+        yield Image(path, -1, 0, b"", None, NotAChannelError(path, what), None)
+        return
+    try:
+        image = read_image(fd, path)
+        try:
+            yield image
+        finally:
+            if image.memory is not None:
+                image.memory.close()
+    finally:
+        os.close(fd)
+
+
+def read_image(fd: int, path: str) -> Image:
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return Image(path, fd, 0, b"", None, NotAChannelError(path, "it is not a regular file"), None)
+        page = os.pread(fd, layout.HEADER_LENGTH, 0)
+        header, problem = parse(page, status.st_size, path)
+        length = min(status.st_size, header.file_length) if header else 0
+        memory = Memory(mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ), False) if length else None
+    except OSError as error:
+        raise error if isinstance(error, FlyringError) else failed("read", error, path) from error
+    return Image(path, fd, status.st_size, page, header, problem, memory)
+
+
+def parse(page: bytes, size: int, path: str) -> tuple[Header | None, FlyringError | None]:
+    """The header, and what is wrong with it. One whose length or checksum is wrong is still believed if all of its
+    fields agree with each other."""
+    try:
+        return Header.parse(page, size, path), None
+    except FlyringError as error:
+        if len(page) < layout.HEADER_LENGTH:
+            return None, error
+        (length,) = struct.unpack_from("<q", page, layout.HEADER_FILE_LENGTH)
+        crc = struct.pack("<I", crc32c(page[: layout.HEADER_CRC_LENGTH]))
+        try:
+            return Header.parse(page[: layout.HEADER_CRC] + crc, max(length, 0), path), error
+        except FlyringError:
+            return None, error

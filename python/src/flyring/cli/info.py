@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring info``: what a channel is, and who is attached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .image import Image, open_image
+from .report import print_json, printable, size_text, table, time_text
+from .who import counters, publishers, subscribers
+
+FIELDS = (
+    "minor", "kind", "alignment", "capacity", "publishers", "subscribers", "counters", "file_length", "created_at",
+    "control_offset", "control_length", "counter_metadata_offset", "counter_metadata_length", "counter_values_offset",
+    "counter_values_length", "rings_offset", "ring_stride", "schema_offset", "schema_length", "schema_id",
+    "schema_version",
+)  # fmt: skip
+
+
+def info(name: str, as_json: bool) -> int:
+    """Status 1 if attaching would refuse the file."""
+    with open_image(name) as image:
+        document = describe(image)
+    if as_json:
+        print_json(document)
+    else:
+        show(document)
+    return 1 if document["problem"] else 0
+
+
+def describe(image: Image) -> dict[str, Any]:
+    problem, header, memory = image.problem, image.header, image.memory
+    document: dict[str, Any] = {
+        "path": image.path,
+        "size": image.size,
+        "problem": None if problem is None else {"code": problem.code, "message": str(problem)},
+        "header": None,
+        "another_boot": image.another_boot(),
+        "publishers": [],
+        "subscribers": [],
+        "counters": [],
+    }
+    if problem is not None and (field := getattr(problem, "field", None)):
+        document["problem"]["field"] = field
+    if header is not None and memory is not None:
+        document["header"] = {"id": str(header.channel_id)} | {name: getattr(header, name) for name in FIELDS}
+        document["publishers"] = list(publishers(image, header, memory))
+        document["subscribers"] = list(subscribers(image, header, memory))
+        document["counters"] = list(counters(image, header, memory))
+    return document
+
+
+def show(document: dict[str, Any]) -> None:
+    print(printable(document["path"]))
+    if document["problem"]:
+        print(f"NOT A WHOLE CHANNEL: {printable(document['problem']['message'])}")
+    header = document["header"]
+    if header is None:
+        return
+    print(f"  id         {header['id']}, layout 1.{header['minor']}, created {time_text(header['created_at'])}")
+    print(f"  kind       {header['kind']}, {header['publishers']} publishers x {header['subscribers']} subscribers")
+    print(f"  rings      {size_text(header['capacity'])} each, records aligned to {header['alignment']} bytes")
+    print(f"  file       {size_text(header['file_length'])} ({header['file_length']} bytes)")
+    if header["schema_length"]:
+        version = f"id {header['schema_id']} version {header['schema_version']}"
+        print(f"  schema     {version}, {header['schema_length']} bytes")
+    if document["another_boot"]:
+        print("  boot       last written in another boot, or on another machine")
+    show_slots("publisher", document["publishers"])
+    show_slots("subscriber", document["subscribers"])
+    used = document["counters"]
+    print(f"\n{len(used)} of {header['counters']} counters in use")
+    if used:
+        rows = [(c["id"], c["type_id"], c["value"], c["key"] or "-", c["label"]) for c in used]
+        print(table(("ID", "TYPE", "VALUE", "KEY", "LABEL"), rows))
+
+
+def show_slots(kind: str, slots: list[dict[str, Any]]) -> None:
+    # An inbox keeps slot 0 from the start: it is worth a line before anybody took it.
+    used = [slot for slot in slots if slot["state"] != "unused" or slot.get("kept") or slot.get("gates")]
+    print(f"\n{len(used)} of {len(slots)} {kind} slots used")
+    if not used:
+        return
+    titles: tuple[str, ...] = ("SLOT", "STATE", "NAME", "PID", "EPOCH", "ATTACHED")
+    titles += ("START", "PUBLISHED", "CLAIMED", "MESSAGES") if kind == "publisher" else ("KEPT", "RING:GATE (LAG)")
+    print(table(titles, [row(kind, slot) for slot in used]))
+
+
+def row(kind: str, slot: dict[str, Any]) -> tuple[object, ...]:
+    epoch = "changing" if slot["epoch"] == -1 else slot["epoch"]
+    common = (slot["slot"], slot["state"], slot["name"] or "-", slot["pid"], epoch, time_text(slot["attached_at"]))
+    if kind == "publisher":
+        return (*common, *("-" if slot[f] is None else slot[f] for f in ("start", "published", "claimed", "messages")))
+    gates = ", ".join(f"{g['ring']}:{g['position']} ({g['lag']})" for g in slot["gates"])
+    kept = ("yes" if slot["kept"] else "no") + (", evicted" if slot["evicting"] else "")
+    return (*common, kept, gates or "-")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring ls``: the channels of a folder."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import FlyringError, NoSuchChannelError
+from ..system import check_folder, default_folder, failed
+from .image import open_image
+from .report import age_text, print_json, printable, size_text, table
+from .who import publishers, subscribers
+
+SUFFIX = ".ring"
+
+
+def ls(folder: str | None, as_json: bool) -> int:
+    """Status 1 if a ``.ring`` file is no whole channel."""
+    where = folder or os.environ.get("FLYRING_DIR") or default_folder()
+    channels: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for name in sorted(entries(where, must_exist=folder is not None)):
+        path = os.path.join(os.path.abspath(where), name)
+        try:
+            found = describe(path)
+        except NoSuchChannelError:
+            continue  # unlinked meanwhile
+        except FlyringError as error:
+            found = {"path": path, "code": error.code, "reason": str(error)}
+        (others if "reason" in found else channels).append({"name": name.removesuffix(SUFFIX), **found})
+    if as_json:
+        print_json({"folder": where, "channels": channels, "not_whole": others})
+    else:
+        show(where, channels, others)
+    return 1 if others else 0
+
+
+def entries(folder: str, must_exist: bool) -> list[str]:
+    check_folder(os.path.join(folder, "x"), create=False)
+    try:
+        return [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
+    except FileNotFoundError as error:
+        if must_exist:
+            raise failed("listdir", error, folder) from error
+        return []  # nobody has made a channel yet
+    except OSError as error:
+        raise failed("listdir", error, folder) from error
+
+
+def describe(path: str) -> dict[str, Any]:
+    with open_image(path) as image:
+        if image.problem is not None or image.header is None or image.memory is None:
+            problem = image.problem
+            return {"path": path, "code": problem.code if problem else "", "reason": str(problem)}
+        header, memory = image.header, image.memory
+        rings = list(publishers(image, header, memory))
+        return {
+            "path": path,
+            "id": str(header.channel_id),
+            "kind": header.kind,
+            "publishers": header.publishers,
+            "subscribers": header.subscribers,
+            "capacity": header.capacity,
+            "live_publishers": sum(ring["state"] == "live" for ring in rings),
+            "live_subscribers": sum(slot["state"] == "live" for slot in subscribers(image, header, memory)),
+            "messages": sum(ring["messages"] or 0 for ring in rings),
+            "file_length": header.file_length,
+            "created_at": header.created_at,
+        }
+
+
+def show(folder: str, channels: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
+    if not channels and not others:
+        print(f"there is no channel in {printable(folder)}")
+    if channels:
+        rows = [
+            (
+                one["name"],
+                one["kind"],
+                f"{one['publishers']} x {one['subscribers']}",
+                size_text(one["capacity"]),
+                f"{one['live_publishers']} / {one['live_subscribers']}",
+                one["messages"],
+                size_text(one["file_length"]),
+                age_text(one["created_at"]),
+            )
+            for one in channels
+        ]
+        print(table(("NAME", "KIND", "PUB x SUB", "CAPACITY", "LIVE PUB / SUB", "MESSAGES", "SIZE", "AGE"), rows))
+    for one in others:
+        print(f"not whole: {printable(one['reason'])}")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring recover``: frees what the dead left, under the locks that say that they are dead (spec 5, 6.7, 6.8).
+
+Each slot is looked at under the control lock and its own; a slot whose lock is refused has a living owner and is left
+alone. Killed anywhere, it can be run again.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import layout
+from .._core import LockFile
+from ..channel import Channel
+from ..errors import CorruptRingError
+from ..slots import Attached, clear_name, committed
+from ..slots import recover as recover_ring
+from ..system import control_lock, new_lock, release_lock, try_lock
+from .counters import NEVER
+from .report import print_json, printable
+
+
+@dataclass
+class Outcome:
+    """What was done, what could not be, and who is alive."""
+
+    done: list[dict[str, Any]] = field(default_factory=list)
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    live: list[str] = field(default_factory=list)
+
+
+def recover(name: str, as_json: bool) -> int:
+    """Status 1 if something could not be recovered."""
+    with Channel.open(name, any_file_system=True) as channel:
+        outcome = recover_channel(channel._attached)
+    if as_json:
+        print_json({"path": channel.path, "done": outcome.done, "failed": outcome.failed, "live": outcome.live})
+    else:
+        for one in outcome.done:
+            print(f"{one['where']}: {printable(one['what'])}")
+        for one in outcome.failed:
+            print(f"NOT RECOVERED {one['where']}: {printable(one['what'])}")
+        if outcome.live:
+            print(f"alive, left alone: {', '.join(outcome.live)}")
+        if not outcome.done and not outcome.failed:
+            print("there was nothing to recover")
+    return 1 if outcome.failed else 0
+
+
+def recover_channel(channel: Attached) -> Outcome:
+    header, outcome = channel.header, Outcome()
+    lock = new_lock(channel.fd, channel.path)
+    try:
+        for k in range(header.subscribers):
+            with control_lock(lock, channel.path):
+                recover_slot(channel, lock, header.subscriber_slot(k), f"subscriber {k}", outcome, retire, k)
+        for k in range(header.publishers):
+            with control_lock(lock, channel.path):
+                recover_slot(channel, lock, header.publisher_slot(k), f"publisher {k}", outcome, free_ring, k)
+        with control_lock(lock, channel.path):
+            end_frees(channel, outcome)
+    finally:
+        lock.close()
+    return outcome
+
+
+def recover_slot(
+    channel: Attached, lock: LockFile, slot: int, where: str, outcome: Outcome, body: Any, number: int
+) -> None:
+    """Under the control lock: ``body`` if nobody owns the slot."""
+    if not try_lock(lock, slot + layout.CONTROL_SLOT_LOCK):
+        outcome.live.append(where)
+        return
+    try:
+        length = channel.memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
+        if not 0 <= length <= layout.MAX_NAME_LENGTH:  # counts as no name (5.2, 2); now everybody sees none
+            clear_name(channel, slot)
+            outcome.done.append(
+                {"action": "name", "where": where, "what": "the name that was being changed is now none"}
+            )
+        body(channel, number, where, outcome)
+    finally:
+        release_lock(lock, slot + layout.CONTROL_SLOT_LOCK)
+
+
+def free_ring(channel: Attached, ring: int, where: str, outcome: Outcome) -> None:
+    """6.8, under the publisher slot's lock; a ring that its owner closed is as it must be."""
+    header, memory = channel.header, channel.memory
+    trailer = header.trailer(ring)
+    published = memory.load64(trailer + layout.TRAILER_PUBLISHED)
+    claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
+    begun = memory.load64(trailer + layout.TRAILER_MESSAGES_BEGUN)
+    done = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)
+    if published == claimed and begun == done and published >= 0:
+        return
+    try:
+        end, messages = published, 0
+        if 0 <= published <= claimed <= published + header.capacity:
+            end, messages = committed(header, memory, ring, published, claimed)
+        closed = memory.load32(header.publisher_slot(ring) + layout.PUBLISHER_SLOT_CLOSED) == 1
+        if closed and end == published and begun == done and 0 <= claimed - published <= header.capacity:
+            return
+        recover_ring(channel, ring)
+    except CorruptRingError as error:
+        outcome.failed.append({"action": "ring", "where": where, "ring": ring, "what": str(error)})
+        return
+    what = (
+        f"{end - published} committed bytes ({messages} messages) are now published, {claimed - end} bytes were freed"
+    )
+    outcome.done.append({"action": "ring", "where": where, "ring": ring, "what": what})
+
+
+def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
+    """6.7, under the subscriber slot's lock. A kept slot stays, unless it was evicted."""
+    header, memory = channel.header, channel.memory
+    gates = [memory.load64(header.gate(ring, k)) for ring in range(header.publishers)]
+    slot = header.subscriber_slot(k)
+    if memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) and not memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING):
+        for ring, gate in enumerate(gates):
+            claimed = memory.load64(header.trailer(ring) + layout.TRAILER_CLAIMED)
+            if gate >= 0 and (gate % header.alignment or not claimed - header.capacity < gate <= claimed):
+                what = f"the gate of ring {ring} is {gate}, out of reach (claimed {claimed}); evict the slot"
+                outcome.failed.append({"action": "kept", "where": where, "ring": ring, "what": what})
+        return
+    if all(gate == layout.NOT_GATING for gate in gates):
+        return
+    memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)
+    for ring in range(header.publishers):
+        memory.store64(header.gate(ring, k), layout.NOT_GATING)
+    rings = [ring for ring, gate in enumerate(gates) if gate != layout.NOT_GATING]
+    outcome.done.append({"action": "retire", "where": where, "what": f"it held back rings {rings}, and does no more"})
+
+
+def end_frees(channel: Attached, outcome: Outcome) -> None:
+    """8: a counter whose free was cut could never be allocated again."""
+    header, memory = channel.header, channel.memory
+    for i in range(header.counters):
+        metadata = header.counter_metadata_offset + layout.COUNTER_METADATA_STRIDE * i
+        state = memory.load32(metadata + layout.COUNTER_METADATA_STATE)
+        at = metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE
+        if state == layout.COUNTER_METADATA_STATE_RECLAIMED and memory.load64(at) == NEVER:
+            memory.write(metadata + layout.COUNTER_METADATA_KEY, bytes(layout.COUNTER_METADATA_KEY_LENGTH))
+            memory.write(at, struct.pack("<q", channel.identity.wall_clock() // 1_000_000))
+            outcome.done.append({"action": "counter", "where": f"counter {i}", "what": "a free that was cut is ended"})

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``flyring check`` says of one ring (spec 4.6, 4.7, 6, 9).
+
+A ring may be written at full speed meanwhile. So words are read in an order in which the rules hold at any moment (a
+gate, a boundary and a start before ``published``, that before ``claimed``), and records as a lossy subscriber does
+(6.10): what may have been overwritten before it was read is not believed, but counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .. import layout
+from .._core import Memory
+from ..errors import CorruptRingError
+from ..header import Header
+from ..slots import committed
+from .image import Image
+from .report import Findings
+from .walk import Walk
+
+MAKE_ANEW = "replace the channel; nothing in this ring can be trusted"
+RECOVER = "flyring recover"
+
+
+@dataclass(frozen=True)
+class Words:
+    """Of a ring, in the order in which they were read."""
+
+    gates: list[int]
+    boundaries: list[tuple[int, int]]
+    done: int
+    published: int
+    claimed: int
+    published_again: int
+    begun: int
+    gates_again: list[int]
+
+    @property
+    def quiet(self) -> bool:
+        return self.published == self.claimed == self.published_again
+
+
+def read_words(header: Header, memory: Memory, ring: int) -> Words:
+    trailer = header.trailer(ring)
+    gate_offsets = [header.gate(ring, slot) for slot in range(header.subscribers)]
+    return Words(
+        gates=[memory.load64(at) for at in gate_offsets],
+        boundaries=[read_boundary(memory, trailer + layout.TRAILER_BOUNDARY_STRIDE * e) for e in range(8)],
+        done=memory.load64(trailer + layout.TRAILER_MESSAGES_DONE),
+        published=memory.load64(trailer + layout.TRAILER_PUBLISHED),
+        claimed=memory.load64(trailer + layout.TRAILER_CLAIMED),
+        published_again=memory.load64(trailer + layout.TRAILER_PUBLISHED),
+        begun=memory.load64(trailer + layout.TRAILER_MESSAGES_BEGUN),
+        gates_again=[memory.load64(at) for at in gate_offsets],
+    )
+
+
+def read_boundary(memory: Memory, at: int) -> tuple[int, int]:
+    """Position and count, as in 6.10; (-1, 0) if it is just being written."""
+    position = memory.load64(at)
+    count = memory.load64_plain(at + layout.TRAILER_BOUNDARY_COUNT)
+    memory.fence()
+    return (position, count) if memory.load64_plain(at) == position else (-1, 0)
+
+
+class RingCheck:
+    """Checks ring ``ring``; ``words`` is what was read of it, for who looks at what changed since."""
+
+    def __init__(self, image: Image, header: Header, memory: Memory, ring: int, findings: Findings) -> None:
+        self.image, self.header, self.memory, self.ring, self.findings = image, header, memory, ring, findings
+        self.trailer = header.trailer(ring)
+        self.slot = header.publisher_slot(ring)
+
+    def run(self) -> None:
+        self.start = self.memory.load64(self.slot + layout.PUBLISHER_SLOT_START)
+        self.words = words = read_words(self.header, self.memory, self.ring)
+        if not self.positions():
+            return
+        boundaries = self.boundaries()
+        gates = self.gates()
+        if words.done > words.begun:
+            self.broken(
+                "counts", "4.7", layout.TRAILER_MESSAGES_DONE, f"messages_done {words.done} is above {words.begun}"
+            )
+        start = self.start_of_epoch()
+        walk = Walk(self.header, self.memory, self.ring, self.findings)
+        counted = walk.run(words.published, boundaries, gates, start)
+        self.ends(counted)
+
+    # The words
+
+    def broken(self, kind: str, section: str, at: int, what: str, do: str = MAKE_ANEW, **where: Any) -> None:
+        self.findings.broken(kind, section, self.trailer + at, what, do, ring=self.ring, **where)
+
+    def left(self, kind: str, section: str, at: int, what: str, do: str = RECOVER, **where: Any) -> None:
+        self.findings.left(kind, section, self.trailer + at, what, do, ring=self.ring, **where)
+
+    def is_position(self, value: int) -> bool:
+        return 0 <= value < layout.MAX_POSITION and value % self.header.alignment == 0
+
+    def positions(self) -> bool:
+        words, header = self.words, self.header
+        for name, at, value in (
+            ("published", layout.TRAILER_PUBLISHED, words.published),
+            ("published", layout.TRAILER_PUBLISHED, words.published_again),
+            ("claimed", layout.TRAILER_CLAIMED, words.claimed),
+        ):
+            if not self.is_position(value):
+                self.broken(name, "9", at, f"{name} is {value}, no multiple of {header.alignment} from 0 to 2^62")
+                return False
+        if words.claimed < words.published:
+            what = f"claimed is {words.claimed}, below published {words.published}"
+        elif words.claimed > (words.published_again | header.capacity - 1) + 1:
+            what = f"claimed is {words.claimed}, beyond the end of the lap that holds published {words.published_again}"
+        else:
+            return True
+        self.broken("claimed", "6.8", layout.TRAILER_CLAIMED, what)
+        return False
+
+    def boundaries(self) -> dict[int, int]:
+        """Those that can be right: position -> count."""
+        header, words = self.header, self.words
+        shift = (header.capacity // layout.BOUNDARIES).bit_length() - 1
+        good: dict[int, int] = {}
+        for e, (position, count) in enumerate(words.boundaries):
+            if position == -1:
+                continue
+            if not self.is_position(position):
+                what = f"boundary[{e}] is {position}, no position"
+            elif (position >> shift) & (layout.BOUNDARIES - 1) != e:
+                what = f"boundary[{e}] is {position}, which lies in another eighth of the ring"
+            elif position > words.published:
+                what = f"boundary[{e}] is {position}, above published {words.published}"
+            elif not 0 <= count <= words.begun:
+                what = f"boundary_count[{e}] is {count}, of {words.begun} messages"
+            else:
+                good[position] = count
+                continue
+            do = "lossy subscribers that start at what is still there go wrong; the next lap writes it anew"
+            self.broken("boundary", "4.7", layout.TRAILER_BOUNDARY_STRIDE * e, what, do)
+        return dict(sorted(good.items()))
+
+    def gates(self) -> dict[int, int]:
+        """Those from which a subscriber could read on: position -> slot."""
+        header, words = self.header, self.words
+        good: dict[int, int] = {}
+        for slot, (gate, again) in enumerate(zip(words.gates, words.gates_again, strict=True)):
+            at = header.gate(self.ring, slot) - self.trailer
+            where: dict[str, Any] = {"slot": f"subscriber {slot}", "position": gate}
+            evict = f"flyring evict, slot {slot}"
+            if gate == layout.NOT_GATING:
+                continue
+            if gate < 0 or not self.is_position(gate):
+                what = f"the gate is {gate}, which is neither {layout.NOT_GATING} nor a position"
+                self.broken("gate", "9", at, what, evict, **where)
+                continue
+            resumes, live = self.owner(slot)
+            if not live and self.memory.load64(self.trailer + at) != gate:
+                continue  # its owner has just left
+            if gate > words.claimed:
+                what = f"the gate is {gate}, above claimed {words.claimed}: nobody can have read that far"
+                self.broken("gate-range", "9", at, what, evict, **where)
+            elif words.claimed + layout.RECORD_HEADER_LENGTH > gate + header.capacity and gate == again:
+                what = f"the gate is {gate}, a lap or more below claimed {words.claimed}: what it guards is overwritten"
+                if live:
+                    self.left(
+                        "gate-range", "6.11", at, what + " (its owner was evicted, or just joins)", evict, **where
+                    )
+                elif resumes:
+                    self.broken("gate-range", "9", at, what, evict, **where)
+                else:
+                    self.left("gate-range", "6.7", at, what, **where)
+            elif not live and not resumes:
+                what = f"the owner died; its gate holds publishers back {words.published - gate} bytes behind"
+                self.left("gate", "6.7", at, what + " until one of them retires the slot", **where)
+                good[gate] = slot
+            else:
+                good[gate] = slot
+        return dict(sorted(good.items()))
+
+    def owner(self, slot: int) -> tuple[bool, bool]:
+        """Of a subscriber slot: whether its next owner resumes at the gates, and whether somebody owns it."""
+        at, memory = self.header.subscriber_slot(slot), self.memory
+        live = self.image.locked(at + layout.CONTROL_SLOT_LOCK)
+        evicted = memory.load32(at + layout.SUBSCRIBER_SLOT_EVICTING) != 0
+        return memory.load32(at + layout.SUBSCRIBER_SLOT_KEPT) != 0 and not evicted, live
+
+    def start_of_epoch(self) -> tuple[int, int] | None:
+        """(start, epoch) of the slot's owner, if it ever had one and its fields stand still."""
+        epoch = self.memory.load64(self.slot + layout.PUBLISHER_SLOT_EPOCH)
+        again = self.memory.load64(self.slot + layout.PUBLISHER_SLOT_START)
+        if epoch <= 0 or again != self.start:
+            return None
+        if not self.is_position(self.start) or self.start > self.words.published:
+            what = f"start is {self.start}, which is no position up to published {self.words.published}"
+            offset = self.slot + layout.PUBLISHER_SLOT_START
+            do = "senders of this ring are unknown to new subscribers until a publisher takes it"
+            self.findings.broken("start", "4.4", offset, what, do, ring=self.ring, slot=f"publisher {self.ring}")
+            return None
+        return self.start, epoch
+
+    # What lies behind published
+
+    def ends(self, counted: int | None) -> None:
+        header, memory, words = self.header, self.memory, self.words
+        live = self.image.locked(self.slot + layout.CONTROL_SLOT_LOCK) or self.image.control_locked()
+        at = header.ring(self.ring) + (words.published & (header.capacity - 1))
+        length = memory.load32(at + layout.RECORD_LENGTH)
+        now = read_words(header, memory, self.ring)
+        if (now.published, now.claimed, now.begun, now.done) != (
+            words.published,
+            words.claimed,
+            words.begun,
+            words.done,
+        ):
+            return  # somebody publishes: nothing here can be judged
+        if words.quiet and length > 0:
+            what = f"there is a record of {length} bytes at published {words.published}, but nothing is claimed there"
+            do = "a subscriber that joins would be given stale bytes; replace the channel"
+            where = {"ring": self.ring, "position": words.published}
+            self.findings.broken("zero-behind", "6.1", at, what, do, **where)
+            return
+        if counted is not None and counted not in (words.begun, words.done):
+            what = f"{words.done} messages are counted, but {counted} were published up to {words.published}"
+            do = "counts of lost messages are wrong; nothing else is"
+            self.broken("counts", "4.7", layout.TRAILER_MESSAGES_DONE, what, do)
+        if not live:
+            self.left_by_the_dead(length)
+
+    def left_by_the_dead(self, length: int) -> None:
+        """6.8: nobody has the publisher slot's lock."""
+        words, where = self.words, {"position": self.words.published}
+        try:
+            end, messages = committed(self.header, self.memory, self.ring, words.published, words.claimed)
+        except CorruptRingError as error:
+            offset = self.header.ring(self.ring) + (error.position & (self.header.capacity - 1))
+            what = f"behind published: {error.reason}"
+            self.findings.broken("record", "6.8", offset, what, MAKE_ANEW, ring=self.ring, position=error.position)
+            return
+        if end > words.published:
+            what = f"{end - words.published} bytes ({messages} messages) were committed, but not yet published"
+            self.left("unpublished", "6.1", layout.TRAILER_PUBLISHED, what, RECOVER + " publishes them", **where)
+        elif words.begun != words.done:
+            what = f"messages_begun is {words.begun}, messages_done {words.done}: the owner died in between"
+            self.left("counts", "6.1", layout.TRAILER_MESSAGES_DONE, what)
+        closed = self.memory.load32(self.slot + layout.PUBLISHER_SLOT_CLOSED)
+        if end < words.claimed and not closed:
+            what = f"an unfinished claim of {words.claimed - end} bytes (or space cleared ahead)"
+            self.left("claim", "6.1", layout.TRAILER_CLAIMED, what, RECOVER + " frees it", **where)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``flyring check`` says of the control section (spec 4.3 to 4.5, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import layout
+from .._core import Memory
+from ..header import Header
+from ..system import NAME
+from .image import Image
+from .report import Findings
+
+TAKE_ANEW = "flyring recover; else the next owner writes it anew"
+
+
+def check_control(image: Image, header: Header, memory: Memory, findings: Findings) -> None:
+    """The names by which slots are had again must be unique."""
+    for kind, slots, section in (("publisher", publishers(header), "5.2"), ("subscriber", kept(header, memory), "5.3")):
+        seen: dict[bytes, int] = {}
+        for k, slot in slots:
+            length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
+            if not 0 < length <= layout.MAX_NAME_LENGTH:
+                continue
+            name = memory.read(slot + layout.PUBLISHER_SLOT_NAME, length)
+            if name in seen:
+                what = f"the name {name.decode('latin-1')!r} is also that of slot {seen[name]}"
+                offset = slot + layout.PUBLISHER_SLOT_NAME
+                do = "who takes a slot by that name gets the first; close one and take it without a name"
+                findings.broken("name", section, offset, what, do, slot=f"{kind} {k}")
+            seen.setdefault(name, k)
+
+
+def publishers(header: Header) -> Iterator[tuple[int, int]]:
+    return ((k, header.publisher_slot(k)) for k in range(header.publishers))
+
+
+def kept(header: Header, memory: Memory) -> Iterator[tuple[int, int]]:
+    for k in range(header.subscribers):
+        slot = header.subscriber_slot(k)
+        if memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) == 1:
+            yield k, slot
+
+
+def check_slots(image: Image, header: Header, memory: Memory, findings: Findings) -> None:
+    for k in range(header.publishers):
+        slot = header.publisher_slot(k)
+        check_slot(image, memory, slot, f"publisher {k}", "4.4", findings)
+        flag(memory, slot + layout.PUBLISHER_SLOT_CLOSED, "closed", f"publisher {k}", "4.4", findings)
+    for k in range(header.subscribers):
+        slot, where = header.subscriber_slot(k), f"subscriber {k}"
+        check_slot(image, memory, slot, where, "4.5", findings)
+        flag(memory, slot + layout.SUBSCRIBER_SLOT_KEPT, "kept", where, "4.5", findings)
+        if header.kind == "inbox" and k == 0 and memory.load64(slot + layout.SUBSCRIBER_SLOT_EPOCH) == 0:
+            inbox_kept(memory, slot, findings)
+        flag(memory, slot + layout.SUBSCRIBER_SLOT_EVICTING, "evicting", where, "4.5", findings)
+
+
+def check_slot(image: Image, memory: Memory, slot: int, where: str, section: str, findings: Findings) -> None:
+    """Epoch and name. Loads as in 6.12; what changed meanwhile is for the next look."""
+    epoch = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)
+    length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
+    raw = memory.read(slot + layout.PUBLISHER_SLOT_NAME, layout.MAX_NAME_LENGTH)
+    memory.fence()
+    if (
+        memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH) != length
+        or memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH) != epoch
+    ):
+        return
+    if epoch < 0:
+        what = f"the epoch is {epoch}"
+        findings.broken("epoch", section, slot + layout.PUBLISHER_SLOT_EPOCH, what, TAKE_ANEW, slot=where)
+    offset = slot + layout.PUBLISHER_SLOT_NAME_LENGTH
+    if length == -1:
+        if not image.control_locked():
+            what = "an owner died while it changed the slot's fields"
+            findings.left("name", "5.2", offset, what, "flyring recover; so does the next owner", slot=where)
+        return
+    if not 0 <= length <= layout.MAX_NAME_LENGTH:
+        findings.broken("name", section, offset, f"the name's length is {length}", TAKE_ANEW, slot=where)
+        return
+    name = raw[:length].decode("latin-1")
+    at = slot + layout.PUBLISHER_SLOT_NAME
+    if name and not NAME.fullmatch(name):
+        what = f"{name!r} is no name"
+        findings.broken("name", "3.1", at, what, TAKE_ANEW, slot=where)
+    elif raw[length:].strip(b"\0"):
+        what = f"the name {name!r} is not followed by zeros"
+        findings.broken("name", section, at + length, what, TAKE_ANEW, slot=where)
+
+
+def flag(memory: Memory, offset: int, name: str, where: str, section: str, findings: Findings) -> None:
+    value = memory.load32(offset)
+    if value not in (0, 1):
+        what = f"{name} is {value}, neither 0 nor 1"
+        findings.broken(name, section, offset, what, "replace the channel, or forget the slot", slot=where)
+
+
+def inbox_kept(memory: Memory, slot: int, findings: Findings) -> None:
+    if memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) == 0:
+        what = "an inbox's slot 0 is kept from creation, but this one is not"
+        do = "what was published before the first subscriber may be lost"
+        findings.broken("kept", "4.2", slot + layout.SUBSCRIBER_SLOT_KEPT, what, do, slot="subscriber 0")

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``flyring`` as its users see it: output, exit status, files that are no channels (spec/api.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sysconfig
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import GOLDEN, SPEC, Child, golden_id, load_golden
+from flyring import Channel, __version__, layout
+from flyring._core import crc32c
+from flyring.cli import main
+
+COMMANDS = (("info",), ("check",), ("recover",), ("evict", "0"))
+
+
+class Command:
+    """Runs the command in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def text(self, *arguments: object, status: int = 0) -> str:
+        self.capsys.readouterr()
+        assert main([str(one) for one in arguments]) == status
+        out, error = self.capsys.readouterr()
+        assert bool(error) == (status == 2), error
+        return out or error
+
+    def json(self, *arguments: object, status: int = 0) -> dict[str, Any]:
+        document = json.loads(self.text(*arguments, "--json", status=status))
+        assert isinstance(document, dict)
+        return document
+
+
+@pytest.fixture
+def flyring(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """As a user who is not root and owns nothing; a user who is not root already stays who he is."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def test_the_command_is_installed() -> None:
+    (entry,) = entry_points(group="console_scripts", name="flyring")
+    assert entry.load() is main
+    command = Path(sysconfig.get_path("scripts")) / "flyring"
+    done = subprocess.run([command, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"flyring {__version__} (layout {layout.MAJOR}.{layout.MINOR})\n")
+    broken = subprocess.run(f"{command} info nothing --json; {command} ls | true", shell=True, capture_output=True)
+    assert (broken.returncode, broken.stdout, b"Traceback" in broken.stderr) == (0, b"", False)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("nonsense",), ("info",), ("evict", "x"), ("evict", "x", "one"), ("ls", "-x")]
+)
+def test_wrong_usage_is_status_2(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert all(f"    {command} " in text for command in ("ls", "info", "check", "recover", "evict"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=golden_id)
+def test_golden_files_break_no_rule_and_recover_leaves_nothing(path: Path, folder: Path, flyring: Command) -> None:
+    ring = folder / "golden.ring"
+    ring.write_bytes(path.with_suffix(".ring").read_bytes())
+    before = ring.read_bytes()
+    assert flyring.json("check", "golden")["broken"] == 0
+    assert flyring.text("check", "golden").endswith("records walked\n")
+    assert ring.read_bytes() == before
+    flyring.json("recover", "golden")
+    after = flyring.json("check", "golden")
+    assert (after["broken"], after["left"]) == (0, 0)
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=golden_id)
+def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> None:
+    expected = load_golden(path)["expected"]
+    found = flyring.json("info", path.with_suffix(".ring"))
+    header = found["header"]
+    assert header["id"] == expected["header"]["channel_id"]
+    for field in ("capacity", "publishers", "subscribers", "alignment", "counters", "file_length", "ring_stride"):
+        assert header[field] == expected["header"][field]
+    assert (found["problem"], found["another_boot"]) == (None, True)
+    for ours, theirs in zip(found["publishers"], expected["publishers"], strict=True):
+        for field in ("ring", "epoch", "start", "name", "pid", "attached_at", "published", "claimed", "messages"):
+            assert ours[field] == theirs[field], field
+        assert ours["closed"] == bool(theirs["closed"])
+        assert ours["state"] == ("unused" if not theirs["epoch"] else "closed" if theirs["closed"] else "away")
+    for ours, theirs in zip(found["subscribers"], expected["subscribers"], strict=True):
+        for field in ("slot", "epoch", "name", "pid", "attached_at"):
+            assert ours[field] == theirs[field], field
+        assert ours["kept"] == bool(theirs["kept"])
+        positions = {gate["ring"]: gate["position"] for gate in ours["gates"]}
+        assert positions == {ring: gate for ring, gate in enumerate(theirs["gates"]) if gate >= 0}
+    keys = [{**c, "key": c["key"].ljust(224, "0")} for c in found["counters"]]
+    assert keys == [{**c, "key": c["key"].ljust(224, "0")} for c in expected["counters"]]
+    text = flyring.text("info", path.with_suffix(".ring"))
+    assert header["id"] in text
+    assert all(one["name"] in text for one in found["publishers"] + found["subscribers"])
+
+
+def test_live_slots_and_lag(flyring: Command) -> None:
+    with Channel.create("life", "broadcast", publishers=3, subscribers=3, capacity=4096) as channel:
+        publisher, other = channel.publisher("feed"), channel.publisher("shut")
+        slow = channel.subscriber("slow", kept=True, rings=[0])
+        gone = channel.subscriber("gone", kept=True)
+        gone.close()
+        other.close()
+        publisher.offer(b"x" * 100)
+        channel.counters().allocate("bells \x1b[31m and ü", 7, b"key").set(-5)
+        found = flyring.json("info", "life")
+        assert [one["state"] for one in found["publishers"]] == ["live", "closed", "unused"]
+        assert [one["state"] for one in found["subscribers"]] == ["live", "away", "unused"]
+        assert found["publishers"][0]["pid"] == os.getpid()
+        assert found["subscribers"][0]["gates"] == [
+            {"ring": 0, "position": slow.position(0), "lag": publisher.position}
+        ]
+        assert [gate["ring"] for gate in found["subscribers"][1]["gates"]] == [0, 1, 2]
+        assert found["counters"] == [
+            {"id": 0, "label": "bells \x1b[31m and ü", "type_id": 7, "key": b"key".hex(), "value": -5}
+        ]
+        text = flyring.text("info", "life")
+        assert "\x1b" not in text
+        assert f"0:0 ({publisher.position})" in text
+        (row,) = flyring.json("ls")["channels"]
+        assert (row["live_publishers"], row["live_subscribers"], row["messages"]) == (1, 1, 1)
+        assert (row["publishers"], row["subscribers"], row["capacity"], row["kind"]) == (3, 3, 4096, "broadcast")
+        assert flyring.text("ls").splitlines()[1].split()[:5] == ["life", "broadcast", "3", "x", "3"]
+
+
+def test_ls_shows_what_is_no_whole_channel(folder: Path, flyring: Command) -> None:
+    assert flyring.json("ls") == {"folder": str(folder), "channels": [], "not_whole": []}
+    Channel.create("good", "inbox").close()
+    (folder / "notes.txt").write_text("no channel, no concern")
+    assert [one["name"] for one in flyring.json("ls")["channels"]] == ["good"]
+    (folder / "empty.ring").touch()
+    (folder / "foreign\x1b.ring").write_bytes(b"x" * 9999)
+    (folder / "link.ring").symlink_to("good.ring")
+    (folder / "folder.ring").mkdir()
+    os.mkfifo(folder / "fifo.ring")
+    cut = (folder / "good.ring").read_bytes()[:10000]
+    (folder / "cut.ring").write_bytes(cut)
+    found = flyring.json("ls", folder, status=1)
+    assert [one["name"] for one in found["channels"]] == ["good"]
+    assert {one["name"]: one["code"] for one in found["not_whole"]} == {
+        "cut": "truncated",
+        **dict.fromkeys(("empty", "foreign\x1b", "link", "folder", "fifo"), "not-a-channel"),
+    }
+    assert "\x1b" not in flyring.text("ls", status=1)
+    assert "no-such" in flyring.text("ls", folder / "no-such", status=2)
+
+
+def test_a_default_folder_that_nobody_made_has_no_channels(folder: Path, flyring: Command, monkeypatch: Any) -> None:
+    monkeypatch.setenv("FLYRING_DIR", str(folder / "later"))
+    assert flyring.json("ls")["channels"] == []
+    assert not (folder / "later").exists()
+
+
+def make_odd(folder: Path, kind: str) -> Path:
+    path = folder / "odd.ring"
+    match kind:
+        case "empty":
+            path.touch()
+        case "magic only":
+            path.write_bytes(bytes.fromhex(layout.MAGIC_HEX))
+        case "foreign":
+            path.write_bytes(b"#!/bin/sh\n" * 1000)
+        case "folder":
+            path.mkdir()
+        case "symbolic link":
+            Channel.create("good", "inbox").close()
+            path.symlink_to(folder / "good.ring")
+        case "dangling link":
+            path.symlink_to(folder / "nothing")
+        case "fifo":
+            os.mkfifo(path)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as one:
+                one.bind(str(path))
+        case "device":
+            return Path("/dev/zero")
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind", ["empty", "magic only", "foreign", "folder", "symbolic link", "dangling link", "fifo", "socket", "device"]
+)
+def test_what_is_no_channel(kind: str, folder: Path, flyring: Command) -> None:
+    path = make_odd(folder, kind)
+    code = "truncated" if kind == "magic only" else "not-a-channel"
+    (finding,) = flyring.json("check", path, status=1)["findings"]
+    assert (finding["kind"], finding["severity"], finding["section"]) == (code, "broken", "3.3")
+    assert "BROKEN" in flyring.text("check", path, status=1)
+    assert flyring.json("info", path, status=1)["problem"]["code"] == code
+    assert "NOT A WHOLE CHANNEL" in flyring.text("info", path, status=1)
+    for command, *rest in (("recover",), ("evict", "0")):
+        assert flyring.text(command, path, *rest, status=2).startswith("flyring: ")
+
+
+@pytest.mark.parametrize(("command", "rest"), [(c[0], c[1:]) for c in COMMANDS])
+def test_what_is_not_possible_is_status_2(command: str, rest: tuple[str, ...], folder: Path, flyring: Command) -> None:
+    assert "there is no channel" in flyring.text(command, "nothing", *rest, status=2)
+    assert "must be 1 to 64" in flyring.text(command, "*", *rest, status=2)
+    assert "there is no channel" in flyring.text(command, folder / "no" / "folder", *rest, status=2)
+    Channel.create("private", "inbox").close()
+    folder.chmod(0o755)
+    os.chmod(folder / "private.ring", 0)
+    with nobody():
+        assert "access" in flyring.text(command, "private", *rest, status=2)
+
+
+def test_read_permission_is_enough_to_look(folder: Path, flyring: Command) -> None:
+    with Channel.create("public", "broadcast", capacity=4096) as channel:
+        publisher = channel.publisher()
+        publisher.offer(b"hello")
+        folder.chmod(0o755)
+        os.chmod(channel.path, 0o444)
+        before = Path(channel.path).read_bytes()
+        with nobody():
+            found = flyring.json("info", "public")
+            assert [one["state"] for one in found["publishers"]] == ["live", "unused", "unused", "unused"]
+            assert flyring.json("check", "public")["findings"] == []
+            assert len(flyring.json("ls")["channels"]) == 1
+            for command, *rest in (("recover",), ("evict", "0")):
+                assert "Permission denied" in flyring.text(command, "public", *rest, status=2)
+        assert Path(channel.path).read_bytes() == before
+
+
+def check_flips() -> list[tuple[int, str, str | None]]:
+    """(offset, error, field) of every header byte, as layout.toml says."""
+    table = tomllib.loads((SPEC / "layout.toml").read_text("utf-8"))["flip"]
+    return [(at, one["error"], one.get("field")) for one in table for at in range(one["first"], one["last"] + 1)]
+
+
+def test_every_flipped_header_byte_is_found(folder: Path, flyring: Command) -> None:
+    golden = GOLDEN[0].with_suffix(".ring").read_bytes()
+    path = folder / "flipped.ring"
+    for at, error, field in check_flips():
+        if 256 < at < layout.HEADER_CRC and at % 64:
+            continue  # one of 64 of the reserved bytes
+        content = bytearray(golden)
+        content[at] ^= 0xFF
+        path.write_bytes(content)
+        if error == "file_length":
+            (length,) = struct.unpack_from("<q", content, layout.HEADER_FILE_LENGTH)
+            error, field = ("truncated", None) if length > len(content) else ("corrupt-header", "file_length")
+        document = flyring.json("check", path, status=1)
+        first = document["findings"][0]
+        assert first["kind"] == error, at
+        if field:
+            assert first["offset"] == getattr(layout, f"HEADER_{field.upper()}"), at
+            if at % 64 == 0:
+                assert flyring.json("info", path, status=1)["problem"]["field"] == field
+
+
+def test_bad_header_fields_are_named(folder: Path, flyring: Command) -> None:
+    path = folder / "bad.ring"
+    for case in tomllib.loads((SPEC / "layout.toml").read_text("utf-8"))["bad_field"]:
+        with Channel.replace("bad", "inbox", capacity=1 << 20):
+            content = bytearray(path.read_bytes())
+        at = getattr(layout, f"HEADER_{case['field'].upper()}")
+        content[at : at + case["size"]] = case["value"].to_bytes(case["size"], "little", signed=case["value"] < 0)
+        struct.pack_into("<I", content, layout.HEADER_CRC, crc32c(content[: layout.HEADER_CRC_LENGTH]))
+        path.write_bytes(content)
+        first = flyring.json("check", path, status=1)["findings"][0]
+        names = getattr(layout, f"HEADER_{case['names'].upper()}")
+        assert first["kind"] == case["error"], case
+        assert first["offset"] == (0 if case["error"] == "truncated" else names), case
+
+
+def test_a_file_cut_anywhere(folder: Path, flyring: Command) -> None:
+    golden = (SPEC / "golden" / "three-publishers.ring").read_bytes()
+    expected = load_golden(SPEC / "golden" / "three-publishers.json")["expected"]
+    path = folder / "cut.ring"
+    for size in [*range(0, 200, 7), 4095, 4096, *range(4097, len(golden), 509), len(golden) - 1]:
+        path.write_bytes(golden[:size])
+        first = flyring.json("check", path, status=1)["findings"][0]
+        assert first["kind"] == ("not-a-channel" if size < 8 else "truncated"), size
+        found = flyring.json("info", path, status=1)
+        slots = (size - layout.HEADER_LENGTH - layout.CONTROL_SLOTS) // layout.CONTROL_SLOT_LENGTH
+        names = [one["name"] for one in expected["publishers"]][: max(0, slots)]
+        assert [one["name"] for one in found["publishers"]] == names, size  # what is left can still be seen
+
+
+def test_evict_takes_a_slot_away(flyring: Command, child: Callable[..., Child]) -> None:
+    with Channel.create("evict", "broadcast", publishers=1, subscribers=2, capacity=4096) as channel:
+        publisher = channel.publisher()
+        victim = child(
+            """
+            from flyring import Channel, SlotLostError
+            with Channel.open("evict") as channel:
+                subscriber = channel.subscriber("slow", kept=True)
+                print("joined", flush=True)
+                input()
+                try:
+                    subscriber.take()
+                    print("nothing")
+                except SlotLostError:
+                    print("lost", flush=True)
+            """
+        )
+        assert victim.line() == "joined"
+        while publisher.offer(b"x" * 100) > 0:
+            pass
+        found = flyring.json("evict", "evict", 0)
+        assert (found["name"], found["live"], found["kept"], found["rings"], found["epoch"]) == (
+            "slow",
+            True,
+            True,
+            [0],
+            1,
+        )
+        assert publisher.offer(b"x" * 100) > 0
+        assert flyring.json("check", "evict")["broken"] == 0
+        victim.say()
+        assert victim.line() == "lost"
+        assert victim.end() == 0
+        assert "held nobody back" in flyring.text("evict", "evict", 1)
+        for wrong in (2, 1000):
+            assert "there are 2" in flyring.text("evict", "evict", wrong, status=2)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring check`` on a channel that is written at full speed: no false finding, and real ones are still found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from conftest import Child
+from flyring import Channel
+from flyring.cli.check import examine, look
+from flyring.cli.image import open_image
+from flyring.cli.ring import read_words
+
+WRITER = """
+import itertools, random, sys
+from flyring import Channel
+chance = random.Random(sys.argv[1])
+batch = [bytes(chance.randrange(120)) for _ in range(64)]
+with Channel.open("busy") as channel:
+    for turn in itertools.count():
+        with channel.publisher(sys.argv[1]) as publisher:
+            if not turn:
+                print("ready", flush=True)
+            for _ in range(1000):
+                if sys.argv[1] == "batches":
+                    publisher.offer_batch(batch)
+                else:
+                    for data in batch:
+                        publisher.offer(data, 7)
+                    claim = publisher.claim(100)
+                    if claim is not None:
+                        claim.abort()
+"""
+READER = """
+import itertools
+from flyring import Channel
+with Channel.open("busy") as channel:
+    for turn in itertools.count():
+        with channel.subscriber("reader") as subscriber:
+            if not turn:
+                print("ready", flush=True)
+            for _ in range(3000):
+                subscriber.poll(len)
+"""
+
+
+@pytest.mark.parametrize("reader", [False, True])
+@pytest.mark.parametrize(("alignment", "capacity", "looks"), [(64, 4096, 60), (64, 1 << 16, 60), (8, 1 << 18, 30)])
+def test_nothing_is_wrong_with_a_busy_channel(
+    alignment: int, capacity: int, looks: int, reader: bool, child: Callable[..., Child]
+) -> None:
+    with Channel.create(
+        "busy", "broadcast", capacity=capacity, alignment=alignment, publishers=2, subscribers=2
+    ) as channel:
+        writers = [child(WRITER, "batches"), child(WRITER, "offers")]
+        assert [one.line() for one in writers] == ["ready", "ready"]
+        if reader:
+            assert child(READER).line() == "ready"
+        records, before = 0, [channel._attached.memory.load64(channel.header.trailer(k) + 320) for k in (0, 1)]
+        with open_image("busy") as image:
+            for _ in range(looks):
+                findings = examine(image)
+                assert findings.found == []
+                records += findings.records
+        after = [channel._attached.memory.load64(channel.header.trailer(k) + 320) for k in (0, 1)]
+        assert records > looks
+        assert all(new > old + 3 * capacity for old, new in zip(before, after, strict=True))
+
+
+def test_what_is_wrong_is_found_beside_a_busy_ring(child: Callable[..., Child]) -> None:
+    with Channel.create("busy", "broadcast", capacity=4096, publishers=2, subscribers=2) as channel:
+        with channel.publisher("quiet") as quiet:
+            quiet.offer(b"one")
+            quiet.offer(b"two")
+        assert child(WRITER, "offers").line() == "ready"
+        header, memory = channel.header, channel._attached.memory
+        with open_image("busy") as image:
+            assert examine(image).found == []
+            memory.store64(header.gate(1, 1), 2**62)  # of the busy ring
+            memory.store32(header.ring(0) + 64, 7)  # the second record of the quiet one
+            assert [(one.kind, one.ring) for one in look(image).found] == [("record", 0), ("gate", 1)]
+            assert [(one.kind, one.ring) for one in examine(image).found] == [("record", 0), ("gate", 1)]
+
+
+def test_words_are_read_in_an_order_in_which_the_rules_hold(child: Callable[..., Child]) -> None:
+    """At every moment: thousands of looks, none of them forgiven."""
+    with Channel.create("busy", "broadcast", capacity=4096, publishers=2, subscribers=2) as channel:
+        assert [child(WRITER, name).line() for name in ("batches", "offers")] == ["ready", "ready"]
+        header, memory, seen = channel.header, channel._attached.memory, set()
+        for i in range(20000):
+            words = read_words(header, memory, i % 2)
+            seen.add(words.published)
+            assert words.published <= words.claimed <= (words.published_again | header.capacity - 1) + 1
+            assert words.done <= words.begun
+            assert all(position <= words.published and count <= words.begun for position, count in words.boundaries)
+        assert len(seen) > 100
