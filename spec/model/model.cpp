@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Explores every scenario, then every mutant. README.md says how to read it.
+#include <cstdio>
+#include <cstring>
+
+#include "explorer.hpp"
+#include "mutants.hpp"
+#include "scenarios.hpp"
+
+using namespace model;
+
+namespace {
+
+const char* const invariants[][2] = {
+    {"I1", "what a reliable subscriber is handed is what was committed there: whole, in order"},
+    {"I2", "nothing uncommitted is delivered"},
+    {"I3", "a reader begins at a record boundary; with I1 and I2 it then sees every record from there on"},
+    {"I4", "no byte that a gate protects is overwritten"},
+    {"I5", "what a lossy subscriber is given is of this lap, whole"},
+    {"I6", "from everywhere, everybody can come to the end of what is to be done: nobody waits for the dead"},
+    {"I7", "a kept slot goes on where it was, on all of its rings; it loses its place only if the epoch said so"},
+    {"I8", "message counts are exact"},
+    {"I9", "an evicted reader is told before it can believe what was overwritten"},
+    {"I10", "an honest ring is never called corrupt"},
+    {"I11", "sender and ended tell the truth"},
+};
+
+// The rows of README.md.
+void print_table() {
+    for (const Mutant& m : mutants) {
+        const SiteText& text = site_texts[static_cast<int>(m.site)];
+        std::printf("| %s | %s | %s%s | %s |\n", text.step, text.what,
+                    *m.breaks ? m.breaks : "holds all the same: ", m.because, m.scenario);
+    }
+}
+
+int passed = 0, failed = 0;
+bool traces = false;
+
+void report(const char* kind, const std::string& name, const Result& r, const std::string& expected,
+            const char* because) {
+    bool good = r.broken == expected;
+    ++(good ? passed : failed);
+    std::string verdict = r.broken.empty()      ? "holds"
+                          : r.broken == "limit" ? "not explored whole"
+                                                : "breaks " + r.broken;
+    if (!good) verdict += expected.empty() ? ", FAIL" : ", FAIL: should break " + expected;
+    if (good && *because) verdict += std::string(": ") + because;
+    std::printf("%-8s %-66s %9zu states %6.2f s  %s\n", kind, name.c_str(), r.states, r.seconds, verdict.c_str());
+    if (traces || !good)
+        for (const std::string& line : r.trace) std::printf("    %s\n", line.c_str());
+    std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    bool large = false;
+    const char* only = "";
+    size_t limit = 3'000'000;
+    for (int i = 1; i < argc; ++i) {
+        if (!std::strcmp(argv[i], "--large"))
+            large = true, limit = 60'000'000;
+        else if (!std::strcmp(argv[i], "--trace"))
+            traces = true;
+        else if (!std::strcmp(argv[i], "--table"))
+            return print_table(), 0;
+        else if (argv[i][0] != '-')
+            only = argv[i];
+        else
+            return std::fprintf(stderr, "usage: model [--large] [--trace] [--table] [part of a name]\n"), 2;
+    }
+    for (auto& [name, meaning] : invariants) std::printf("%-4s %s\n", name, meaning);
+    for (const Scenario& s : scenarios(large))
+        if (std::strstr(s.name, only)) report("scenario", s.name, explore(s, Site::none, limit), "", "");
+    bool tried[sites] = {};
+    for (const Mutant& m : mutants) {  // on the small scenarios: that is where each is known to break
+        const SiteText& text = site_texts[static_cast<int>(m.site)];
+        tried[static_cast<int>(m.site)] = true;
+        std::string name = std::string(text.step) + ": " + text.what + " (" + m.scenario + ")";
+        if (!std::strstr(text.name, only) && !std::strstr(m.scenario, only)) continue;
+        bool found = false;
+        for (const Scenario& s : scenarios(false))
+            if (!std::strcmp(s.name, m.scenario))
+                found = true, report("mutant", name, explore(s, m.site, limit), m.breaks, m.because);
+        if (!found) ++failed, std::printf("FAIL: no scenario %s\n", m.scenario);
+    }
+    for (int i = 1; i < sites; ++i)
+        if (!tried[i]) ++failed, std::printf("FAIL: site %s has no mutant\n", site_texts[i].name);
+    std::printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}
