@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "plan.hpp"
+
+// What the operations of the child have in common.
+
+namespace steps {
+
+using flyring::Channel;
+using flyring::Publisher;
+using flyring::Subscriber;
+
+/// Stops under the tracer. Nothing may move across it.
+[[gnu::always_inline]] inline void mark() {
+    asm volatile("int3" ::: "memory");
+}
+
+inline void require(bool good, const char* what) {
+    if (!good) throw std::runtime_error(what);
+}
+
+/// Ring 0's publisher, and what it sends next.
+struct Sender {
+    bool offer() {
+        const auto bytes = payload(0, sequence, length_of(sequence));
+        if (publisher.offer({bytes.data(), bytes.size()}, type_of(sequence)) < 0) return false;
+        ++sequence;
+        return true;
+    }
+    void fill_to(const std::function<bool(std::int64_t)>& there) {
+        do {
+            require(offer(), "back-pressured before the mark");
+        } while (!there(publisher.position()));
+    }
+
+    Publisher publisher;
+    std::int64_t sequence;
+};
+
+struct Run {
+    std::string path;
+    std::int64_t sequence;
+    std::vector<std::size_t> lengths;
+    Channel channel = Channel::open(path, open_options(child_pid));
+
+    Sender sender() { return {channel.publisher(publisher_name), sequence}; }
+    std::int64_t capacity() const { return channel.capacity(); }
+    /// Bytes of the record of the first message.
+    std::int64_t record() const {
+        const std::int64_t unit = channel.alignment();
+        return (static_cast<std::int64_t>(lengths.at(0)) + 8 + unit - 1) & -unit;
+    }
+    bool crosses_boundary(std::int64_t at) const {
+        const std::int64_t eighth = capacity() / 8;
+        return record() < eighth && at / eighth != (at + record()) / eighth;
+    }
+};
+
+/// A claim with its payload written.
+inline flyring::Claim claim_one(Sender& sender, std::size_t length) {
+    flyring::Claim claim = sender.publisher.claim(length, type_of(sender.sequence));
+    require(static_cast<bool>(claim), "the claim was back-pressured");
+    const auto bytes = payload(0, sender.sequence, length);
+    std::copy(bytes.begin(), bytes.end(), claim.data());
+    return claim;
+}
+
+using Operations = std::map<std::string, std::function<void(Run&)>>;
+
+Operations publishing();
+Operations owning();
+
+}  // namespace steps

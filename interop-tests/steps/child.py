@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python child: as child.cpp, for what the extension does in C. Marks are signals to itself."""
+
+import mmap
+import signal
+import struct
+import sys
+import uuid
+
+import flyring
+from flyring.system import Identity
+
+IDENTITY = Identity(
+    channel_id=uuid.UUID(bytes=b"\x11" + bytes(15)),
+    boot_id=uuid.UUID(bytes=b"\x22" + bytes(15)),
+    created_at=1_000_000_000,
+    now=2_000_000_000,
+    pid=1002,
+)
+
+
+def mark():
+    signal.raise_signal(signal.SIGTRAP)
+
+
+def length_of(sequence):
+    return 8 + 5 * sequence % 41
+
+
+def payload(sequence, length):
+    return bytes((31 * sequence + 3 * i) % 251 for i in range(length))
+
+
+class Sender:
+    def __init__(self, run):
+        self.publisher = run.channel.publisher("pub")
+        self.sequence = run.sequence
+
+    def offer(self):
+        data = payload(self.sequence, length_of(self.sequence))
+        assert self.publisher.offer(data, 1 + self.sequence) > 0
+        self.sequence += 1
+
+    def fill_to(self, there):
+        self.offer()
+        while not there(self.publisher.position):
+            self.offer()
+
+    def offer_once(self, length):
+        data, kind, offer = payload(self.sequence, length), 1 + self.sequence, self.publisher.offer
+        mark()
+        end = offer(data, kind)
+        mark()
+        assert end > 0
+
+    def claim_one(self, length):
+        claim = self.publisher.claim(length, 1 + self.sequence)
+        claim[:] = payload(self.sequence, length)
+        return claim
+
+
+class Run:
+    def __init__(self, path, sequence, lengths):
+        self.path, self.sequence, self.lengths = path, sequence, lengths
+        self.channel = flyring.Channel.open(path, identity=IDENTITY)
+        unit = self.channel.alignment
+        self.record = (lengths[0] + 8 + unit - 1) // unit * unit if lengths else 0
+
+    def offer(self):
+        sender = Sender(self)
+        sender.fill_to(lambda at: at // 512 == (at + self.record) // 512)
+        sender.offer_once(self.lengths[0])
+
+    def first_offer(self):
+        Sender(self).offer_once(self.lengths[0])
+
+    def offer_padding(self):
+        sender = Sender(self)
+        sender.fill_to(lambda at: at % 4096 + self.record > 4096)
+        sender.offer_once(self.lengths[0])
+
+    def claim(self):
+        sender = Sender(self)
+        sender.offer()
+        claim, length = sender.publisher.claim, self.lengths[0]
+        mark()
+        claimed = claim(length, 7)
+        mark()
+        claimed.abort()
+
+    def commit(self):
+        sender = Sender(self)
+        sender.offer()
+        commit = sender.claim_one(self.lengths[0]).commit
+        mark()
+        end = commit()
+        mark()
+        assert end > 0
+
+    def abort(self):
+        sender = Sender(self)
+        sender.offer()
+        abort = sender.claim_one(40).abort
+        mark()
+        end = abort()
+        mark()
+        assert end > 0
+
+    def batch(self):
+        sender = Sender(self)
+        sender.offer()
+        messages = [payload(sender.sequence + i, length) for i, length in enumerate(self.lengths)]
+        kind, offer_batch = 1 + sender.sequence, sender.publisher.offer_batch
+        mark()
+        taken = offer_batch(messages, kind)
+        mark()
+        assert taken == len(messages)
+
+    def poll(self):
+        """Says in PATH.done how many messages of each ring the handler has seen, before the gate can say so."""
+        with open(self.path + ".done", "r+b") as file:
+            done = mmap.mmap(file.fileno(), 4096)
+        counts = [0, 0]
+
+        def handler(message):
+            counts[message.ring] += 1
+            struct.pack_into("<q", done, 8 * message.ring, counts[message.ring])
+
+        subscriber = self.channel.subscriber("reader", kept=True)
+        poll = subscriber.poll
+        mark()
+        polled = poll(handler)
+        mark()
+        assert polled > 3
+
+
+def main():
+    operation, path, sequence, *lengths = sys.argv[1:]
+    getattr(Run(path, int(sequence), [int(length) for length in lengths]), operation.replace("-", "_"))()
+
+
+main()

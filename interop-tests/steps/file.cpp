@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "file.hpp"
+
+#include <unistd.h>
+
+#include <flyring/layout.hpp>
+#include <fstream>
+#include <stdexcept>
+
+namespace steps {
+
+namespace layout = flyring::layout;
+
+Bytes read_file(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary | std::ios::ate);
+    Bytes bytes(static_cast<std::size_t>(stream.tellg()));
+    stream.seekg(0);
+    if (!stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {
+        throw std::runtime_error("cannot read " + path);
+    }
+    return bytes;
+}
+
+void write_file(const std::string& path, const Bytes& bytes) {
+    ::unlink(path.c_str());
+    std::ofstream stream(path, std::ios::binary);
+    stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!stream.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+Image::Image(const Bytes& bytes)
+    : bytes_(bytes),
+      capacity_(get<std::int32_t>(layout::HEADER_CAPACITY)),
+      alignment_(get<std::int32_t>(layout::HEADER_ALIGNMENT)),
+      publishers_(get<std::uint32_t>(layout::HEADER_PUBLISHERS)),
+      subscribers_(get<std::uint32_t>(layout::HEADER_SUBSCRIBERS)),
+      rings_(get<std::uint64_t>(layout::HEADER_RINGS_OFFSET)),
+      stride_(get<std::uint64_t>(layout::HEADER_RING_STRIDE)) {}
+
+std::int64_t Image::trailer(std::uint32_t ring, std::uint64_t word) const {
+    return get<std::int64_t>(rings_ + ring * stride_ + static_cast<std::uint64_t>(capacity_) + word);
+}
+
+std::uint64_t Image::publisher_slot(std::uint32_t slot) const {
+    return layout::CONSTANTS_HEADER_LENGTH + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
+}
+
+std::uint64_t Image::subscriber_slot(std::uint32_t slot) const {
+    return publisher_slot(publishers_ + slot);
+}
+
+std::string Image::name(std::uint64_t slot) const {
+    const auto length = get<std::int32_t>(slot + layout::PUBLISHER_SLOT_NAME_LENGTH);
+    if (length < 0 || length > 64) return {};
+    return {reinterpret_cast<const char*>(&bytes_.at(slot + layout::PUBLISHER_SLOT_NAME)),
+            static_cast<std::size_t>(length)};
+}
+
+bool Image::waits_for(const std::string& wanted) const {
+    for (std::uint32_t slot = 0; slot < subscribers_; ++slot) {
+        const std::uint64_t at = subscriber_slot(slot);
+        if (name(at) != wanted || get<std::int32_t>(at + layout::SUBSCRIBER_SLOT_KEPT) != 1) continue;
+        if (get<std::int32_t>(at + layout::SUBSCRIBER_SLOT_EVICTING) != 0) return false;
+        const std::uint64_t gate =
+            slot == 0 ? layout::TRAILER_GATE : layout::TRAILER_MORE_GATES + (slot - 1) * layout::TRAILER_GATE_STRIDE;
+        return trailer(0, gate) >= 0 || trailer(1, gate) >= 0;
+    }
+    return false;
+}
+
+Counts Image::published(Counts committed) const {
+    for (std::uint32_t ring = 0; ring < 2; ++ring) {
+        committed[ring] -= walk(ring, trailer(ring, layout::TRAILER_PUBLISHED)).messages;
+    }
+    return committed;
+}
+
+Image::Walk Image::walk(std::uint32_t ring, std::int64_t from, std::int64_t until) const {
+    const auto fail = [&](std::int64_t at, const char* what) {
+        throw Wrong("ring " + std::to_string(ring) + " at " + std::to_string(at) + ": " + what);
+    };
+    Walk walk{0, from};
+    while (walk.end < until && walk.end < from + capacity_) {
+        const std::uint64_t record = rings_ + ring * stride_ + static_cast<std::uint64_t>(walk.end & (capacity_ - 1));
+        const auto length = get<std::int32_t>(record + layout::RECORD_LENGTH);
+        const auto type = get<std::int32_t>(record + layout::RECORD_TYPE);
+        if (length <= 0) break;
+        const std::int64_t size = (length + alignment_ - 1) & -alignment_;
+        if (length < 8 || (walk.end & (capacity_ - 1)) + size > capacity_) fail(walk.end, "a length is out of range");
+        if (type < -2 || type == 0) fail(walk.end, "a record has no valid type");
+        if (type > 0) ++walk.messages;
+        walk.end += size;
+    }
+    if (walk.end > until) fail(walk.end, "a record ends behind the last position");
+    return walk;
+}
+
+void Image::check_ring(std::uint32_t ring, std::int64_t messages, bool recovered) const {
+    const std::int64_t published = trailer(ring, layout::TRAILER_PUBLISHED);
+    const std::int64_t claimed = trailer(ring, layout::TRAILER_CLAIMED);
+    const std::int64_t begun = trailer(ring, layout::TRAILER_MESSAGES_BEGUN);
+    const std::int64_t done = trailer(ring, layout::TRAILER_MESSAGES_DONE);
+    const auto require = [&](bool good, const std::string& what) {
+        if (!good) throw Wrong("ring " + std::to_string(ring) + ": " + what);
+    };
+    require(published % alignment_ == 0 && claimed % alignment_ == 0, "a position is not aligned");
+    require(recovered ? published == claimed : published <= claimed, "published and claimed do not fit");
+    require(begun == messages && done == messages,
+            std::to_string(messages) + " messages were published, the trailer says " + std::to_string(begun) +
+                " begun, " + std::to_string(done) + " done");
+    require(walk(ring, published).end == published, "there is a record behind published");
+    for (std::uint64_t eighth = 0; eighth < layout::CONSTANTS_BOUNDARIES; ++eighth) {
+        const std::uint64_t word = layout::TRAILER_BOUNDARY + layout::TRAILER_BOUNDARY_STRIDE * eighth;
+        const std::int64_t boundary = trailer(ring, word);
+        if (boundary == -1 || boundary + capacity_ < claimed + 8) continue;  // none, or overwritten
+        const std::string where = "boundary " + std::to_string(eighth);
+        require(boundary >= 0 && boundary % alignment_ == 0 && boundary <= published, where + " is no position");
+        require((boundary & (capacity_ - 1)) / (capacity_ / 8) == static_cast<std::int64_t>(eighth),
+                where + " is elsewhere");
+        const Walk rest = walk(ring, boundary, published);
+        require(rest.end == published, where + " does not lead to published");
+        require(trailer(ring, word + 8) + rest.messages == messages, where + " has a wrong count");
+    }
+}
+
+}  // namespace steps

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+
+#include "recording.hpp"
+#include "states.hpp"
+
+// Kills a child after each of its instructions; README.md says how, and what the columns mean.
+
+namespace {
+
+using steps::Case;
+using steps::Recording;
+using steps::Scenario;
+using steps::Setup;
+
+constexpr const char* usage = "usage: steps [--full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n";
+
+struct Arguments {
+    Setup setup;
+    bool full = false;
+    std::string only;
+    std::string states;
+    std::uint64_t seed = std::random_device{}();
+};
+
+/// The kill points at which a child is really killed: all of them, or, in the short form, all of a short C++ scenario,
+/// else those that change the file, both ends, and some at random.
+std::set<std::size_t> choose(const Recording& recording, bool full, bool python, std::mt19937_64& random) {
+    constexpr std::size_t short_scenario = 500;
+    const std::size_t some = python ? 10 : 40;
+    const std::vector<std::size_t>& all = recording.kill_points;
+    if (full || (!python && all.size() <= short_scenario)) return {all.begin(), all.end()};
+    std::set<std::size_t> chosen{all.front(), all.back()};
+    for (const std::size_t k : all) {
+        if (recording.changed(k)) chosen.insert(k);
+    }
+    std::uniform_int_distribution<std::size_t> any(0, all.size() - 1);
+    for (std::size_t i = 0; i < some; ++i) chosen.insert(all[any(random)]);
+    return chosen;
+}
+
+class Program {
+  public:
+    explicit Program(Arguments arguments) : arguments_(std::move(arguments)), random_(arguments_.seed) {}
+
+    int run() {
+        std::printf("seed %llu\n", static_cast<unsigned long long>(arguments_.seed));
+        std::printf("%-26s %12s %11s %7s %7s %8s\n", "scenario", "instructions", "kill points", "killed", "states",
+                    "seconds");
+        for (const Scenario& scenario : steps::scenarios()) {
+            if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
+            test(scenario.name, [&] { one(scenario); });
+        }
+        if (arguments_.states.empty()) {
+            for (const Scenario& scenario : steps::scenarios()) {
+                const std::string name = "recover-all-of-" + scenario.name;
+                if (!arguments_.full || !scenario.publishes || scenario.python || !chosen(name)) continue;
+                test(name, [&] { recover_all(name, scenario); });
+            }
+            for (const steps::Fault& fault : steps::faults()) {
+                if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see(fault); });
+            }
+        }
+        std::printf("%d passed, %d failed\n", passed_, failed_);
+        return failed_ == 0 && passed_ > 0 ? 0 : 1;
+    }
+
+  private:
+    bool chosen(const std::string& name) const { return name.rfind(arguments_.only, 0) == 0; }
+
+    template <typename Action>
+    void test(const std::string& name, Action&& action) {
+        start_ = std::chrono::steady_clock::now();
+        at_ = 0;
+        try {
+            action();
+            ++passed_;
+        } catch (const std::exception& error) {
+            std::printf("%-26s FAILED after instruction %zu: %s\n", name.c_str(), at_, error.what());
+            ++failed_;
+        }
+        std::fflush(stdout);
+    }
+
+    const steps::Situation& made_base(const Scenario& scenario) {
+        const auto key = std::make_pair(scenario.base, scenario.alignment);
+        const auto found = bases_.find(key);
+        if (found != bases_.end()) return found->second;
+        return bases_[key] =
+                   steps::make_base(arguments_.setup.path, scenario.base, scenario.alignment, arguments_.setup.child);
+    }
+
+    steps::Situation base(const Scenario& scenario) {
+        if (scenario.base_of.empty()) return made_base(scenario);
+        for (const Scenario& other : steps::scenarios()) {
+            if (other.name != scenario.base_of) continue;
+            const Case before(arguments_.setup, other, made_base(other));
+            return before.situation(before.find(scenario.base_at));
+        }
+        throw std::runtime_error("there is no scenario " + scenario.base_of);
+    }
+
+    /// Checks a copy of the file as it is after each instruction that changed it, and a child killed at each of
+    /// `points`.
+    void check_all(Case& test, const std::set<std::size_t>& points) {
+        for (const std::size_t k : test.recording().kill_points) {
+            at_ = k;
+            if (test.recording().changed(k) && !test.scenario().contested) test.check_copy(k);
+            if (points.count(k) != 0) test.check_kill(k);
+        }
+    }
+
+    void report(const std::string& name, std::size_t executed, std::size_t points, std::size_t killed,
+                std::size_t states) const {
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+        std::printf("%-26s %12zu %11zu %7zu %7zu %8.1f\n", name.c_str(), executed, points, killed, states,
+                    seconds.count());
+    }
+
+    void one(const Scenario& scenario) {
+        const steps::Situation begin = base(scenario);
+        Case test(arguments_.setup, scenario, begin);
+        const Recording& recording = test.recording();
+        if (!arguments_.states.empty()) {
+            steps::write_states(arguments_.states + "/" + scenario.name, recording);
+            report(scenario.name, recording.executed(), recording.kill_points.size(), 0, recording.distinct());
+            return;
+        }
+        test.check_commit_point();
+        const std::set<std::size_t> points = choose(recording, arguments_.full, scenario.python, random_);
+        check_all(test, points);
+        if (scenario.contested && (test.contender_first() == 0 || test.contender_waited() == 0)) {
+            throw std::runtime_error("the other publisher never had to wait, or always");
+        }
+        report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
+    }
+
+    /// Each state that the scenario's death can leave is recovered by a child, which dies in turn wherever it changes
+    /// the file.
+    void recover_all(const std::string& name, const Scenario& scenario) {
+        const Case first(arguments_.setup, scenario, made_base(scenario));
+        Scenario recover;
+        recover.name = recover.operation = "take-publisher";
+        recover.alignment = scenario.alignment;
+        recover.base_of = scenario.name;
+        recover.gives_up = scenario.gives_up;
+        std::size_t executed = 0;
+        std::size_t killed = 0;
+        std::size_t states = 0;
+        for (std::size_t k = 1; k < first.recording().next.size(); ++k) {
+            if (!first.recording().changed(k)) continue;
+            const steps::Situation left = first.situation(k);
+            Case second(arguments_.setup, recover, left);
+            second.check_commit_point();
+            std::set<std::size_t> points;
+            for (const std::size_t i : second.recording().kill_points) {
+                if (second.recording().changed(i)) points.insert(i);
+            }
+            check_all(second, points);
+            executed += second.recording().executed();
+            killed += points.size();
+            states += second.recording().distinct();
+        }
+        report(name, executed, killed, killed, states);
+    }
+
+    /// A child with a planted fault must fail the check.
+    void see(const steps::Fault& fault) {
+        for (const Scenario& scenario : steps::scenarios()) {
+            if (scenario.name != fault.scenario) continue;
+            const steps::Situation begin = base(scenario);
+            try {
+                Case test(arguments_.setup, scenario, begin, arguments_.setup.child + "-" + fault.name);
+                const std::vector<std::size_t>& all = test.recording().kill_points;
+                check_all(test, {all.begin(), all.end()});
+                test.check_commit_point();
+            } catch (const steps::Wrong& wrong) {
+                std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
+                            scenario.name.c_str(), wrong.what());
+                return;
+            }
+            throw std::runtime_error("the fault was not seen");
+        }
+        throw std::runtime_error("there is no scenario " + fault.scenario);
+    }
+
+    Arguments arguments_;
+    std::mt19937_64 random_;
+    std::map<std::pair<steps::Base, std::uint32_t>, steps::Situation> bases_;
+    std::chrono::steady_clock::time_point start_;
+    std::size_t at_ = 0;
+    int passed_ = 0;
+    int failed_ = 0;
+};
+
+bool parse(int count, char** words, Arguments& arguments) {
+    for (int i = 1; i < count; ++i) {
+        const std::string_view word = words[i];
+        if (word == "--full") {
+            arguments.full = true;
+            continue;
+        }
+        if (i + 1 == count) return false;
+        const std::string value = words[++i];
+        if (word == "--only") {
+            arguments.only = value;
+        } else if (word == "--python") {
+            arguments.setup.python = value;
+        } else if (word == "--seed") {
+            arguments.seed = std::stoull(value);
+        } else if (word == "--states") {
+            arguments.states = value;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    Arguments arguments;
+    if (!parse(count, words, arguments)) {
+        std::fputs(usage, stderr);
+        return 2;
+    }
+    const std::filesystem::path here = std::filesystem::canonical("/proc/self/exe").parent_path();
+    arguments.setup.child = here / "child";
+    arguments.setup.script = STEPS_SCRIPT;
+    std::string folder = "/dev/shm/flyring-steps-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) {
+        std::perror(folder.c_str());
+        return 2;
+    }
+    arguments.setup.path = folder + "/steps.ring";
+    ::setenv("PYTHONHASHSEED", "0", 1);  // or Python goes another way each time
+    ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+    steps::make_deterministic();
+    const int status = Program(std::move(arguments)).run();
+    std::filesystem::remove_all(folder);
+    return status;
+}

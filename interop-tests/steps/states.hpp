@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "recording.hpp"
+
+namespace steps {
+
+/// Writes `stem`.ring, the file at the first mark, and `stem`.stores, what each store changed. README.md has the
+/// format.
+void write_states(const std::string& stem, const Recording& recording);
+
+}  // namespace steps

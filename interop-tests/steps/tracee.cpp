@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tracee.hpp"
+
+#include <elf.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/personality.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#if !defined(__x86_64__)
+#error "Breakpoints and the program counter are those of x86-64; another processor needs its own here"
+#endif
+
+namespace steps {
+
+namespace {
+
+constexpr std::size_t program_counter = offsetof(user_regs_struct, rip);
+constexpr long breakpoint = 0xcc;
+
+long trace(__ptrace_request request, pid_t pid, std::uint64_t address, std::uint64_t data) {
+    errno = 0;
+    const long result = ::ptrace(request, pid, address, data);
+    if (result == -1 && errno != 0) throw std::system_error(errno, std::generic_category(), "ptrace");
+    return result;
+}
+
+}  // namespace
+
+void make_deterministic() {
+    if (::personality(ADDR_NO_RANDOMIZE) < 0) throw std::runtime_error("personality");
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
+    if (::sched_setaffinity(0, sizeof set, &set) != 0) throw std::runtime_error("sched_setaffinity");
+}
+
+Tracee::Tracee(const std::vector<std::string>& command) {
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ < 0) throw std::runtime_error("fork");
+    if (pid_ == 0) {
+        ::ptrace(PTRACE_TRACEME, 0, 0, 0);
+        ::execv(words[0], words.data());
+        ::_exit(127);
+    }
+    wait_for_trap();  // exec stops it once
+    hide_clock();
+    trace(PTRACE_SETOPTIONS, pid_, 0, PTRACE_O_EXITKILL);
+    resume(PTRACE_CONT);
+    if (!wait_for_trap()) throw std::runtime_error("the child stopped before its first mark");
+}
+
+Tracee::~Tracee() {
+    kill();
+}
+
+void Tracee::resume(int request) {
+    trace(static_cast<__ptrace_request>(request), pid_, 0, 0);
+}
+
+bool Tracee::wait_for_trap() {
+    int status = 0;
+    if (::waitpid(pid_, &status, 0) < 0) throw std::runtime_error("waitpid");
+    if (!WIFSTOPPED(status)) {
+        pid_ = -1;
+        throw std::runtime_error("the child ended with status " + std::to_string(status) + " before its second mark");
+    }
+    if (WSTOPSIG(status) != SIGTRAP)
+        throw std::runtime_error("the child got signal " + std::to_string(WSTOPSIG(status)));
+    siginfo_t info{};
+    trace(PTRACE_GETSIGINFO, pid_, 0, reinterpret_cast<std::uint64_t>(&info));
+    return info.si_code == SI_KERNEL || info.si_code == SI_TKILL;  // int3, or raised; a step has a code of its own
+}
+
+bool Tracee::step() {
+    resume(PTRACE_SINGLESTEP);
+    return !wait_for_trap();
+}
+
+std::uint64_t Tracee::next_instruction() const {
+    return static_cast<std::uint64_t>(trace(PTRACE_PEEKUSER, pid_, program_counter, 0));
+}
+
+bool Tracee::run_to(std::uint64_t address, std::size_t times) {
+    const long code = trace(PTRACE_PEEKTEXT, pid_, address, 0);
+    for (std::size_t i = 0; i < times; ++i) {
+        if (i > 0 && !step()) return false;
+        trace(PTRACE_POKETEXT, pid_, address, static_cast<std::uint64_t>((code & ~0xffL) | breakpoint));
+        resume(PTRACE_CONT);
+        wait_for_trap();
+        if (next_instruction() != address + 1) return false;
+        trace(PTRACE_POKETEXT, pid_, address, static_cast<std::uint64_t>(code));
+        trace(PTRACE_POKEUSER, pid_, program_counter, address);
+    }
+    return true;
+}
+
+/// Takes the vDSO out of the auxiliary vector. The C library then asks the kernel for the time: one instruction, where
+/// the vDSO starts over whenever the clock ticks, which it does all the time for who is stepped.
+void Tracee::hide_clock() {
+    constexpr std::uint64_t word = sizeof(std::uint64_t);
+    auto at = static_cast<std::uint64_t>(trace(PTRACE_PEEKUSER, pid_, offsetof(user_regs_struct, rsp), 0));
+    at += word;                                   // the number of arguments
+    for (int lists = 0; lists < 2; at += word) {  // arguments, environment
+        if (trace(PTRACE_PEEKDATA, pid_, at, 0) == 0) ++lists;
+    }
+    for (long type = 0; (type = trace(PTRACE_PEEKDATA, pid_, at, 0)) != AT_NULL; at += 2 * word) {
+        if (type == AT_SYSINFO_EHDR) trace(PTRACE_POKEDATA, pid_, at, AT_IGNORE);
+    }
+}
+
+int Tracee::finish() {
+    resume(PTRACE_CONT);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) >= 0 && WIFSTOPPED(status)) {
+        trace(PTRACE_CONT, pid_, 0, static_cast<std::uint64_t>(WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status)));
+    }
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void Tracee::kill() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) >= 0 && WIFSTOPPED(status)) {
+    }
+    pid_ = -1;
+}
+
+Range Tracee::code_of(const std::string& file) const {
+    std::ifstream maps("/proc/" + std::to_string(pid_) + "/maps");
+    for (std::string line; std::getline(maps, line);) {
+        if (line.size() < file.size() || line.compare(line.size() - file.size(), file.size(), file) != 0) continue;
+        std::istringstream words(line);
+        Range range;
+        char dash = 0;
+        std::string permissions;
+        words >> std::hex >> range.begin >> dash >> range.end >> permissions;
+        if (permissions.find('x') != std::string::npos) return range;
+    }
+    throw std::runtime_error(file + " is not mapped");
+}
+
+}  // namespace steps
