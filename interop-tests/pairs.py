@@ -16,6 +16,7 @@ import sys
 import time
 
 import cases
+import cases_death
 import cases_errors
 import cases_golden
 from driver import ROOT, both, commands
@@ -101,6 +102,7 @@ def tests(languages, share):
         yield f"{a} hands a publisher's name to {b}", cases.name_handed_over, a, b, after(b)
         yield f"{a} is killed in a claim, {b} goes on", cases.killed_in_a_claim, a, b, after(b)
         yield f"{a} is killed while it publishes, {b} goes on", cases.killed_while_publishing, a, b, after(b)
+    yield from cases_death.tests(languages)
     for a, b, c in itertools.product(languages, repeat=3):
         yield f"{a} writes, {b} begins to read, {c} goes on", cases.kept_slot, a, b, c
     yield "everybody publishes to everybody", cases.everybody_at_once, languages

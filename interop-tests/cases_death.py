@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of death, stopping and eviction that need several processes or another environment: pid namespaces, a full file
+system, a wall clock that jumps. Run by pairs.py."""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import time
+
+from driver import Peer, Refused
+from harness import Wrong, data_of, drain, equal, fill, offer_within, refused, true
+
+SMALL = {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 0}
+# a JVM says on standard output that it cannot share its statistics with another one of its pid
+IN_A_PID_NAMESPACE = [
+    "env",
+    "JAVA_TOOL_OPTIONS=-XX:-UsePerfData",
+    "unshare",
+    "--pid",
+    "--fork",
+    "--mount-proc",
+    "--kill-child=KILL",
+]
+TINY_SHM = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"', "sh"]
+FAKETIME = "libfaketimeMT.so.1"
+
+
+def wrapped(run, language, words):
+    """A peer of this test only, started by another command."""
+    run.starts += 1
+    argv = [*words, *run.commands[language]]
+    peer = Peer(language, argv, run.logs, run.folder, f"{language}-{run.starts}")
+    run.temporary.append(peer)
+    return peer
+
+
+def attach(run, *peers, **options):
+    """A small channel, made by the first peer and opened by the others; its name, which is the handle of all."""
+    name = run.name()
+    peers[0].call("create", channel=name, name=name, **SMALL | options)
+    for peer in {id(p): p for p in peers[1:] if p is not peers[0]}.values():
+        peer.call("open", channel=name, name=name)
+    return name
+
+
+def same_pid(run, writer, reader, third):
+    """Two pid namespaces, in both of which the peer has pid 1: the living is not retired, the dead is."""
+    a, b = (wrapped(run, language, IN_A_PID_NAMESPACE) for language in (writer, reader))
+    c = run.peer(third)
+    equal("pids", (a.pid, b.pid), (1, 1))
+    name = attach(run, c, a, b)
+    a.call("publisher", channel=name, publisher=name, name="feed")
+    slot = b.call("subscriber", channel=name, subscriber=name)["slot"]
+    sent = fill(a, name)
+    equal("a living subscriber was retired", offer_within(0.05, a, name, "00"), -1)
+    holder = a.call("held_by", publisher=name)["holder"]
+    equal("holder", (holder["slot"], holder["pid"], holder["live"]), (slot, 1, True))
+    equal("messages", data_of(drain(b, name)), sent)
+    fill(a, name)
+    b.kill()
+    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    refused("no-free-slot", c, "publisher", channel=name, publisher=name + "c", name="feed")
+    a.kill()
+    within(5, "the dead publisher's slot", lambda: c.call("publisher", channel=name, publisher=name, name="feed"))
+    true("published", c.call("offer", publisher=name, data="02", type=1)["position"] > 0)
+
+
+def within(seconds, what, attempt):
+    """What attempt() answers, once it does not refuse."""
+    late = time.monotonic() + seconds
+    while True:
+        try:
+            return attempt()
+        except Refused as e:
+            if time.monotonic() > late:
+                raise Wrong(f"{what}: still refused after {seconds} s: {e}") from e
+            time.sleep(0.005)
+
+
+def full_file_system(run, language):
+    """1 MiB of /dev/shm: a channel that does not fit is a clear error that leaves nothing behind, one that fits works."""
+    peer = wrapped(run, language, TINY_SHM)
+    for op in ("create", "replace", "open_or_create"):
+        answer = refused("no-space", peer, op, channel="c", name="/dev/shm/big.ring", kind="inbox")
+        true(f"needed and free: {answer}", answer["needed"] > 1 << 20 >= answer["free"] > 0)
+    options = SMALL | {"capacity": 1 << 16}
+    for i in range(4):
+        peer.call("create", channel=f"c{i}", name=f"/dev/shm/c{i}.ring", **options)
+    answer = refused("no-space", peer, "create", channel="d", name="/dev/shm/d.ring", **options | {"capacity": 1 << 19})
+    true(f"needed more than is free: {answer}", answer["needed"] > answer["free"])
+    refused("no-such-channel", peer, "open", channel="d", name="/dev/shm/d.ring")
+    peer.call("publisher", channel="c3", publisher="p")
+    peer.call("subscriber", channel="c3", subscriber="s")
+    equal("it works", len(drain(peer, "s")), 0)
+    sent = fill(peer, "p")
+    equal("messages", data_of(drain(peer, "s")), sent)
+
+
+def clock_set_back(run, language, other):
+    """The wall clock jumps back by ten days: the dead are retired, the living are not, counters can be had."""
+    found = subprocess.run(["sh", "-c", f"ls /usr/lib/*/faketime/{FAKETIME}"], capture_output=True, text=True)
+    true("libfaketime is not installed (apt: faketime)", found.returncode == 0)
+    clock = run.folder / "clock"
+    clock.write_text("+0d")
+    environment = ["env", f"LD_PRELOAD={found.stdout.split()[0]}", f"FAKETIME_TIMESTAMP_FILE={clock}"]
+    environment += ["FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
+    a, b = wrapped(run, language, environment), run.fresh(other)
+    name = run.name()
+    a.call("create", channel=name, name=name, timeout=60, **SMALL | {"counters": 4})  # a JVM is slow under faketime
+    b.call("open", channel=name, name=name)
+    a.call("publisher", channel=name, publisher=name)
+    counter = a.call("counter_allocate", channel=name, label="x", type_id=1, key="")["counter"]
+    a.call("counter_free", channel=name, counter=counter)
+    b.call("subscriber", channel=name, subscriber=name)
+    sent = fill(a, name)
+    clock.write_text("-10d")
+    made = run.name()
+    a.call("create", channel=made, name=made, **SMALL)
+    with open(run.folder / f"{made}.ring", "rb") as file:
+        created = int.from_bytes(file.read(64)[56:], "little") / 1e9
+    true(f"the clock did not jump: {created - time.time()}", -11 * 86400 < created - time.time() < -9 * 86400)
+    equal("a living subscriber was retired", offer_within(0.02, a, name, "00"), -1)
+    equal("messages", data_of(drain(b, name)), sent)
+    fill(a, name)
+    b.kill()
+    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    again = a.call("counter_allocate", channel=name, label="y", type_id=1, key="")["counter"]
+    true("a counter freed in the future was handed out", again != counter)
+    clock.write_text("+0d")
+    time.sleep(0.002)
+    equal("reused", a.call("counter_allocate", channel=name, label="z", type_id=1, key="")["counter"], counter)
+    clock.unlink()
+
+
+def zombie(run, writer, reader):
+    """Killed, and not reaped by its parent: its slots are free all the same."""
+    a, b = run.peer(writer), run.fresh(reader)
+    name = attach(run, a, b, subscribers=1)
+    a.call("publisher", channel=name, publisher=name)
+    b.call("subscriber", channel=name, subscriber=name)
+    b.call("publisher", channel=name, publisher=name, name="feed")
+    fill(a, name)
+    os.kill(b.pid, signal.SIGKILL)
+
+    def state():
+        with open(f"/proc/{b.pid}/stat") as file:
+            return file.read().rpartition(") ")[2][0]
+
+    late = time.monotonic() + 5
+    while state() != "Z" and time.monotonic() < late:
+        time.sleep(0.001)
+    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    a.call("subscriber", channel=name, subscriber=name)
+    within(5, "a zombie's name", lambda: a.call("publisher", channel=name, publisher=name + "f", name="feed"))
+    equal("the state of the dead", state(), "Z")
+    b.kill()  # reaps it
+
+
+def two_creators(run, first, second):
+    """Both create the same channel at once: one has it, the other hears that it exists; each wins now and then."""
+    a, b = run.peer(first, 1), run.peer(second, 2)
+    dice, wins = random.Random(1), {a: 0, b: 0}
+    for _ in range(400):
+        name, creators = run.name(), [a, b]
+        dice.shuffle(creators)
+        creators[0].send("create", channel=name, name=name, **SMALL)
+        time.sleep(dice.random() * 0.0005)
+        creators[1].send("create", channel=name, name=name, **SMALL)
+        winners = []
+        for peer in creators:
+            try:
+                peer.receive()
+                winners.append(peer)
+            except Refused as e:
+                equal("error", e.code, "exists")
+        equal("winners", len(winners), 1)
+        wins[winners[0]] += 1
+        winners[0].call("close", channel=name)
+        winners[0].call("unlink", name=name)
+        if min(wins.values()) >= 3:
+            return
+    raise Wrong(f"one of them always won: {list(wins.values())}")
+
+
+def stopped(run, victim, rival, reader):
+    """SIGSTOP with a claim open, and as a subscriber: neither is declared dead, both go on afterwards."""
+    a, b, c = run.fresh(victim), run.peer(rival, 1), run.peer(reader, 2)
+    name = attach(run, b, a, c)
+    c.call("subscriber", channel=name, subscriber=name)
+    a.call("publisher", channel=name, publisher=name, name="feed")
+    a.call("subscriber", channel=name, subscriber=name, rings=[1])
+    b.call("publisher", channel=name, publisher=name)
+    true("claimed", a.call("claim", publisher=name, length=3, type=5)["claimed"])
+    sent = []
+    while len(more := fill(b, name)):
+        sent += more
+        drain(c, name)
+        if len(sent) > 200:
+            raise Wrong("the subscriber does not hold the publisher back")
+    os.kill(a.pid, signal.SIGSTOP)
+    try:
+        late = time.monotonic() + 0.2
+        while time.monotonic() < late:
+            refused("no-free-slot", b, "publisher", channel=name, publisher=name + "b", name="feed")
+            equal("offered", b.call("offer", publisher=name, data="00", type=1)["position"], -1)
+            equal("nothing", c.call("take", subscriber=name)["message"], None)
+        true("live", b.call("held_by", publisher=name)["holder"]["live"])
+    finally:
+        os.kill(a.pid, signal.SIGCONT)
+    a.call("commit", publisher=name, data="010203")
+    equal("committed", data_of(drain(c, name)), ["010203"])
+    equal("all of it", data_of(drain(a, name)), sent)
+
+
+def kept_killed(run, writer, first, second):
+    """A kept subscriber is killed; one in another language goes on under its name, and nothing is missing."""
+    a, b, c = run.peer(writer, 1), run.fresh(first), run.peer(second, 2)
+    name = attach(run, a, b, c)
+    a.call("publisher", channel=name, publisher=name)
+    slot = b.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)["slot"]
+    sent = fill(a, name)
+    equal("first part", data_of(b.call("poll", subscriber=name, limit=20)["messages"]), sent[:20])
+    b.kill()
+    sent += fill(a, name)
+    equal("a dead kept subscriber was retired", offer_within(0.02, a, name, "00"), -1)
+    equal("slot", c.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)["slot"], slot)
+    equal("the rest", data_of(drain(c, name)), sent[20:])
+
+
+def kept_ahead(run, writer, reader):
+    """A publisher dies between the commit of a record and the store of `published` (6.1, steps 6 and 7); a kept
+    subscriber has consumed that record, leaves, and comes back before the ring has a new owner."""
+    a, b = run.fresh(writer), run.peer(reader, 2)
+    name = attach(run, a, b)
+    a.call("publisher", channel=name, publisher=name, name="feed")
+    b.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)
+    before = a.call("offer", publisher=name, data="00", type=1)["position"]
+    a.call("offer", publisher=name, data="01", type=1)
+    a.kill()
+    with open(run.folder / f"{name}.ring", "r+b", buffering=0) as file:
+        file.seek(136)  # rings_offset; the trailer of ring 0 follows its data, `published` is at 320 in it
+        trailer = int.from_bytes(file.read(8), "little") + SMALL["capacity"]
+        os.pwrite(file.fileno(), before.to_bytes(8, "little"), trailer + 320)
+        os.pwrite(file.fileno(), (1).to_bytes(8, "little"), trailer + 336)  # messages_done
+    equal("both", data_of(drain(b, name)), ["00", "01"])
+    b.call("close", subscriber=name)
+    b.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)
+    equal("nothing again", drain(b, name), [])
+    b.call("publisher", channel=name, publisher=name, name="feed")
+    b.call("offer", publisher=name, data="02", type=1)
+    equal("the next owner's", data_of(drain(b, name)), ["02"])
+
+
+def lapped(run, writer, reader):
+    """A lossy subscriber that reads only now and then: what it got and what it counts as lost is all that there was."""
+    a, b = run.peer(writer, 1), run.peer(reader, 2)
+    for alignment in (64, 8):
+        name = attach(run, a, alignment=alignment)
+        b.call("open", channel=name, name=name, read_only=True)
+        answer = b.call("lossy_subscriber", channel=name, subscriber=name, rings=[0])
+        begin, got, laps = answer["positions"]["0"], [], 0
+        a.call("publisher", channel=name, publisher=name)
+        count = 0
+        for step in range(30):
+            for _ in range((3, 7, 300)[step % 3]):
+                a.call("offer", publisher=name, data=count.to_bytes(2 + count % 90, "little").hex(), type=1)
+                count += 1
+            before = b.call("lost", subscriber=name, ring=0)["messages"]
+            messages = drain(b, name)
+            numbers = [int.from_bytes(bytes.fromhex(m["data"]), "little") for m in messages]
+            got += numbers
+            lost = b.call("lost", subscriber=name, ring=0)
+            laps += lost["messages"] > before
+            equal(f"received and lost at step {step}", len(got) + lost["messages"], count)
+            if lost["messages"] == before and numbers:
+                equal("in a row", numbers, list(range(count - len(numbers), count)))
+        equal("in order", got, sorted(set(got)))
+        true(f"laps {laps}, received {len(got)}", laps >= 5 and len(got) >= 50)
+        end = a.call("positions", publisher=name)["position"]
+        equal("position", b.call("positions", subscriber=name)["positions"]["0"], end)
+        true(f"lost bytes {lost['bytes']}", 0 < lost["bytes"] < end - begin)
+        refused("access-denied", b, "publisher", channel=name, publisher=name)
+        oldest = b.call("lossy_subscriber", channel=name, subscriber=name + "o", rings=[0], start="oldest")
+        true("begins behind the first", oldest["positions"]["0"] > begin)
+        numbers = [int.from_bytes(bytes.fromhex(m["data"]), "little") for m in drain(b, name + "o")]
+        equal("what is still there", numbers, list(range(count - len(numbers), count)))
+        true(f"much is still there: {len(numbers)}", len(numbers) >= 10)
+
+
+def evicted(run, victim, operator, writer):
+    """A subscriber is evicted by another process: the writer gets on, the victim hears of it and can join again."""
+    a, b, c = run.peer(victim, 1), run.peer(operator, 2), run.peer(writer, 3)
+    for kept in (False, True):
+        name = attach(run, c, a, b)
+        c.call("publisher", channel=name, publisher=name)
+        fields = {"name": "journal", "kept": True} if kept else {}
+        slot = a.call("subscriber", channel=name, subscriber=name, **fields)["slot"]
+        fill(c, name)
+        b.call("evict", channel=name, slot=slot)
+        true("the writer gets on", c.call("offer", publisher=name, data="aa", type=1)["position"] > 0)
+        answer = refused("slot-lost", a, "poll", subscriber=name, limit=10)
+        equal("slot", answer.get("slot"), slot)
+        refused("slot-lost", a, "take", subscriber=name)
+        equal("nobody holds it back", c.call("held_by", publisher=name)["holder"], None)
+        a.call("subscriber", channel=name, subscriber=name + "2", **fields)
+        c.call("offer", publisher=name, data="bb", type=1)
+        equal("afresh", data_of(drain(a, name + "2")), ["bb"])
+        refused("invalid-argument", b, "evict", channel=name, slot=2)
+
+
+def too_far_behind(run, writer, reader):
+    """A publisher with a lag limit evicts who is further behind, and waits for nobody."""
+    a, b = run.peer(writer, 1), run.peer(reader, 2)
+    name = attach(run, a, b)
+    refused("invalid-argument", a, "publisher", channel=name, publisher=name, max_lag=2047)
+    a.call("publisher", channel=name, publisher=name, max_lag=2048)
+    b.call("subscriber", channel=name, subscriber=name)
+    for i in range(10):
+        a.call("offer", publisher=name, data=f"{i:02x}", type=1)
+    equal("within the limit", len(drain(b, name)), 10)
+    for i in range(200):
+        true("never held back", a.call("offer", publisher=name, data=f"{i:02x}", type=1)["position"] > 0)
+    refused("slot-lost", b, "take", subscriber=name)
+
+
+def replaced_noticed(run, victim, other):
+    """An idle subscriber, an idle lossy one and a publisher that is held back find out that the name has moved on."""
+    a, b = run.peer(victim, 1), run.peer(other, 2)
+    name = attach(run, a, b)
+    a.call("subscriber", channel=name, subscriber=name)
+    a.call("lossy_subscriber", channel=name, subscriber=name + "l")
+    a.call("publisher", channel=name, publisher=name)
+    b.call("subscriber", channel=name, subscriber=name + "b", rings=[0])
+    b.call("close", subscriber=name + "b")
+    b.call("replace", channel=name + "r", name=name, **SMALL)
+    for subscriber in (name, name + "l"):
+        wanted = {"ring": 0, "seed": 1, "count": 1, "min": 0, "max": 9, "first": 0}
+        answer = refused(
+            "replaced", a, "verify_stream", subscriber=subscriber, streams=[wanted], how="poll", seconds=5, timeout=10
+        )
+        equal("path", os.path.basename(answer["path"]), name + ".ring")
+    sent = []
+    late = time.monotonic() + 5
+    while time.monotonic() < late:
+        try:
+            if a.call("offer", publisher=name, data="00" * 100, type=1)["position"] > 0:
+                sent.append("00" * 100)
+        except Refused as e:
+            equal("error", e.code, "replaced")
+            break
+    else:
+        raise Wrong("a publisher that is held back does not notice")
+    equal("not sticky", data_of(drain(a, name)), sent)
+
+
+def ended(run, writer, reader):
+    """A ring has ended when its publisher closed and all of it was consumed, until it has a new publisher."""
+    a, b = run.peer(writer, 1), run.peer(reader, 2)
+    name = attach(run, a, b)
+    a.call("publisher", channel=name, publisher=name, name="feed")
+    b.call("subscriber", channel=name, subscriber=name)
+    b.call("lossy_subscriber", channel=name, subscriber=name + "l")
+    for i in range(3):
+        a.call("offer", publisher=name, data=f"0{i}", type=1)
+    both = (name, name + "l")
+    equal("open", [b.call("ended", subscriber=s, ring=0)["ended"] for s in both], [False, False])
+    a.call("close", publisher=name)
+    equal("not drained", [b.call("ended", subscriber=s, ring=0)["ended"] for s in both], [False, False])
+    for s in both:
+        messages = drain(b, s)
+        equal("messages", data_of(messages), ["00", "01", "02"])
+        equal("sender", [m["sender"] for m in messages], [{"name": "feed", "epoch": 1}] * 3)
+    equal("ended", [b.call("ended", subscriber=s, ring=0)["ended"] for s in both], [True, True])
+    equal("never opened", [b.call("ended", subscriber=s, ring=1)["ended"] for s in both], [False, False])
+    a.call("publisher", channel=name, publisher=name + "2", name="feed")
+    equal("open again", [b.call("ended", subscriber=s, ring=0)["ended"] for s in both], [False, False])
+    a.call("offer", publisher=name + "2", data="03", type=1)
+    for s in both:
+        equal("sender", [m["sender"] for m in drain(b, s)], [{"name": "feed", "epoch": 2}])
+
+
+def tests(languages):
+    """(title, function, arguments) of every test."""
+
+    def after(language, n=1):
+        return languages[(languages.index(language) + n) % len(languages)]
+
+    for a in languages:
+        yield f"{a}: a file system of 1 MiB", full_file_system, a
+        yield f"{a}: the clock is set back", clock_set_back, a, after(a)
+    for a, b in itertools.product(languages, repeat=2):
+        yield f"{a} and {b} have the same pid in two namespaces", same_pid, a, b, after(b)
+        yield f"{a} gets on although {b} is a zombie", zombie, a, b
+        yield f"{a} is stopped with a claim open, {b} wants its name", stopped, a, b, after(b)
+        yield f"{b} kept, is killed, {a} writes", kept_killed, a, b, after(b)
+        yield f"{b} kept, has read more than {a} had published when it died", kept_ahead, a, b
+        yield f"{b} is lapped by {a}", lapped, a, b
+        yield f"{a} is evicted by {b}", evicted, a, b, after(b)
+        yield f"{b} is too far behind {a}", too_far_behind, a, b
+        yield f"{a} notices that {b} replaced the channel", replaced_noticed, a, b
+        yield f"{b} sees that {a} has ended", ended, a, b
+    for a, b in itertools.combinations(languages, 2):
+        yield f"{a} and {b} create the same channel at once", two_creators, a, b

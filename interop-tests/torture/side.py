@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The side file of a worker (WORKER.md): where a worker writes what it is doing and what it has done, and which survives
+its death. The worker writes, the driver and the verifier read."""
+
+import dataclasses
+import enum
+import mmap
+import os
+
+import numpy
+
+ENTRIES = 32768  # a worker leaves when its log is nearly full
+ENTRY_WORDS = 8
+LOG = 4096  # bytes before the log
+WORD_PHASE, WORD_STOP, WORD_COUNT, WORD_ATTEMPTED = range(4)
+
+PUBLISHER = ("taking", "recovering", "offering", "claiming", "writing", "committing", "aborting", "in_batch")
+PUBLISHER += ("held_back", "closing")
+SUBSCRIBER = ("joining", "polling", "handling", "idle", "leaving")
+KEPT = ("resuming", "forgetting")
+LOSSY = ("starting", "reading")
+OPERATOR = ("evicting",)
+Phase = enum.IntEnum(
+    "Phase",
+    "working taking recovering offering claiming writing committing aborting in_batch held_back closing "
+    "joining resuming polling handling idle leaving forgetting starting reading evicting",
+)
+
+
+class Kind(enum.IntEnum):
+    """Of an entry of the log; behind it what its words 1 to 7 hold."""
+
+    TAKEN = 1  # ring, epoch, position, time, publisher
+    ACKNOWLEDGED = 2  # how many messages of this session were acknowledged by now, position, how many at once
+    CLOSED = 3  # count, -, -, time
+    DEAD_WAIT = 4  # slot, begin, end, ns without a processor
+    HELD = 5  # slot, begin, end, live, kept
+    JOINED = 6  # ring, slot, cursor, epoch, kept, time when it had joined, time when it asked to
+    MESSAGE = 7  # ring, position, epoch, sequence, publisher, torn, lost before it in this ring (lossy)
+    LEFT = 8  # forgot, drained, -, time
+    EVICTED = 9  # slot, begin, end (0: not yet)
+    SLOT_LOST = 10  # slot, messages of the poll that ended so: they may be torn; -, time
+    LOST = 11  # ring, messages lost, position; at the end of a lossy one
+
+
+@dataclasses.dataclass
+class Life:
+    """One worker process, as it is judged."""
+
+    name: str  # of the process, for people
+    role: str
+    language: str
+    channel: int
+    entries: numpy.ndarray  # of int64, ENTRY_WORDS in a row
+    attempted: int = 0  # messages of the last session that it may have published
+    phase: int = 0  # when it died
+    killed: int = 0  # ns; 0: it ended by itself
+    ended: int = 2**62  # ns, when it was reaped
+    stops: tuple = ()  # (begin, end) of SIGSTOP, ns
+    final: bool = False  # it was told to end when all publishers had ended
+
+
+class Side:
+    """The driver's end of a side file."""
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, "xb") as file:
+            file.truncate(LOG + ENTRIES * ENTRY_WORDS * 8)
+        with open(path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), 0)
+        self.words = memoryview(self.map).cast("q")
+
+    def phase(self):
+        return self.words[WORD_PHASE]
+
+    def stop(self):
+        self.words[WORD_STOP] = 1
+
+    def count(self):
+        return self.words[WORD_COUNT]
+
+    def attempted(self):
+        return self.words[WORD_ATTEMPTED]
+
+    def entries(self):
+        log = numpy.frombuffer(self.map, dtype="<i8", offset=LOG, count=self.count() * ENTRY_WORDS)
+        return log.reshape(-1, ENTRY_WORDS).copy()
+
+    def close(self):
+        self.words.release()
+        self.map.close()
+        os.unlink(self.path)

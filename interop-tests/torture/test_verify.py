@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verifier's own test: a story in which nothing is wrong, and the same with one thing wrong, which must be found
+under the rule that it breaks. Run by torture.py, or alone."""
+
+import sys
+
+import numpy
+from side import Kind, Life, Phase
+from verify import Verdict, verify
+
+MS = 1_000_000
+
+
+def message(position, epoch, sequence, torn=0, lost=0):
+    return [Kind.MESSAGE, 0, position, epoch, sequence, 7, torn, lost]
+
+
+def story():
+    """Ring 0: epoch 1 published 4 messages of 64 bytes and was killed with a fifth attempted, epoch 2 published 3. A
+    reliable subscriber saw all of it; a kept one was killed and resumed; a lossy one lost one."""
+    return {
+        "first": [[Kind.TAKEN, 0, 1, 0, 10, 7], *([Kind.ACKNOWLEDGED, n, 64 * n, 1] for n in range(1, 5))],
+        "second": [
+            [Kind.TAKEN, 0, 2, 640, 40 * MS, 7],
+            *([Kind.ACKNOWLEDGED, n, 704 + 64 * n, 1] for n in range(1, 4)),
+            [Kind.DEAD_WAIT, 3, 41 * MS, 42 * MS, 0],
+            [Kind.CLOSED, 3, 0, 0, 60 * MS],
+        ],
+        "reliable": [
+            [Kind.JOINED, 0, 0, 64, 1, 0, 5],
+            *(message(64 * n, 1, n) for n in range(1, 5)),
+            *(message(704 + 64 * n, 2, n) for n in range(3)),
+            [Kind.LEFT, 0, 1, 0, 70 * MS],
+        ],
+        "kept": [[Kind.JOINED, 0, 1, 0, 1, 1, 5], message(0, 1, 0), message(64, 1, 1), message(128, 1, 2)],
+        "heir": [
+            [Kind.JOINED, 0, 1, 128, 2, 1, 40 * MS],
+            message(128, 1, 2),
+            message(192, 1, 3),
+            message(256, 1, 4),
+            *(message(704 + 64 * n, 2, n) for n in range(3)),
+            [Kind.LEFT, 0, 1, 0, 70 * MS],
+        ],
+        "lossy": [
+            [Kind.JOINED, 0, 0, 0, 0, 0, 5],
+            message(0, 1, 0),
+            message(128, 1, 2, lost=1),
+            message(832, 2, 2, lost=5),
+            [Kind.LOST, 0, 5, 896],
+            [Kind.LEFT, 0, 1, 0, 70 * MS],
+        ],
+    }
+
+
+def judge(told):
+    killed = {"first": Phase.committing, "kept": Phase.polling}
+    roles = {"first": "publisher", "second": "publisher", "kept": "kept", "heir": "kept"}
+    lives = []
+    for name, rows in told.items():
+        entries = numpy.array([row + [0] * (8 - len(row)) for row in rows], dtype="i8")
+        life = Life(name, roles.get(name, name), "none", 0, entries, ended=80 * MS, final=name not in killed)
+        if name in killed:
+            life.phase, life.killed, life.ended, life.attempted = killed[name], 30 * MS, 31 * MS, 5
+        lives.append(life)
+    return lives
+
+
+def change(name, row, *values):
+    """The story with one row replaced, or without it."""
+    told = story()
+    told[name][row : row + 1] = [list(values)] if values else []
+    return told
+
+
+FAULTS = {
+    "a message was lost": ("loss", change("reliable", 3)),
+    "the last message was lost": ("loss", change("reliable", 7)),
+    "the first message after the join was lost": ("loss", change("reliable", 1)),
+    "the first message of the second owner was lost": ("loss", change("reliable", 5)),
+    "the last message of the first owner was lost": ("loss", change("heir", 2)),
+    "a message was delivered twice": ("order", change("reliable", 3, *message(64, 1, 1))),
+    "a torn message": ("tear", change("reliable", 3, *message(192, 1, 3, torn=1))),
+    "the wrong sender": ("sender", change("reliable", 3, *message(192, 1, 3, torn=2))),
+    "an aborted claim was delivered": ("never offered", change("reliable", 3, *message(192, 1, -4))),
+    "more was delivered than was offered": ("never offered", change("reliable", 7, *message(832, 2, 3))),
+    "an epoch that nobody had": ("never offered", change("reliable", 7, *message(832, 3, 0))),
+    "two positions of one message": ("agreement", change("heir", 4, *message(712, 2, 0))),
+    "a subscriber did not see what another one saw": ("agreement", change("heir", 3)),
+    "a kept subscriber resumed too late": ("loss", change("heir", 0, Kind.JOINED, 0, 1, 256, 2, 1, 40 * MS)),
+    "loss counted too low": ("lost count", change("lossy", 2, *message(128, 1, 2, lost=0))),
+    "loss counted too high": ("lost count", change("lossy", 4, Kind.LOST, 0, 6, 896)),
+    "a ring taken from a living publisher": ("living declared dead", change("second", 0, Kind.TAKEN, 0, 2, 640, 20, 7)),
+    "a slot lost that nobody evicted": (
+        "living declared dead",
+        change("reliable", 8, Kind.SLOT_LOST, 0, 0, 0, 70 * MS),
+    ),
+    "a living subscriber looked dead": (
+        "living declared dead",
+        change("second", 4, Kind.DEAD_WAIT, 0, 41 * MS, 43 * MS, 0),
+    ),
+    "held back for long": ("waits", change("second", 4, Kind.HELD, 0, 0, 20_000 * MS, 1, 0)),
+}
+
+
+def closed_before_the_heir():
+    """The kept one had closed: then nothing may be seen again."""
+    told = story()
+    told["kept"].append([Kind.LEFT, 0, 0, 0, 29 * MS])
+    return told
+
+
+FAULTS["seen again after a proper close"] = ("duplicates", closed_before_the_heir())
+
+
+def verdict(told):
+    found = Verdict()
+    verify(judge(told), found)
+    return found
+
+
+def run():
+    """(passed, failed)"""
+    failed = []
+    right = verdict(story())
+    if right.failures or right.counts["acknowledged"] != 7 or right.counts["seen again after a kept one's death"] != 1:
+        failed.append(f"nothing is wrong, but: {dict(right.failures)} {right.counts}")
+    for name, (rule, told) in FAULTS.items():
+        found = verdict(told).failures
+        if rule not in found:
+            failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
+    for text in failed:
+        print(f"FAIL  verifier: {text}")
+    return 1 + len(FAULTS) - len(failed), len(failed)
+
+
+if __name__ == "__main__":
+    good, bad = run()
+    print(f"{good} passed, {bad} failed")
+    sys.exit(bool(bad))
