@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "guarded_map.hpp"
+
+namespace fuzz {
+
+using namespace flyring;
+
+namespace {
+
+[[noreturn]] void found(const char* what) {
+    std::fprintf(stderr, "FOUND: %s\n", what);
+    std::abort();
+}
+
+/// Reads every byte: what does not belong to the mapping is a fault here, or AddressSanitizer's.
+void read_all(const std::byte* data, std::size_t size) {
+    std::byte sum{};
+    for (std::size_t at = 0; at < size; ++at) sum ^= data[at];
+    asm volatile("" : : "r"(sum));  // it is wanted
+}
+
+class Program {
+  public:
+    Program(File& file, Input input, bool read_only) : file_(file), input_(input), read_only_(read_only) {}
+
+    void run() {
+        OpenOptions options;
+        options.read_only = read_only_;
+        options.environment.boot_id = Uuid{};
+        options.environment.now = 1;
+        options.environment.pid = 1;
+        std::optional<Channel> channel;
+        attempt([&] { channel.emplace(Channel::open(file_.path(), options)); });
+        if (!channel) return;
+        file_.note_shape();
+        channel_ = &*channel;
+        capacity_ = channel->capacity();
+        read_all(reinterpret_cast<const std::byte*>(channel->schema().data()), channel->schema().size());
+        for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
+        // One of everything, in the numbers of step().
+        static constexpr std::uint8_t everything[] = {
+            4, 0, 3,  0,  255, 6, 0, 16, 0,  15, 0, 255, 17, 0,  1, 8, 0, 1, 30, 1, 9,  0, 1,  9, 1, 0, 10, 0,
+            3, 0, 90, 11, 0,   2, 0, 20, 15, 0,  9, 18,  0,  13, 0, 1, 9, 0, 6,  0, 12, 0, 19, 0, 2, 0, 9};
+        input_ = Input(everything, sizeof everything);
+        for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
+        for (auto& publisher : publishers_) publisher.reset();
+        for (auto& subscriber : subscribers_) subscriber.reset();
+        for (auto& subscriber : lossy_) subscriber.reset();
+    }
+
+  private:
+    /// A typed error is right; which one, the tests of the errors know. But none of these can be right here.
+    template <typename Action>
+    void attempt(Action&& action) {
+        try {
+            action();
+        } catch (const FlyringError& error) {
+            for (const char* never : {"io", "two-threads", "exists", "no-such-channel"}) {
+                if (error.code() == never) {
+                    std::fprintf(stderr, "%s\n", error.what());
+                    found("an error that this file cannot have led to");
+                }
+            }
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "%s\n", error.what());
+            found("an exception that is not a FlyringError");
+        }
+    }
+
+    void step() {
+        switch (input_.below(20)) {
+            case 0:
+                return file_.poke(input_);
+            case 1: {
+                auto& place = subscribers_[input_.below(2)];
+                const bool kept = input_.below(4) == 1;
+                const std::string name = this->name();
+                return subscribe(place, name, kept, rings());
+            }
+            case 2:
+            case 3:
+                return with_subscriber([&](Subscriber& each) { poll(each); });
+            case 4:
+                return with_subscriber([&](Subscriber& each) { take(each); });
+            case 5:
+                return with_subscriber([&](Subscriber& each) { input_.below(2) == 0 ? each.close() : each.forget(); });
+            case 6:
+                return with_subscriber([&](Subscriber& each) { look(each); });
+            case 7: {
+                auto& place = publishers_[input_.below(2)];
+                const std::string name = this->name();
+                return publish(place, name, input_.below(4) == 1 ? capacity_ / 2 : 0);
+            }
+            case 8:
+                return with_publisher([&](Publisher& each) {
+                    const Bytes message = payload();
+                    offer(each, [&] { each.offer(message, type()); });
+                });
+            case 9:
+                return with_publisher([&](Publisher& each) { offer(each, [&] { claim(each); }); });
+            case 10:
+                return with_publisher([&](Publisher& each) { offer(each, [&] { batch(each); }); });
+            case 11:
+                return with_publisher([&](Publisher& each) { held_by(each); });
+            case 12:
+                return with_publisher([&](Publisher& each) { each.close(); });
+            case 13:
+                return counters();
+            case 14: {
+                auto& place = lossy_[input_.below(2)];
+                place.reset();
+                const Start start = input_.below(2) == 0 ? Start::now : Start::oldest;
+                place.emplace(channel_->lossy_subscriber(rings(), start));
+                return;
+            }
+            case 15:
+                return with_lossy([&](LossySubscriber& each) { poll(each); });
+            case 16:
+                return with_lossy([&](LossySubscriber& each) { take(each); });
+            case 17:
+                return with_lossy([&](LossySubscriber& each) { peek(each); });
+            case 18:
+                return with_lossy([&](LossySubscriber& each) { look(each); });
+            default:
+                return channel_->evict(input_.below(channel_->subscribers() + 1));
+        }
+    }
+
+    // Two of each kind, made when they are first used.
+
+    template <typename Action>
+    void with_subscriber(Action&& action) {
+        auto& each = subscribers_[input_.below(2)];
+        if (!each) subscribe(each, "", false, {});
+        if (each) action(*each);
+    }
+    template <typename Action>
+    void with_publisher(Action&& action) {
+        auto& each = publishers_[input_.below(2)];
+        if (!each) publish(each, "", 0);
+        if (each) action(*each);
+    }
+    template <typename Action>
+    void with_lossy(Action&& action) {
+        auto& each = lossy_[input_.below(2)];
+        if (!each) each.emplace(channel_->lossy_subscriber({}, Start::oldest));
+        action(*each);
+    }
+
+    void subscribe(std::optional<Subscriber>& place, const std::string& name, bool kept,
+                   const std::vector<std::uint32_t>& rings) {
+        place.reset();
+        place.emplace(channel_->subscriber(name, kept, rings));
+    }
+    void publish(std::optional<Publisher>& place, const std::string& name, std::uint64_t max_lag) {
+        place.reset();
+        place.emplace(channel_->publisher(name, max_lag));
+    }
+
+    std::string name() {
+        static constexpr const char* names[] = {"", "a", "alpha", "inbox", "b"};
+        return names[input_.below(5)];
+    }
+
+    std::vector<std::uint32_t> rings() {
+        std::vector<std::uint32_t> chosen;
+        const std::uint32_t mask = input_.next<std::uint8_t>();
+        for (std::uint32_t ring = 0; ring < 8; ++ring) {
+            if ((mask >> ring & 1) != 0) chosen.push_back(ring);
+        }
+        return chosen;
+    }
+
+    template <typename AnySubscriber>
+    void poll(AnySubscriber& subscriber) {
+        const int limit = input_.next<std::uint8_t>() + 1;
+        int seen = 0;
+        const int returned = subscriber.poll(
+            [&](const Message& message) {
+                ++seen;
+                read(message);
+                if constexpr (std::is_same_v<AnySubscriber, Subscriber>) check_place(message);
+            },
+            limit);
+        if (returned != seen || seen > limit) found("a poll miscounted");
+    }
+
+    template <typename AnySubscriber>
+    void take(AnySubscriber& subscriber) {
+        if (const auto message = subscriber.take()) read(*message);
+    }
+
+    template <typename AnySubscriber>
+    void look(AnySubscriber& subscriber) {
+        for (const std::uint32_t ring : subscriber.rings()) {
+            if (subscriber.position(ring) < 0) found("a position below 0");
+            subscriber.ended(ring);
+            if constexpr (std::is_same_v<AnySubscriber, LossySubscriber>) {
+                if (subscriber.lost_bytes(ring) < 0) found("less than nothing was lost");
+                subscriber.lost_messages(ring);
+            }
+        }
+    }
+
+    void peek(LossySubscriber& subscriber) {
+        if (const auto message = subscriber.peek()) {
+            if (input_.below(4) == 0) file_.poke(input_);
+            read_all(message->data(), message->size());
+            check_place(*message);
+            subscriber.valid();
+        } else {
+            subscriber.valid();  // invalid argument
+            found("valid without a message");
+        }
+    }
+
+    void read(const Message& message) {
+        read_all(message.data(), message.size());
+        if (message.type() < 1) found("a message without a type");
+        const Sender& sender = message.sender();
+        if (sender.name.size() > 64 || sender.ring != message.ring()) found("a sender that cannot be");
+    }
+
+    /// In place: all of it lies in its ring's data.
+    void check_place(const Message& message) const {
+#ifndef FUZZ_GUARD_PAGES_ALONE
+        const Mapped mapped = mapping_of(message.data());
+        const std::uint64_t ring = file_.shape().rings_offset() + message.ring() * file_.shape().ring_stride();
+        const auto offset = static_cast<std::uint64_t>(message.data() - mapped.data);
+        if (mapped.length == 0 || offset < ring + 8 || offset + message.size() > ring + capacity_) {
+            found("a message reaches out of its ring");
+        }
+#else
+        (void)message;
+#endif
+    }
+
+    Bytes payload() {
+        static const std::vector<std::byte> bytes(8192, std::byte{0x2a});
+        const bool small = input_.below(4) != 0;
+        return {bytes.data(), small ? input_.below(200) : input_.below(8192)};
+    }
+    std::int32_t type() { return input_.next<std::int8_t>() + 120; }
+
+    void claim(Publisher& publisher) {
+        Claim claim = publisher.claim(payload().size(), type());
+        if (!claim) return;
+        const Mapped mapped = mapping_of(claim.data());
+        if (mapped.length == 0) found("a claim outside the mapping");
+        std::fill_n(claim.data(), claim.size(), std::byte{0x2b});
+        input_.below(2) == 0 ? claim.commit() : claim.abort();
+    }
+
+    void batch(Publisher& publisher) {
+        const std::vector<Bytes> messages(input_.below(20), payload());
+        if (publisher.offer_batch({messages.data(), messages.size()}) > messages.size()) found("a batch grew");
+    }
+
+    void held_by(Publisher& publisher) {
+        const auto holder = publisher.held_by();
+        if (holder && (holder->slot >= channel_->subscribers() || holder->name.size() > 64)) {
+            found("a holder that cannot be");
+        }
+    }
+
+    /// A publisher writes its own ring and trailer, whatever gates say; gates and slots it may write when it retires.
+    template <typename Action>
+    void offer(Publisher& publisher, Action&& action) {
+        const std::vector<std::byte> before(file_.data(), file_.data() + file_.size());
+        const detail::Header& shape = file_.shape();
+        try {
+            action();
+        } catch (...) {
+            compare(before, shape, publisher.ring());
+            throw;
+        }
+        compare(before, shape, publisher.ring());
+    }
+
+    void compare(const std::vector<std::byte>& before, const detail::Header& shape, std::uint32_t own) const {
+        const auto same = [&](std::uint64_t from, std::uint64_t to) {
+            if (std::memcmp(before.data() + from, file_.data() + from, to - from) != 0) {
+                found("a publisher wrote outside its ring");
+            }
+        };
+        same(0, shape.control_offset());
+        same(shape.counter_metadata_offset(), shape.rings_offset());
+        for (std::uint32_t ring = 0; ring < shape.publishers; ++ring) {
+            const std::uint64_t start = shape.rings_offset() + ring * shape.ring_stride();
+            if (ring != own) same(start, start + shape.capacity + layout::TRAILER_GATE);
+        }
+        same(shape.schema_offset(), file_.size());
+    }
+
+    void counters() {
+        Counters counters = channel_->counters();
+        counters.for_each([&](const Counter& counter) {
+            if (counter.label().size() > 380) found("a label is too long");
+            read_all(counter.key().data(), counter.key().size());
+            counter.get_volatile();
+            counter.type_id();
+        });
+        counters.find("messages");
+        Counter counter = input_.below(2) == 0 ? counters.allocate("fuzz", 3, payload().first(20))
+                                               : counters.counter(input_.next<std::int8_t>());
+        counter.set_release(7);
+        counter.get_and_add(INT64_MAX);
+        counter.compare_and_set(1, 2);
+        if (input_.below(2) == 0) counter.free();
+    }
+
+    File& file_;
+    Input input_;
+    bool read_only_;
+    Channel* channel_ = nullptr;
+    std::uint64_t capacity_ = 0;
+    std::array<std::optional<Subscriber>, 2> subscribers_;
+    std::array<std::optional<Publisher>, 2> publishers_;
+    std::array<std::optional<LossySubscriber>, 2> lossy_;
+};
+
+}  // namespace
+
+void run(File& file, Input program, bool read_only) {
+    Program(file, program, read_only).run();
+}
+
+}  // namespace fuzz

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Subscribers that join and leave as fast as they can while a publisher runs at full speed: what each of them sees must
+// be a gapless run of whole messages that begins where it joined.
+//
+// A reader that joins at `claimed`, as our first draft did, meets the last lap's bytes there, whole and valid, and
+// delivers them as a message: a ghost. That is the mutant.
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "message.hpp"
+
+int main(int count, char** arguments) {
+    const std::chrono::duration<double> seconds(count > 1 ? std::atof(arguments[1]) : 3);
+    const stress::Folder folder;
+    flyring::Channel channel = flyring::Channel::create("join", stress::one_ring(4096));
+    std::atomic<bool> stop{false};
+    std::thread publisher([&] {
+        flyring::Channel own = flyring::Channel::open("join");
+        flyring::Publisher publisher = own.publisher();
+        for (std::uint64_t sequence = 0; !stop.load(std::memory_order_relaxed);) {
+            sequence += stress::publish(publisher, sequence);
+        }
+    });
+
+    std::uint64_t joins = 0;
+    std::uint64_t messages = 0;
+    std::uint64_t empty = 0;
+    std::uint64_t ghosts = 0;
+    std::int64_t last = 0;
+    const auto end = std::chrono::steady_clock::now() + seconds;
+    while (std::chrono::steady_clock::now() < end) {
+        flyring::Subscriber subscriber = channel.subscriber();
+        ++joins;
+        const std::int64_t joined = subscriber.position(0);
+        std::uint64_t next = 0;
+        std::uint64_t seen = 0;
+        bool ghost = joined < last;  // what was seen before cannot be ahead
+        const auto check = [&](const flyring::Message& message) {
+            const bool whole = stress::what_is_wrong(message) == nullptr;
+            const auto sequence = whole ? message.as<std::uint64_t>() : 0;
+            ghost = ghost || !whole || message.position() < joined || (seen++ != 0 && sequence != next);
+            next = sequence + 1;
+        };
+        try {
+            for (int polls = 0; polls < 20 && !ghost; ++polls) subscriber.poll(check, 8);
+        } catch (const flyring::CorruptRing&) {
+            ghost = true;
+        }
+        ghosts += ghost ? 1 : 0;
+        messages += seen;
+        empty += seen == 0 ? 1 : 0;
+        last = ghost ? 0 : subscriber.position(0);
+    }
+    stop = true;
+    publisher.join();
+    std::printf("%llu joins (%llu saw nothing), %llu messages, %llu ghosts\n", static_cast<unsigned long long>(joins),
+                static_cast<unsigned long long>(empty), static_cast<unsigned long long>(messages),
+                static_cast<unsigned long long>(ghosts));
+    if (joins < 1000 || messages < joins) stress::fail("too little happened", 1000, joins);
+    if (ghosts != 0) stress::fail("ghosts", 0, ghosts);
+    return 0;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A publisher and a subscriber as two threads on one mapping, for ThreadSanitizer.
+//
+// What it proves: every plain access to the ring (payloads, owner records, padding) is ordered against the other
+// thread's by two pairs alone, publish 6 / poll 1 (the length) and poll 4 / recompute 2 (the gate). Publish 4 and 9
+// (clearing) and the types are relaxed atomics, which cannot race by themselves, but which do touch bytes that the
+// other thread has read as payload a lap before: that is ordered by the gate, and checked here too.
+// What it does not prove: ThreadSanitizer does not model fences. So join (its fence), lossy reads and recompute 1 are
+// for the model and for join.cpp and lossy.cpp. A lossy read races with the publisher by design.
+//
+// It knows memory by address, and a subscriber reads through a second mapping (spec/channel.md 9): so mmap is wrapped
+// here, and the second mapping is the first.
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "message.hpp"
+
+static void* shared = nullptr;
+static int shared_users = 0;
+
+extern "C" {
+void* __real_mmap(void* at, std::size_t length, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void* at, std::size_t length);
+
+void* __wrap_mmap(void* at, std::size_t length, int protection, int flags, int fd, off_t offset) {
+    if (fd < 0 || flags != MAP_SHARED) return __real_mmap(at, length, protection, flags, fd, offset);
+    if (shared_users++ == 0) shared = __real_mmap(at, length, PROT_READ | PROT_WRITE, flags, fd, offset);
+    return shared;
+}
+
+int __wrap_munmap(void* at, std::size_t length) {
+    if (at != shared || --shared_users == 0) return __real_munmap(at, length);
+    return 0;
+}
+}
+
+int main() {
+    const std::uint64_t count = 40'000;
+    const stress::Folder folder;
+    for (const std::uint32_t alignment : {64U, 8U}) {
+        flyring::Options options = stress::one_ring(4096);
+        options.alignment = alignment;
+        flyring::Channel channel = flyring::Channel::create("tsan" + std::to_string(alignment), options);
+        if (shared_users != 2) stress::fail("the subscriber's mapping is not the publisher's");
+        flyring::Subscriber subscriber = channel.subscriber();
+        std::thread publisher([&] {
+            flyring::Publisher publisher = channel.publisher("p");
+            for (std::uint64_t sequence = 0; sequence < count;) {
+                const std::uint64_t published = stress::publish(publisher, sequence);
+                sequence += published;
+                if (published == 0) stress::pause();
+            }
+        });
+        std::uint64_t next = 0;
+        const auto check = [&](const flyring::Message& message) { stress::check(message, next++); };
+        while (next < count) {
+            if (next % 5 == 0) {
+                if (const auto message = subscriber.take()) check(*message);
+            } else if (subscriber.poll(check, static_cast<int>(1 + next % 40)) == 0) {
+                stress::pause();
+            }
+        }
+        publisher.join();
+        std::printf("alignment %u: %llu messages, %lld laps\n", alignment, static_cast<unsigned long long>(count),
+                    static_cast<long long>(subscriber.position(0) / options.capacity));
+    }
+    return 0;
+}

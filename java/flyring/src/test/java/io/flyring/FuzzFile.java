@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.stream.Stream;
+import java.util.zip.CRC32C;
+
+/** The file that a fuzz input is written to, and what a hostile process writes into it afterwards. */
+final class FuzzFile implements AutoCloseable {
+    private static final int[] LENGTHS = {-1, 0, 1, 7, 8, 9, 12, 19, 20, 21, 63, 64, 65, 1024, 4088, 4089, 4096,
+        4097, Integer.MIN_VALUE, Integer.MAX_VALUE, Integer.MAX_VALUE - 7, 1 << 30};
+    private static final int[] SMALL = {-3, -2, -1, 0, 1, 2, 63, 64, 65, 112, 380, 381, Integer.MIN_VALUE,
+        Integer.MAX_VALUE};
+
+    private static final int[] WORDS = {Layout.TRAILER_CLAIMED, Layout.TRAILER_PUBLISHED,
+        Layout.TRAILER_MESSAGES_BEGUN, Layout.TRAILER_MESSAGES_DONE};
+
+    private final Path path;
+    private final FileChannel file;
+    private final List<byte[]> golden = new ArrayList<>();
+    /** What the file's header said before anything was changed: where things of interest lie. */
+    private Header shape;
+    private ByteBuffer bytes;
+
+    FuzzFile(Path folder) throws IOException {
+        path = folder.resolve("fuzz.ring");
+        file = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        try (Stream<Path> all = Files.list(Rings.spec("golden"))) {
+            for (Path one : all.filter(name -> name.toString().endsWith(".ring")).sorted().toList()) {
+                golden.add(Files.readAllBytes(one));
+            }
+        }
+        if (golden.isEmpty()) {
+            throw new IllegalStateException("no golden files in " + Rings.spec("golden"));
+        }
+    }
+
+    String path() {
+        return path.toString();
+    }
+
+    /** Writes the next input: a golden file with a few changes, now and then any bytes at all. */
+    void make(SplittableRandom random) {
+        byte[] from = golden.get(random.nextInt(golden.size()));
+        shape = Header.parse(Arrays.copyOf(from, Layout.HEADER_LENGTH), from.length, path());
+        byte[] all = from.clone();
+        int kind = random.nextInt(32);
+        if (kind == 0) {
+            all = Arrays.copyOf(from, random.nextInt(from.length + 5000)); // cut, or longer
+        } else if (kind < 4) {
+            int first = kind == 1 ? 0 : kind == 2 ? (int) shape.controlOffset : (int) shape.ringsOffset;
+            byte[] rest = new byte[from.length - first];
+            random.nextBytes(rest);
+            System.arraycopy(rest, 0, all, first, rest.length);
+        }
+        bytes = ByteBuffer.wrap(all).order(ByteOrder.LITTLE_ENDIAN);
+        if (kind == 4) {
+            tile(random);
+        }
+        for (int edits = random.nextInt(1, 1 << random.nextInt(1, 5)); (kind == 3 || kind > 4) && edits > 0; edits--) {
+            edit(random, random.nextInt(24) == 0);
+        }
+        if (random.nextBoolean()) {
+            mend();
+        }
+        store(bytes.array());
+    }
+
+    /** Rings without an end: one record after the other, all around. */
+    private void tile(SplittableRandom random) {
+        int unit = shape.alignment * random.nextInt(1, 4);
+        int type = random.nextInt(-2, 2);
+        for (int ring = 0; ring < shape.publishers; ring++) {
+            for (int at = 0; at < shape.capacity; at += unit) {
+                int record = (int) shape.ringOffset(ring) + at;
+                bytes.putInt(record, Math.min(unit, shape.capacity - at));
+                bytes.putInt(record + Layout.RECORD_TYPE, type != 0 ? type : random.nextInt(-2, 2) | 1);
+            }
+        }
+    }
+
+    /**
+     * Writes an input that somebody else made: as it is, or with its CRC mended, or, half of the time, behind the
+     * header of a golden file, as long as it if there is one, so that it can be attached.
+     */
+    void take(byte[] input, int how) {
+        byte[] from = golden.stream().filter(one -> one.length == input.length).skip(how >> 2 & 3).findFirst()
+            .orElse(golden.get((how >>> 4) % golden.size()));
+        shape = Header.parse(Arrays.copyOf(from, Layout.HEADER_LENGTH), from.length, path());
+        byte[] all = input.clone();
+        if ((how & 2) == 0) {
+            all = Arrays.copyOf(input, from.length);
+            System.arraycopy(from, 0, all, 0, Layout.HEADER_LENGTH);
+        }
+        bytes = ByteBuffer.wrap(all).order(ByteOrder.LITTLE_ENDIAN);
+        if ((how & 1) == 0) {
+            mend();
+        }
+        store(bytes.array());
+    }
+
+    /** Changes the live file behind the back of whoever has it attached; the header, which nobody reads, never. */
+    void scribble(SplittableRandom random) {
+        for (int edits = random.nextInt(1, 6); edits > 0; edits--) {
+            int at = edit(random, false);
+            if (at >= 0) {
+                int length = Math.min(Long.BYTES, bytes.capacity() - at);
+                write(ByteBuffer.wrap(bytes.array(), at, length), at);
+            }
+        }
+    }
+
+    /** A name with which somebody can have a slot, as far as the file looks like its golden one. */
+    String name(SplittableRandom random, boolean publisher) {
+        int slot = publisher ? shape.publisherSlot(random.nextInt(shape.publishers))
+            : shape.subscriberSlot(random.nextInt(Math.max(1, shape.subscribers)));
+        int at = (int) shape.controlOffset + slot;
+        if (random.nextInt(16) == 0 || at + Layout.CONTROL_SLOT_LENGTH > bytes.capacity()) {
+            return "x";
+        }
+        int length = Math.max(0, Math.min(bytes.getInt(at + Layout.PUBLISHER_SLOT_NAME_LENGTH), 64));
+        byte[] name = new byte[length];
+        bytes.get(at + Layout.PUBLISHER_SLOT_NAME, name);
+        return new String(name, StandardCharsets.ISO_8859_1);
+    }
+
+    private void mend() {
+        if (bytes.capacity() >= Layout.HEADER_LENGTH) {
+            CRC32C crc = new CRC32C();
+            crc.update(bytes.array(), 0, Layout.HEADER_CRC_LENGTH);
+            bytes.putInt(Layout.HEADER_CRC, (int) crc.getValue());
+        }
+    }
+
+    /** Changes one field; returns where. */
+    private int edit(SplittableRandom random, boolean header) {
+        if (header) {
+            int at = random.nextInt(random.nextBoolean() ? Layout.HEADER_LENGTH : 176);
+            return random.nextBoolean() ? put(at & ~3, Integer.BYTES, small(random)) : put(at, 1, random.nextInt());
+        }
+        int ring = (int) shape.ringOffset(random.nextInt(shape.publishers));
+        int trailer = ring + shape.capacity;
+        return switch (random.nextInt(10)) {
+            case 0, 1, 2 -> put(ring + record(random), Integer.BYTES, length(random));
+            case 3 -> put(ring + record(random) + Layout.RECORD_TYPE, Integer.BYTES, small(random));
+            case 4 -> put(trailer + random.nextInt(Layout.TRAILER_CLAIMED / Long.BYTES) * Long.BYTES, Long.BYTES,
+                position(random, trailer));
+            case 5 -> random.nextInt(3) > 0 ? -1 : put(trailer + WORDS[random.nextInt(WORDS.length)], Long.BYTES,
+                position(random, trailer));
+            case 6 -> put(trailer + Header.gate(random.nextInt(Math.max(1, shape.subscribers))), Long.BYTES,
+                position(random, trailer));
+            case 7 -> put((int) shape.controlOffset + random.nextInt((int) shape.controlLength / 4) * 4,
+                Integer.BYTES, small(random));
+            case 8 -> shape.counters == 0 ? -1 : put((int) shape.counterMetadataOffset
+                + random.nextInt(shape.counters) * Layout.COUNTER_METADATA_STRIDE
+                + new int[] {0, 4, 8, 128, 132}[random.nextInt(5)], Integer.BYTES, small(random));
+            default -> put(Layout.HEADER_LENGTH + random.nextInt(bytes.capacity()), 1, random.nextInt());
+        };
+    }
+
+    private int record(SplittableRandom random) {
+        return random.nextInt(shape.capacity / shape.alignment) * shape.alignment;
+    }
+
+    private int length(SplittableRandom random) {
+        return random.nextInt(4) == 0 ? random.nextInt() : random.nextInt(4) == 0 ? shape.capacity - random.nextInt(80)
+            : LENGTHS[random.nextInt(LENGTHS.length)];
+    }
+
+    private static int small(SplittableRandom random) {
+        return random.nextInt(4) == 0 ? random.nextInt() : SMALL[random.nextInt(SMALL.length)];
+    }
+
+    private long position(SplittableRandom random, int trailer) {
+        long published = trailer + shape.trailerLength() <= bytes.capacity()
+            ? bytes.getLong(trailer + Layout.TRAILER_PUBLISHED) : 0;
+        int units = random.nextBoolean() ? 4 : shape.capacity / shape.alignment;
+        long near = published + random.nextInt(-units, units + 1) * (long) shape.alignment;
+        return switch (random.nextInt(8)) {
+            case 0 -> random.nextLong();
+            case 1 -> -1;
+            case 2 -> Layout.MAX_POSITION - near;
+            case 3 -> Long.MAX_VALUE - random.nextInt(2 * shape.capacity);
+            case 4 -> near + random.nextInt(9) - 4;
+            default -> near;
+        };
+    }
+
+    private int put(int at, int length, long value) {
+        if (at < 0 || at + Long.BYTES > bytes.capacity()) {
+            return -1;
+        }
+        switch (length) {
+            case 1 -> bytes.put(at, (byte) value);
+            case Integer.BYTES -> bytes.putInt(at, (int) value);
+            default -> bytes.putLong(at, value);
+        }
+        return at;
+    }
+
+    private void store(byte[] all) {
+        try {
+            if (file.size() > all.length) {
+                file.truncate(all.length);
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        write(ByteBuffer.wrap(all), 0);
+    }
+
+    private void write(ByteBuffer source, int at) {
+        try {
+            file.write(source, at);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        file.close();
+        Files.deleteIfExists(path);
+    }
+}

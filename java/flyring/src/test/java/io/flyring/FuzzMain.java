@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.SplittableRandom;
+
+/**
+ * Fuzzes the binding: {@code FuzzMain FOLDER SEED FIRST INPUTS SECONDS [MUTANT]}. Input i of a seed is always the same
+ * one. Ends with status 0 after so many inputs or seconds, 1 after a finding, 3 after a hang; a read outside a mapping
+ * ends the process with a signal. FOLDER/progress holds the number of the input that was being worked on (8 bytes).
+ */
+public final class FuzzMain {
+    /** An input takes far below a millisecond, and no longer than the waits of spec 5.1 and 5.2 if it must wait. */
+    private static final long HANG_NANOS = 20_000_000_000L;
+    private static final long MIX = 0x9E37_79B9_7F4A_7C15L;
+
+    private static volatile long current;
+    private static volatile long since = System.nanoTime();
+
+    private FuzzMain() {
+    }
+
+    /**
+     * Runs.
+     *
+     * @param args folder for the file, seed, first input, number of inputs, seconds, mutant if any.
+     * @throws Exception a finding.
+     */
+    public static void main(String[] args) throws Exception {
+        Path folder = Path.of(args[0]);
+        final long seed = Long.parseLong(args[1]);
+        final long first = Long.parseLong(args[2]);
+        final long inputs = Long.parseLong(args[3]);
+        final long end = System.nanoTime() + Long.parseLong(args[4]) * 1_000_000_000L;
+        final String mutant = args.length > 5 ? args[5] : "";
+        final long limit = mutant.equals("hang") ? HANG_NANOS / 20 : HANG_NANOS;
+        watch(limit, Thread.currentThread());
+        final long start = System.nanoTime();
+        long done = 0;
+        try (FuzzFile file = new FuzzFile(folder); FileChannel progress = FileChannel.open(folder.resolve("progress"),
+            StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            ByteBuffer now = progress.map(FileChannel.MapMode.READ_WRITE, 0, Long.BYTES);
+            FuzzDrive drive = new FuzzDrive(file);
+            for (; done < inputs && System.nanoTime() < end; done++) {
+                current = first + done;
+                since = System.nanoTime();
+                now.putLong(0, current);
+                SplittableRandom random = new SplittableRandom(seed * MIX + current);
+                file.make(random);
+                try {
+                    drive.run(random);
+                    FuzzMutants.run(mutant, file);
+                } catch (Throwable e) {
+                    System.out.println("finding: seed " + seed + " input " + current);
+                    e.printStackTrace(System.out);
+                    System.exit(1);
+                }
+            }
+            double seconds = (System.nanoTime() - start) / 1e9;
+            System.out.println(drive.counts);
+            System.out.printf("%d inputs in %.1f s, %.0f a second, seed %d%n", done, seconds, done / seconds, seed);
+            List<String> missing = MUST_HAPPEN.stream().filter(what -> !drive.counts.containsKey(what)).toList();
+            if (!missing.isEmpty()) {
+                System.out.println("the fuzzing did not reach: " + missing);
+                System.exit(1);
+            }
+        }
+        Files.deleteIfExists(folder.resolve("progress"));
+        System.exit(0);
+    }
+
+    /** What a few thousand inputs must have met, or they prove little. */
+    private static final List<String> MUST_HAPPEN = List.of("attached", "attached read-only", "message",
+        "publisher", "subscriber", "published", "back-pressured", "counter", "counter allocated", "peek valid", "lost",
+        "handler threw", "CorruptRingException", "CorruptHeaderException", "TruncatedException", "SlotLostException",
+        "NotAChannelException", "VersionTooNewException", "ChannelDiffersException", "InvalidArgumentException",
+        "MessageTooLargeException");
+
+    private static void watch(long limit, Thread worker) {
+        Thread thread = new Thread(() -> {
+            while (true) {
+                try {
+                    Thread.sleep(limit / 10_000_000);
+                } catch (InterruptedException e) {
+                    return;
+                }
+                if (System.nanoTime() - since > limit) {
+                    System.out.println("hang: input " + current);
+                    for (StackTraceElement frame : worker.getStackTrace()) {
+                        System.out.println("    " + frame);
+                    }
+                    Runtime.getRuntime().halt(3);
+                }
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+    }
+}

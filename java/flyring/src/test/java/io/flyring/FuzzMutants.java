@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.ref.Reference;
+
+/** Faults that a fuzzing run must not survive; they show that it would find such ones. */
+final class FuzzMutants {
+    private FuzzMutants() {
+    }
+
+    static void run(String name, FuzzFile file) throws InterruptedException {
+        switch (name) {
+            case "" -> { }
+            case "over-read" -> overRead(file);
+            case "hang" -> Thread.sleep(Long.MAX_VALUE);
+            case "other exception" -> throw new ArrayIndexOutOfBoundsException("seeded");
+            default -> throw new IllegalArgumentException(name);
+        }
+    }
+
+    /** What RingReader's poll does, without its check of the length. */
+    private static void overRead(FuzzFile file) {
+        try (Channel opened = Channel.openReadOnly(file.path()); Channel channel = FuzzGuard.guarded(opened)) {
+            Header header = channel.header();
+            for (int ring = 0; ring < header.publishers; ring++) {
+                Memory data = channel.file().map(header.ringOffset(ring), header.capacity, true);
+                for (int at = 0; at < header.capacity; at += header.alignment) {
+                    int length = data.getIntAcquire(at);
+                    if (length > 0 && data.getInt(at + Layout.RECORD_TYPE) > 0) {
+                        // Not here: if (length < RECORD_HEADER_LENGTH || at + size > capacity) throw corrupt
+                        last(data, at + length - 1);
+                    }
+                }
+                Reference.reachabilityFence(data);
+            }
+        } catch (FlyringException e) {
+            return; // not every input is a channel
+        } finally {
+            FuzzGuard.unmapAll();
+        }
+    }
+
+    /** As the hot path reads: by address, or through a buffer where that is not available. */
+    private static byte last(Memory data, int index) {
+        return data.readableAt() != 0 ? Raw.getByte(data.address() + index) : data.getByte(index);
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import org.openjdk.jcstress.annotations.Actor;
+import org.openjdk.jcstress.annotations.Arbiter;
+import org.openjdk.jcstress.annotations.Expect;
+import org.openjdk.jcstress.annotations.JCStressTest;
+import org.openjdk.jcstress.annotations.Outcome;
+import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.II_Result;
+
+/**
+ * Room, spec 6.2 and 6.9 step 4: a publisher of a full ring overwrites a message as soon as its reader's gate is beyond
+ * it, and not before. First number: whether the publisher got on; second: what the reader read, 1: the whole message.
+ */
+public class StressGate {
+    private static final int TRIES = 30;
+
+    private StressGate() {
+    }
+
+    /** A full ring: three long messages and all that is left but 64 bytes; the next needs the place of the first. */
+    abstract static class Base {
+        final Lane lane;
+        final long first;
+
+        Base(Lane.Pool pool) {
+            lane = pool.take();
+            lane.subscriber();
+            lane.align(this::drain);
+            first = lane.next;
+            for (int i = 0; i < 3; i++) {
+                lane.publish(Lane.LONG);
+            }
+            lane.publish(Lane.LONG - Lane.SHORT);
+            if (lane.publish(Lane.SHORT)) {
+                throw new IllegalStateException("the ring is not full");
+            }
+        }
+
+        void drain() {
+            while (lane.subscriber().poll(message -> { }) > 0) {
+                Thread.onSpinWait();
+            }
+        }
+
+        void publish(II_Result r) {
+            for (int i = 0; r.r1 == 0 && i < TRIES; i++) {
+                r.r1 = lane.publish(Lane.LONG - Lane.SHORT) ? 1 : 0;
+            }
+        }
+    }
+
+    /** The shipped reader. */
+    @JCStressTest
+    @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "the message was whole until it was given up")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "overwritten while it was read")
+    @State
+    public static class Room extends Base {
+        private static final Lane.Pool POOL = new Lane.Pool();
+
+        /** A full ring. */
+        public Room() {
+            super(POOL);
+        }
+
+        /**
+         * Publishes as soon as there is room.
+         *
+         * @param r gets whether there was.
+         */
+        @Actor
+        public void publisher(II_Result r) {
+            publish(r);
+        }
+
+        /**
+         * Reads one message.
+         *
+         * @param r gets whether it was whole.
+         */
+        @Actor
+        public void reader(II_Result r) {
+            lane.subscriber().poll(message -> r.r2 = Lane.is(message.buffer(), first) ? 1 : -1, 1);
+        }
+
+        /**
+         * Empties the ring.
+         *
+         * @param r nothing more.
+         */
+        @Arbiter
+        public void end(II_Result r) {
+            drain();
+            POOL.giveBack(lane);
+        }
+    }
+
+    /** A mutant of poll: the gate is stored before the message is read. It must be seen. */
+    @JCStressTest
+    @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "the message was whole")
+    @Outcome(id = "1, -1", expect = Expect.ACCEPTABLE_INTERESTING, desc = "overwritten: the mutant is caught")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "nothing that the mutant does")
+    @State
+    public static class GateFirstMutant extends Base {
+        private static final Lane.Pool POOL = new Lane.Pool();
+
+        /** A full ring. */
+        public GateFirstMutant() {
+            super(POOL);
+        }
+
+        /**
+         * Publishes as soon as there is room.
+         *
+         * @param r gets whether there was.
+         */
+        @Actor
+        public void publisher(II_Result r) {
+            publish(r);
+        }
+
+        /**
+         * Reads one message, which it has given up already.
+         *
+         * @param r gets whether it was whole.
+         */
+        @Actor
+        public void reader(II_Result r) {
+            lane.subscriber().poll(message -> {
+                lane.ring.putLongRelease(Lane.CAPACITY + Header.gate(0), message.position() + Lane.LONG); // not here
+                r.r2 = Lane.is(message.buffer(), first) ? 1 : -1;
+            }, 1);
+        }
+
+        /**
+         * Empties the ring.
+         *
+         * @param r nothing more.
+         */
+        @Arbiter
+        public void end(II_Result r) {
+            drain();
+            POOL.giveBack(lane);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import org.openjdk.jcstress.annotations.Actor;
+import org.openjdk.jcstress.annotations.Arbiter;
+import org.openjdk.jcstress.annotations.Expect;
+import org.openjdk.jcstress.annotations.JCStressTest;
+import org.openjdk.jcstress.annotations.Outcome;
+import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.II_Result;
+
+/**
+ * Join, spec 6.4, while a ring full of an earlier lap's messages is being published to: no ghost of that lap, and a
+ * gapless suffix of what is published. First number: 1: messages while it was published, 0: none, -1: a ghost or a torn
+ * one; second: 1: in the end everything from the first one on was seen.
+ */
+public class StressJoin {
+    private StressJoin() {
+    }
+
+    /** A ring of which every line holds an old message, long ones or short ones in turn, and nobody's gate. */
+    abstract static class Base {
+        final Lane lane;
+        final int record;
+        /** The first message that is not of an earlier lap. */
+        final long fresh;
+        /** The publisher is through; the joiner need not look any longer. */
+        volatile boolean done;
+
+        Base(Lane.Pool pool) {
+            lane = pool.take();
+            lane.publisher();
+            lane.channel.slots().keep(0, true); // nobody has its lock: it would be retired after 1 ms
+            lane.align(() -> { });
+            record = (lane.next & 64) == 0 ? Lane.LONG : Lane.SHORT;
+            for (int i = 0; i < Lane.CAPACITY / Lane.SHORT + 3; i++) {
+                lane.publish(Lane.SHORT);
+            }
+            fresh = lane.next;
+        }
+
+        /** As many as fit; more than a lap if nobody joins. */
+        void publishALap() {
+            for (int i = 0; i < Lane.CAPACITY / record + 2; i++) {
+                lane.publish(record);
+            }
+            done = true;
+        }
+
+        /** So that the joiner comes at any moment of that. */
+        void stagger() {
+            for (long i = fresh & 63; i > 0; i--) {
+                Thread.onSpinWait();
+            }
+        }
+    }
+
+    /** The shipped join. */
+    @JCStressTest
+    @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "a gapless suffix")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "a ghost, a gap or a torn message")
+    @State
+    public static class Suffix extends Base {
+        private static final Lane.Pool POOL = new Lane.Pool();
+
+        private final RingReader reader;
+        private long last;
+        private boolean wrong;
+
+        /** A ring of old messages. */
+        public Suffix() {
+            super(POOL);
+            reader = new RingReader(lane.channel.header(), 0, 0, lane.data, lane.channel.trailers().get(0));
+        }
+
+        private int poll() {
+            int seen = reader.poll(message -> {
+                long sequence = Lane.sequence(message.buffer());
+                wrong |= sequence < fresh || last != 0 && sequence != last + 1;
+                last = sequence;
+            }, Layout.DEFAULT_POLL_LIMIT);
+            return wrong ? -1 : Math.min(seen, 1);
+        }
+
+        /** Publishes more than a lap, or as much as fits. */
+        @Actor
+        public void publisher() {
+            publishALap();
+        }
+
+        /**
+         * Joins and polls, as Joining does.
+         *
+         * @param r gets what it found.
+         */
+        @Actor
+        public void joiner(II_Result r) {
+            stagger();
+            reader.announce();
+            RingReader.joinFence();
+            reader.join();
+            do {
+                r.r1 = poll();
+            } while (r.r1 == 0 && !done);
+        }
+
+        /**
+         * Polls the rest and leaves.
+         *
+         * @param r gets whether nothing is missing.
+         */
+        @Arbiter
+        public void end(II_Result r) {
+            int more = poll();
+            r.r2 = more >= 0 && reader.drained() && (last == 0 || last == lane.next - 1) ? 1 : -1;
+            reader.storeGate(Layout.NOT_GATING);
+            POOL.giveBack(lane);
+        }
+    }
+
+    /** A mutant of join: at claimed instead of published. It must be seen. */
+    @JCStressTest
+    @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "nothing, or a new message")
+    @Outcome(id = "-1, 1", expect = Expect.ACCEPTABLE_INTERESTING, desc = "a ghost: the mutant is caught")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "nothing that the mutant does")
+    @State
+    public static class AtClaimedMutant extends Base {
+        private static final Lane.Pool POOL = new Lane.Pool();
+
+        private final PayloadBuffer payload;
+
+        /** A ring of old messages. */
+        public AtClaimedMutant() {
+            super(POOL);
+            payload = new PayloadBuffer(lane.data);
+        }
+
+        /** Publishes more than a lap, or as much as fits. */
+        @Actor
+        public void publisher() {
+            publishALap();
+        }
+
+        private long joinAtClaimed() {
+            long claimed = lane.ring.getLongAcquire(Lane.CAPACITY + Layout.TRAILER_CLAIMED); // not there
+            lane.ring.putLongRelease(Lane.CAPACITY + Header.gate(0), claimed);
+            return claimed;
+        }
+
+        /**
+         * Joins and looks at the record at its cursor, again and again.
+         *
+         * @param r gets what it found.
+         */
+        @Actor
+        public void joiner(II_Result r) {
+            while (r.r1 == 0 && !done) {
+                joinAtClaimed();
+                VarHandle.fullFence();
+                int at = (int) joinAtClaimed() & Lane.CAPACITY - 1;
+                int length = lane.data.getIntAcquire(at);
+                if (length >= Layout.RECORD_HEADER_LENGTH) {
+                    payload.move(lane.data.address() + at + Layout.RECORD_PAYLOAD,
+                        length - Layout.RECORD_HEADER_LENGTH);
+                    r.r1 = Lane.sequence(payload) >= fresh ? 1 : -1;
+                }
+            }
+        }
+
+        /**
+         * Leaves.
+         *
+         * @param r gets 1.
+         */
+        @Arbiter
+        public void end(II_Result r) {
+            lane.ring.putLongRelease(Lane.CAPACITY + Header.gate(0), Layout.NOT_GATING);
+            r.r2 = 1;
+            POOL.giveBack(lane);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import org.openjdk.jcstress.annotations.Actor;
+import org.openjdk.jcstress.annotations.Arbiter;
+import org.openjdk.jcstress.annotations.Expect;
+import org.openjdk.jcstress.annotations.JCStressTest;
+import org.openjdk.jcstress.annotations.Outcome;
+import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.II_Result;
+
+/**
+ * Lossy reading, spec 6.10, of a message that is being overwritten: what is delivered is whole, and what is lost is
+ * counted. First number: 1: the message, 0: it was lost; second: 1: delivered and lost make what was published.
+ */
+public class StressLossy {
+    private StressLossy() {
+    }
+
+    /** Three long messages, read by nobody yet; the second that follows overwrites the first. */
+    abstract static class Base {
+        final Lane lane;
+        final long first;
+        private final long lostBefore;
+        private long delivered;
+        private boolean wrong;
+
+        Base(Lane.Pool pool) {
+            lane = pool.take();
+            lane.publisher();
+            lane.lossy();
+            lane.align(this::drain);
+            first = lane.next;
+            lostBefore = lane.lossy().lostMessages(0);
+            for (int i = 0; i < 3; i++) {
+                lane.publish(Lane.LONG);
+            }
+        }
+
+        final void drain() {
+            for (int i = 0; i < 3; i++) {
+                lane.lossy().poll(message -> { });
+            }
+        }
+
+        void publishTwo() {
+            lane.publish(Lane.LONG);
+            lane.publish(Lane.LONG);
+        }
+
+        /** Of a message that counts as delivered. */
+        int delivered(PayloadBuffer payload) {
+            long expected = first + delivered + lane.lossy().lostMessages(0) - lostBefore;
+            delivered++;
+            wrong |= !Lane.is(payload, expected);
+            return wrong ? -1 : 1;
+        }
+
+        int account() {
+            for (int i = 0; i < 3; i++) {
+                lane.lossy().poll(message -> delivered(message.buffer()));
+            }
+            return !wrong && first + delivered + lane.lossy().lostMessages(0) - lostBefore == lane.next ? 1 : -1;
+        }
+    }
+
+    /** A copy by poll. */
+    @JCStressTest
+    @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "lost and counted, or whole")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "torn, or a wrong count")
+    @State
+    public static class Poll extends Base {
+        private static final Lane.Pool POOL = new Lane.Pool();
+
+        /** A ring that is about to be lapped. */
+        public Poll() {
+            super(POOL);
+        }
+
+        /** Laps the reader. */
+        @Actor
+        public void publisher() {
+            publishTwo();
+        }
+
+        /**
+         * Polls one message.
+         *
+         * @param r gets what it found.
+         */
+        @Actor
+        public void reader(II_Result r) {
+            lane.lossy().poll(message -> r.r1 = delivered(message.buffer()), 1);
+        }
+
+        /**
+         * Polls the rest.
+         *
+         * @param r gets whether the count is right.
+         */
+        @Arbiter
+        public void end(II_Result r) {
+            r.r2 = account();
+            POOL.giveBack(lane);
+        }
+    }
+
+    /** In place by peek, believed only after valid. */
+    @JCStressTest
+    @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "lost and counted, or whole")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "torn, or a wrong count")
+    @State
+    public static class Peek extends Base {
+        private static final Lane.Pool POOL = new Lane.Pool();
+
+        /** A ring that is about to be lapped. */
+        public Peek() {
+            super(POOL);
+        }
+
+        /** Laps the reader. */
+        @Actor
+        public void publisher() {
+            publishTwo();
+        }
+
+        /**
+         * Peeks at one message.
+         *
+         * @param r gets what it found.
+         */
+        @Actor
+        public void reader(II_Result r) {
+            Message message = lane.lossy().peek();
+            if (message != null) {
+                // valid counts what is lost, so that the number is known only before it: the first, nothing is lost yet
+                boolean whole = Lane.is(message.buffer(), first);
+                if (lane.lossy().valid()) {
+                    super.delivered++;
+                    r.r1 = whole ? 1 : -1;
+                }
+            }
+        }
+
+        /**
+         * Polls the rest.
+         *
+         * @param r gets whether the count is right.
+         */
+        @Arbiter
+        public void end(II_Result r) {
+            r.r2 = account();
+            POOL.giveBack(lane);
+        }
+    }
+
+    /** A mutant of the lossy read: nobody asks whether the reader was lapped meanwhile. It must be seen. */
+    @JCStressTest
+    @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "nothing, or whole")
+    @Outcome(id = "-1, 1", expect = Expect.ACCEPTABLE_INTERESTING, desc = "torn: the mutant is caught")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "nothing that the mutant does")
+    @State
+    public static class NotAskedMutant extends Base {
+        private static final Lane.Pool POOL = new Lane.Pool();
+
+        /** A ring that is about to be lapped. */
+        public NotAskedMutant() {
+            super(POOL);
+        }
+
+        /** Laps the reader. */
+        @Actor
+        public void publisher() {
+            publishTwo();
+        }
+
+        /**
+         * Peeks at one message and believes what it sees.
+         *
+         * @param r gets what it saw.
+         */
+        @Actor
+        public void reader(II_Result r) {
+            Message message = lane.lossy().peek();
+            if (message != null) {
+                r.r1 = Lane.is(message.buffer(), first) ? 1 : -1;
+            }
+        }
+
+        /**
+         * Polls the rest.
+         *
+         * @param r gets whether the count is right, which the mutant does not touch.
+         */
+        @Arbiter
+        public void end(II_Result r) {
+            r.r2 = account();
+            POOL.giveBack(lane);
+        }
+    }
+}

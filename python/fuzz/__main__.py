@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzzes the Python binding and the command with whole files of any bytes.
+
+    python python/fuzz --runs 1000000
+    python python/fuzz --seconds 15
+
+Each batch of inputs runs in a process of its own, whose files are mapped between pages that must not be touched. The
+run fails if an input makes it crash, hang, or raise what is none of the package's errors; the input is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import guard
+import inputs
+import target
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+BATCH = 500  # inputs of one process
+HANG = 20  # seconds for one input
+NEEDED = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python python/fuzz", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--runs", type=int, default=0, help="stop after so many inputs")
+    parser.add_argument("--seconds", type=float, default=0, help="stop after so many seconds")
+    parser.add_argument("--seed", type=int, default=1, help="of the first batch; the same seed gives the same inputs")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--keep", type=Path, default=Path(), help="the folder for an input that fails")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input that was kept")
+    options = parser.parse_args()
+    guard.install()
+    if not options.replay and not options.runs and not options.seconds:
+        parser.error("--runs or --seconds")
+    folder = Path(tempfile.mkdtemp(prefix="flyring-fuzz-", dir="/dev/shm"))
+    try:
+        return replay(folder, options.replay) if options.replay else campaign(folder, options)
+    finally:
+        shutil.rmtree(folder)
+
+
+def replay(folder: Path, kept: Path) -> int:
+    target.run(str(folder / "input.ring"), kept.read_bytes())
+    print("1 passed, 0 failed")
+    return 0
+
+
+def campaign(folder: Path, options: argparse.Namespace) -> int:
+    """Batch after batch, until enough was run or something failed."""
+    begun, runs, number, failed = time.monotonic(), 0, options.seed, False
+    touched: Counter[str] = Counter()
+    working: dict[int, int] = {}  # pid -> number of the batch
+    while True:
+        enough = bool(options.runs and runs + BATCH * len(working) >= options.runs)
+        late = bool(options.seconds and time.monotonic() - begun >= options.seconds)
+        while not (enough or late or failed) and len(working) < options.jobs:
+            working[start(folder, number, begun + options.seconds if options.seconds else None)] = number
+            number += 1
+            enough = bool(options.runs and runs + BATCH * len(working) >= options.runs)
+        if not working:
+            break
+        pid, status = os.wait()
+        batch = working.pop(pid)
+        failed |= status != 0
+        if status != 0:
+            report(folder, batch, status, options.keep)
+        else:
+            for name, count in read_counts(folder / f"{batch}.txt").items():
+                touched[name] += count
+                runs += count if name == "inputs" else 0
+    missing = [name for name in NEEDED if not touched[name]] if not failed else []
+    if missing:
+        print(f"FAILED: {runs} inputs never reached {missing}")
+    seconds = time.monotonic() - begun
+    print(f"{runs} inputs in {seconds:.0f} s, seeds {options.seed} to {number - 1}: {dict(sorted(touched.items()))}")
+    bad = failed or bool(missing)
+    print(f"{runs} passed, {int(bad)} failed")
+    return int(bad)
+
+
+def start(folder: Path, number: int, until: float | None) -> int:
+    """Forks a process that runs one batch; its pid."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            faulthandler.enable()
+            status = batch(folder, number, until)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(status)
+    return pid
+
+
+def batch(folder: Path, number: int, until: float | None) -> int:
+    """In a process of its own: its exit status."""
+    target.TOUCHED.clear()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a hang in C ends as well
+    path, last = str(folder / f"{number}.ring"), str(folder / f"{number}.input")
+
+    @seed(number)
+    @settings(
+        max_examples=BATCH,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(content=inputs.files())
+    def one(content: bytes) -> None:
+        if until is not None and time.monotonic() >= until:
+            return
+        target.write(last, content)
+        signal.alarm(HANG)
+        try:
+            target.run(path, content)
+        except BaseException:  # at once: the input as it is, rather than its smallest relative after minutes
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        signal.alarm(0)
+        target.TOUCHED["inputs"] += 1
+
+    one()
+    (folder / f"{number}.txt").write_text("\n".join(f"{name} {count}" for name, count in target.TOUCHED.items()))
+    os.unlink(path)
+    os.unlink(last)
+    return 0
+
+
+def read_counts(path: Path) -> dict[str, int]:
+    pairs = (line.split() for line in path.read_text().splitlines())
+    return {name: int(count) for name, count in pairs}
+
+
+def report(folder: Path, number: int, status: int, keep: Path) -> None:
+    signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    how = signal.Signals(signalled).name if signalled else "an error"
+    how += f" (an input took over {HANG} s)" if signalled == signal.SIGALRM else ""
+    kept = keep / f"fuzz-{number}.ring"
+    shutil.copy(folder / f"{number}.input", kept)
+    print(
+        f"FAILED: batch {number} ended with {how}; the input is {kept}: python python/fuzz --replay {kept}", flush=True
+    )
+
+
+sys.exit(main())

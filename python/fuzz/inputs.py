@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files with any bytes: golden files with some of their words, bytes and lengths changed (hypothesis strategies)."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from flyring import layout
+from flyring._core import crc32c
+from flyring.header import Header
+
+SEEDS = [path.read_bytes() for path in sorted((Path(__file__).parents[2] / "spec" / "golden").glob("*.ring"))]
+HEADERS = [Header.parse(seed[:4096], len(seed), "golden") for seed in SEEDS]
+
+NUMBERS = st.one_of(
+    st.sampled_from(
+        [0, 1, -1, -2, -3, 7, 8, 9, 12, 20, 63, 64, 65, 511, 512, 1023, 1024, 1025, 4032, 4088, 4095, 4096, 4097, 8192]
+        + [2**31 - 1, -(2**31), 2**31, 2**32, 2**62 - 64, 2**62 - 8, 2**62, 2**63 - 1, 2**63 - 64, -(2**63)]
+    ),
+    st.integers(-64, 64).map(lambda n: n * 64),
+    st.integers(0, 70000),
+    st.integers(-(2**63), 2**63 - 1),
+)
+
+
+def places(header: Header) -> list[tuple[int, int]]:
+    """(offset, size) of what the code believes in, or must not: fields of the header, slots, trailers, counters."""
+    here = [(getattr(layout, f"HEADER_{name.upper()}"), 4 if name in WORDS else 8) for name in FIELDS]
+    slots = [header.publisher_slot(k) for k in range(header.publishers + header.subscribers)]
+    here += [(slot + at, size) for slot in slots for at, size in ((0, 8), (8, 8), (8, 4), (16, 4), (20, 4), (24, 8))]
+    for ring in range(header.publishers):
+        trailer = header.trailer(ring)
+        words = [*range(0, 128, 8), 128, 320, 328, 336]
+        here += [(trailer + at, 8) for at in words] * 2
+        here += [(header.gate(ring, slot), 8) for slot in range(header.subscribers)]
+    for i in range(min(header.counters, 4)):
+        here += [(header.counter_metadata_offset + 512 * i + at, 4) for at in (0, 8, 128)]
+    return here
+
+
+WORDS = ("kind", "alignment", "capacity", "publishers", "subscribers", "counters", "schema_id", "schema_version")
+FIELDS = (*WORDS, "minor", "required_features", "file_length", "control_length", "rings_offset", "ring_stride",
+          "schema_offset", "schema_length")  # fmt: skip
+PLACES = [places(header) for header in HEADERS]
+
+
+@st.composite
+def files(draw: Any) -> bytes:
+    """A golden file, up to 6 changes, the header's checksum made right again half of the time."""
+    number = draw(st.integers(0, len(SEEDS) - 1))
+    seed, header = SEEDS[number], HEADERS[number]
+    content = bytearray(seed)
+    for _ in range(draw(st.integers(0, 6))):
+        change(draw, content, header, PLACES[number])
+    if draw(st.booleans()):
+        if draw(st.integers(0, 3)):
+            content[: layout.HEADER_LENGTH] = seed[: layout.HEADER_LENGTH]
+        struct.pack_into("<I", content, layout.HEADER_CRC, crc32c(content[: layout.HEADER_CRC_LENGTH]))
+    if draw(st.integers(0, 19)) == 0:
+        del content[draw(st.integers(0, len(content))) :]
+    return bytes(content)
+
+
+def change(draw: Any, content: bytearray, header: Header, places: list[tuple[int, int]]) -> None:
+    match draw(st.integers(0, 5)):
+        case 0 | 1:
+            at, size = draw(st.sampled_from(places))
+            put(content, at, draw(NUMBERS), size)
+        case 2 | 3:  # a record's length and type
+            ring = draw(st.integers(0, header.publishers - 1))
+            unit = draw(st.integers(0, header.capacity // 8 - 1)) * 8
+            at = header.ring(ring) + (unit if header.alignment == 8 else unit & -64)
+            put(content, at, draw(NUMBERS), 4)
+            if draw(st.booleans()):
+                put(content, at + 4, draw(st.sampled_from([1, -1, -2, 0, -3, 7])), 4)
+        case 4:
+            at = draw(st.integers(0, len(content) - 1))
+            new = draw(st.binary(min_size=1, max_size=16))[: len(content) - at]
+            content[at : at + len(new)] = new
+        case _:  # a block from elsewhere
+            length = draw(st.sampled_from([8, 16, 64, 256, 768, 4096]))
+            source, target = (draw(st.integers(0, (len(content) - length) // 8)) * 8 for _ in range(2))
+            content[target : target + length] = content[source : source + length]
+
+
+def put(content: bytearray, at: int, value: int, size: int) -> None:
+    content[at : at + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")

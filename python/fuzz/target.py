@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done with each file: everything that a process can do which attaches to it. Only the package's own errors
+may come out; a crash, or a hang, ends the process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections import Counter
+from typing import Any
+
+import flyring.slots
+from flyring import Channel, FlyringError
+from flyring.cli.check import look
+from flyring.cli.evict import evict
+from flyring.cli.image import open_image
+from flyring.cli.info import info
+from flyring.cli.recover import recover
+
+flyring.slots.PATIENCE = 0.0  # nobody else is there to give a slot back
+TOUCHED = Counter[str]()  # how often each operation was reached: a run that never got deep proves nothing
+
+
+def touch(message: Any) -> None:
+    """Reads every byte of it."""
+    TOUCHED["message"] += 1
+    bytes(message)
+
+
+def run(path: str, content: bytes) -> None:
+    """One input. ``path`` is a file of this process alone."""
+    write(path, content)
+    with contextlib.suppress(FlyringError):
+        lossy(path)
+    with contextlib.suppress(FlyringError), Channel.open(path) as channel:
+        TOUCHED["attached"] += 1
+        for step in (reliable, counters, publish, reliable, kept):
+            with contextlib.suppress(FlyringError):
+                step(channel)
+    write(path, content)
+    with open_image(path) as image:
+        TOUCHED["findings"] += bool(look(image).found)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        for command in (lambda: info(path, False), lambda: recover(path, True), lambda: evict(path, 0, False)):
+            with contextlib.suppress(FlyringError):
+                assert command() in (0, 1)
+
+
+def write(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(fd, content)
+    os.truncate(fd, len(content))
+    os.close(fd)
+
+
+def reliable(channel: Channel) -> None:
+    with channel.subscriber() as subscriber:
+        TOUCHED["subscriber"] += 1
+        drain(subscriber)
+
+
+def drain(subscriber: Any) -> None:
+    for _ in range(4):
+        with contextlib.suppress(FlyringError):
+            subscriber.poll(touch)
+            message = subscriber.take()
+            if message is not None:
+                touch(message)
+
+
+def kept(channel: Channel) -> None:
+    """Those whose gates the file gives: a reader that begins where the file says."""
+    for slot in range(channel.subscribers):
+        fields = flyring.slots.read_slot(channel._attached.memory, channel.header.subscriber_slot(slot))
+        if fields is not None and fields.flag:
+            with contextlib.suppress(FlyringError), channel.subscriber(fields.name or "kept", kept=True) as subscriber:
+                TOUCHED["kept"] += 1
+                drain(subscriber)
+
+
+def lossy(path: str) -> None:
+    with Channel.open(path, read_only=True) as channel:
+        for start in ("now", "oldest"):
+            with contextlib.suppress(FlyringError), channel.lossy_subscriber(start=start) as subscriber:
+                TOUCHED["lossy"] += 1
+                for _ in range(3):
+                    peek(subscriber)
+                drain(subscriber)
+                for ring in subscriber.rings:
+                    subscriber.lost_messages(ring)
+        for counter in channel.counters():
+            counter.get()
+
+
+def peek(subscriber: Any) -> None:
+    message = subscriber.peek()
+    if message is not None:
+        TOUCHED["peek"] += 1
+        bytes(message)
+        del message
+        subscriber.valid()
+
+
+def publish(channel: Channel) -> None:
+    for _ in range(min(channel.publishers, 3)):
+        with contextlib.suppress(FlyringError), channel.publisher(max_lag=channel.capacity) as publisher:
+            TOUCHED["publisher"] += 1
+            for length in (0, 1, 100, publisher.max_message_length):
+                TOUCHED["offer"] += publisher.offer(b"x" * length) > 0
+            publisher.offer_batch([b"y" * 50] * 5)
+            claim = publisher.claim(60)
+            if claim is not None:
+                claim[:] = b"z" * 60
+                claim.commit()
+            publisher.claim(7)
+            publisher.held_by()
+
+
+def counters(channel: Channel) -> None:
+    for counter in channel.counters():
+        TOUCHED["counter"] += 1
+        counter.label, counter.key, counter.get_and_add(1)
+    channel.counters().allocate("label", 1, b"key").free()
