@@ -30,7 +30,7 @@ def replay(peer, channel, operation):
     op, handle = o.pop("op"), o.pop("as", None)
     if op in ("publisher", "subscriber"):
         o |= {"channel": channel, op: handle}
-    elif op.startswith("counter"):
+    elif op == "evict" or op.startswith("counter"):
         o["channel"] = channel
     if "data" in o:
         o["data"] = [payload(d) for d in o["data"]] if op == "offer_batch" else payload(o["data"])

@@ -63,6 +63,7 @@ inline std::uint64_t mix(std::uint64_t value) {  // SplitMix64
 }
 
 constexpr std::size_t longest = 300;
+constexpr std::size_t most_at_once = 8;  // messages of one publish()
 
 inline std::size_t length_of(std::uint64_t sequence) {
     return 8 + mix(sequence) % (sequence % 4 == 0 ? longest - 8 : 48);
@@ -101,7 +102,7 @@ inline void check(const flyring::Message& message, std::uint64_t expected) {
 
 /// Publishes message `sequence`, and perhaps some after it, in one of the ways; returns how many (0: no room).
 inline std::uint64_t publish(flyring::Publisher& publisher, std::uint64_t sequence) {
-    std::array<std::array<std::byte, longest>, 8> buffers;
+    std::array<std::array<std::byte, longest>, most_at_once> buffers;
     const std::size_t length = length_of(sequence);
     const std::int32_t type = type_of(sequence);
     const auto fill = [&] {
@@ -117,7 +118,7 @@ inline std::uint64_t publish(flyring::Publisher& publisher, std::uint64_t sequen
         return claim && claim.commit() > 0 ? 1 : 0;
     }
     if (sequence % 7 == 2) {
-        std::array<flyring::Bytes, 8> messages;
+        std::array<flyring::Bytes, most_at_once> messages;
         std::size_t count = 0;
         for (std::uint64_t each = sequence; type_of(each) == type; ++each, ++count) {
             write(buffers[count].data(), each);

@@ -99,7 +99,8 @@ class Worker:
             self.stops.append((self.stopped, self.ended))
         if self.process.returncode != -signal.SIGKILL:
             self.killed = 0  # it was faster
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # orders that it never read
+            self.process.stdin.close()
         self.process.stdout.close()
 
     def life(self):
