@@ -306,7 +306,7 @@ inline void PublisherCore::close() noexcept {
 
 namespace flyring {
 
-inline Claim::Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type)
+[[gnu::always_inline]] inline Claim::Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type)
     : data_(core.claim(length, type, this)), size_(length) {
     if (data_ != nullptr) core_ = &core;
 }

@@ -32,7 +32,7 @@ class Member {
 
     /// Whether the slot is still ours and the object open: the one comparison that every operation makes. Closing and
     /// forking change what it compares, so they cost nothing here.
-    bool usable() const noexcept {
+    [[gnu::always_inline]] bool usable() const noexcept {
         // Relaxed: retire, evict and the next owner raise it (5.4).
         return load_relaxed(load_relaxed(&epoch_word_)) == load_relaxed(&expected_epoch_);
     }
