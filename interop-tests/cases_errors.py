@@ -145,12 +145,14 @@ def bad_options(run, language):
     peer.call("create", channel=name, name=name, **OPTIONS)
     answer = refused("exists", peer, "create", channel=name + "x", name=name, **OPTIONS)
     equal("path", os.path.realpath(answer["path"]), os.path.realpath(run.folder / (name + ".ring")))
+    wrong = OPTIONS | {"kind": "inbox", "subscribers": 0}  # before it looks whether it differs
+    refused("invalid-argument", peer, "open_or_create", channel=name + "y", name=name, **wrong)
 
 
 def bad_files(run, language):
     """What is not a channel, or not a whole and sound one, is refused by name."""
     peer, name = run.peer(language), run.name()
-    golden = (ROOT / "spec" / "golden" / "one-message.ring").read_bytes()
+    golden = (ROOT / "spec" / "golden" / "1.0" / "one-message.ring").read_bytes()
 
     def attach(content, code, **expected):
         path = run.folder / (run.name() + ".ring")
@@ -182,7 +184,7 @@ def bad_files(run, language):
     (run.folder / "text.ring").write_text("not to be removed")
     refused("not-a-channel", peer, "unlink", name="text")
     equal("text", (run.folder / "text.ring").read_text(), "not to be removed")
-    (run.folder / "link.ring").symlink_to(ROOT / "spec" / "golden" / "one-message.ring")
+    (run.folder / "link.ring").symlink_to(ROOT / "spec" / "golden" / "1.0" / "one-message.ring")
     refused("not-a-channel", peer, "open", channel=name, name="link")
     os.mkfifo(run.folder / "pipe.ring")
     refused("not-a-channel", peer, "open", channel=name, name="pipe")

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden files (spec/golden/README.md) through the peers: each language writes the same bytes by the same operations,
-and each reads what is stored."""
+each reads what is stored, of every layout version, and each writes into files of newer minor versions."""
 
 import json
+import os
 
 from driver import ROOT
-from harness import Wrong, equal
+from harness import Wrong, data_of, drain, equal, offer_within, refused
 
 GOLDEN = ROOT / "spec" / "golden"
+FOREIGN = {0: None, 2: "publisher", 4: "subscriber"}
 
 
-def names():
-    found = sorted(p.stem for p in GOLDEN.glob("*.ring"))
+def names(folder="*"):
+    """FOLDER/NAME of the files that can be read, or of one folder's."""
+    found = sorted(f"{p.parent.name}/{p.stem}" for p in GOLDEN.glob(f"{folder}/*.ring"))
+    found = [name for name in found if folder == "refused" or not name.startswith("refused/")]
     if not found:
-        raise Wrong(f"no golden files in {GOLDEN}")
+        raise Wrong(f"no golden files in {GOLDEN / folder}")
     return found
 
 
@@ -27,6 +31,10 @@ def payload(data):
 def replay(peer, channel, operation):
     """Does one operation of a golden file; what it expects must come back."""
     o = dict(operation)
+    if o["op"] == "foreign_store":  # what a process with other software does
+        with open(peer.call("info", channel=channel)["path"], "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), bytes.fromhex(o["data"]), o["offset"])
+        return
     op, handle = o.pop("op"), o.pop("as", None)
     if op in ("publisher", "subscriber"):
         o |= {"channel": channel, op: handle}
@@ -66,7 +74,7 @@ def replay(peer, channel, operation):
 def written(run, language):
     """The same operations write the same bytes."""
     peer = run.peer(language)
-    for golden in names():
+    for golden in names(peer.hello["layout"]):
         content = json.loads((GOLDEN / f"{golden}.json").read_text())
         name = run.name()
         peer.call("create", channel=name, name=name, inject=content["inject"], **content["create"])
@@ -113,8 +121,13 @@ def read(run, language):
                 found,
                 [{k: c[k] for k in ("id", "label", "type_id", "value")} for c in expected["counters"]],
             )
+        foreign = FOREIGN[header["required_features"]]
+        equal(f"{golden}: foreign", info.get("foreign"), foreign)
+        if foreign:
+            answer = refused("invalid-argument", peer, foreign, channel=name, **{foreign: run.name()})
+            equal(f"{golden}: {foreign}", answer.get("argument"), "foreign")
         for slot in expected["subscribers"]:
-            if not slot["kept"]:
+            if not slot["kept"] or foreign == "subscriber":
                 continue
             handle = run.name("s")
             taken = peer.call("subscriber", channel=name, subscriber=handle, name=slot["name"], kept=bool(slot["name"]))
@@ -145,3 +158,47 @@ def read(run, language):
                     (publisher["ring"], publisher["epoch"] + 1, publisher["claimed"]),
                 )
         peer.call("close", channel=name)
+
+
+def newer_written(run, language):
+    """A file of a newer minor version is published into and read, and its reserved bytes stay as they are. What needs
+    a newer version is refused."""
+    peer = run.peer(language)
+    for golden in names("newer"):
+        content = json.loads((GOLDEN / f"{golden}.json").read_text())
+        name, expected = run.name(), content["expected"]
+        path, foreign = run.folder / f"{name}.ring", FOREIGN[expected["header"]["required_features"]]
+        before = (GOLDEN / f"{golden}.ring").read_bytes()
+        path.write_bytes(before)
+        peer.call("open", channel=name, name=name)
+        rings = []
+        if foreign != "subscriber":
+            kept = next((slot["name"] for slot in expected["subscribers"] if slot["kept"]), "")
+            rings = peer.call("subscriber", channel=name, subscriber=name + "s", name=kept)["rings"]
+            drain(peer, name + "s")
+        for k in range(expected["header"]["publishers"] if foreign != "publisher" else 0):
+            publisher = f"{name}p{k}"
+            ring = peer.call("publisher", channel=name, publisher=publisher)["ring"]
+            if offer_within(2, peer, publisher, "01020304") < 0:
+                raise Wrong(f"{golden}: held back in ring {ring}")
+            if ring in rings:
+                equal(f"{golden}: ring {ring}", data_of(drain(peer, name + "s")), ["01020304"])
+        for counter in expected["counters"]:
+            peer.call("counter_add", channel=name, counter=counter["id"], delta=1, times=1)
+        peer.call("close", channel=name)
+        after = path.read_bytes()
+        equal(f"{golden}: length", len(after), len(before))
+        if after == before:
+            raise Wrong(f"{golden}: nothing was written")
+        for at, length in content["reserved"]:
+            same(after[at : at + length], before[at : at + length], f"{golden}: reserved bytes from {at}")
+    for golden in names("refused"):
+        content = json.loads((GOLDEN / f"{golden}.json").read_text())
+        name = run.name()
+        (run.folder / f"{name}.ring").write_bytes((GOLDEN / f"{golden}.ring").read_bytes())
+        answer = refused(content["error"], peer, "open", channel=name, name=name)
+        equal(
+            f"{golden}: field and found",
+            (answer.get("field"), answer.get("found")),
+            (content["field"], content["found"]),
+        )

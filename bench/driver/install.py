@@ -138,7 +138,7 @@ class Installer:
         folder = ["-S", "bench/cpp", "-B", "build/bench-cpp"]
         peers = ["-DBENCH_PEERS=ON"] if self.peers and self.met("boost") and self.met("zeromq") else []
         quietly("bench-cpp-configure", ["cmake", *folder, *peers], "building the C++ contenders")
-        quietly("bench-cpp-build", ["cmake", "--build", "build/bench-cpp", "--parallel"])
+        quietly("bench-cpp-build", ["cmake", "--build", "build/bench-cpp", "--parallel", str(os.cpu_count())])
 
     def java(self) -> None:
         if not newer("bench-java", "java", "bench/java"):

@@ -34,7 +34,7 @@ File::File() : folder_("/dev/shm/flyring-fuzz-XXXXXX") {
     data_ = reinterpret_cast<std::byte*>(address);
 
     std::vector<std::filesystem::path> paths;
-    for (const auto& entry : std::filesystem::directory_iterator(FLYRING_SPEC_DIR "/golden")) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(FLYRING_SPEC_DIR "/golden")) {
         if (entry.path().extension() == ".ring") paths.push_back(entry.path());
     }
     std::sort(paths.begin(), paths.end());

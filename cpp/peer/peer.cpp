@@ -5,6 +5,8 @@
 
 #include <flyring/file.hpp>
 
+#include "streams.hpp"
+
 namespace peer {
 
 namespace {
@@ -78,6 +80,13 @@ flyring::Options options(const Json& request) {
     made.publishers = number(request, "publishers", made.publishers);
     made.subscribers = number(request, "subscribers", made.subscribers);
     made.alignment = number(request, "alignment", made.alignment);
+    const auto foreign = request.find("foreign");
+    if (foreign != request.end() && !foreign->is_null()) {
+        if (*foreign != "publisher" && *foreign != "subscriber") {
+            throw flyring::InvalidArgument("foreign", foreign->dump() + " is neither publisher nor subscriber");
+        }
+        made.foreign = *foreign == "publisher" ? flyring::Foreign::publisher : flyring::Foreign::subscriber;
+    }
     made.counters = number(request, "counters", made.counters);
     made.schema = request.value("schema", "");
     made.schema_id = number(request, "schema_id", made.schema_id);
@@ -128,6 +137,7 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"counters", &Peer::counters},
         {"close", &Peer::close},
         {"forget", &Peer::forget},
+        {"die", &Peer::die},
     };
     return all;
 }
@@ -201,6 +211,7 @@ Json Peer::open(const Json& request) {
 
 Json Peer::info(const Json& request) {
     const flyring::Channel& channel = channel_of(request);
+    const flyring::Foreign foreign = channel.foreign();
     return {{"path", channel.path()},
             {"channel_id", uuid_text(channel.id())},
             {"kind", channel.kind() == flyring::Kind::inbox ? "inbox" : "broadcast"},
@@ -208,6 +219,9 @@ Json Peer::info(const Json& request) {
             {"publishers", channel.publishers()},
             {"subscribers", channel.subscribers()},
             {"alignment", channel.alignment()},
+            {"foreign", foreign == flyring::Foreign::none        ? Json(nullptr)
+                        : foreign == flyring::Foreign::publisher ? Json("publisher")
+                                                                 : Json("subscriber")},
             {"counters", channel.counter_count()},
             {"file_length", channel.file_length()}};
 }
@@ -373,6 +387,10 @@ Json Peer::close(const Json& request) {
 Json Peer::forget(const Json& request) {
     find(subscribers_, request, "subscriber").forget();
     return Json::object();
+}
+
+Json Peer::die(const Json&) {
+    kill_this_process();
 }
 
 }  // namespace peer

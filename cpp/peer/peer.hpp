@@ -70,6 +70,7 @@ class Peer {
     Json positions(const Json& request);
     Json publish_stream(const Json& request);
     Json verify_stream(const Json& request);
+    Json die(const Json& request);
     Json counter_allocate(const Json& request);
     Json counter_find(const Json& request);
     Json counter_get(const Json& request);

@@ -203,6 +203,24 @@ TEST_F(Evict, max_lag_of_the_whole_capacity_evicts_instead_of_waiting) {
     EXPECT_EQ(code_of([&] { slow.take(); }), "slot-lost");
 }
 
+TEST_F(Evict, a_limit_that_was_granted_stays_when_one_who_joined_since_allows_less) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher("", 2048);
+    ASSERT_GT(publisher.offer(bytes("x")), 0);  // nobody holds it back: up to the ring's end
+    flyring::Subscriber slow = channel.subscriber();
+    std::string expected;
+    for (; publisher.position() < 3968; expected += "y ") ASSERT_GT(publisher.offer(bytes("y")), 0);
+    const auto words = support::raw("c");
+    const auto description = flyring::detail::open_description(words.fd, words.path);
+    {
+        const flyring::detail::ControlLock control(description, words);  // or slow were evicted
+        EXPECT_EQ(publisher.offer_batch(std::vector<flyring::Bytes>(4, bytes("z"))), 1U);
+    }
+    EXPECT_EQ(publisher.position(), 4032);
+    EXPECT_EQ(drain(slow), expected + "z ");
+    EXPECT_EQ(slow.position(0), 4032);
+}
+
 TEST_F(Evict, for_lag_it_waits_for_nobody_who_holds_the_control_lock) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber slow = channel.subscriber();

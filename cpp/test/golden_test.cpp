@@ -36,6 +36,8 @@ flyring::Options options(const Json& golden) {
     made.publishers = create.value("publishers", made.publishers);
     made.subscribers = create.value("subscribers", made.subscribers);
     made.alignment = create.value("alignment", made.alignment);
+    if (create.value("foreign", "") == "publisher") made.foreign = flyring::Foreign::publisher;
+    if (create.value("foreign", "") == "subscriber") made.foreign = flyring::Foreign::subscriber;
     made.counters = create.value("counters", made.counters);
     made.schema = create.value("schema", "");
     made.schema_id = create.value("schema_id", 0U);
@@ -49,6 +51,15 @@ flyring::Options options(const Json& golden) {
     return made;
 }
 
+/// What a process with other software does to the mapped file.
+void foreign_store(const std::string& path, const Json& operation) {
+    std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
+    const std::vector<std::byte> data = from_hex(operation.at("data"));
+    stream.seekp(operation.at("offset").get<std::streamoff>());
+    stream.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
+    ASSERT_TRUE(stream.flush());
+}
+
 /// Does the operations of a golden file and compares their results.
 class Replay {
   public:
@@ -58,6 +69,7 @@ class Replay {
         SCOPED_TRACE(operation.dump().substr(0, 200));
         const std::string op = operation.at("op");
         if (op.rfind("counter", 0) == 0) return counter(op, operation);
+        if (op == "foreign_store") return foreign_store(channel_.path(), operation);
         if (op == "evict") return channel_.evict(operation.at("slot"));
         if (operation.contains("as")) return make(op, operation);
         if (operation.contains("subscriber")) return subscriber(op, operation);
@@ -69,7 +81,8 @@ class Replay {
         const std::string handle = operation.at("as");
         if (op == "publisher") {
             const auto& made =
-                publishers_.insert_or_assign(handle, channel_.publisher(operation.at("name"), operation.at("max_lag"))).first->second;
+                publishers_.insert_or_assign(handle, channel_.publisher(operation.at("name"), operation.at("max_lag")))
+                    .first->second;
             EXPECT_EQ(made.ring(), operation.at("ring"));
             EXPECT_EQ(made.epoch(), operation.at("epoch"));
             EXPECT_EQ(made.position(), operation.at("position"));
@@ -163,13 +176,23 @@ std::string hex(flyring::Bytes bytes) {
     return text;
 }
 
-std::vector<std::string> golden_names() {
+/// FOLDER/NAME of one folder's files, or of all that can be read.
+std::vector<std::string> golden_names(const std::string& only = "") {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(support::spec_folder() + "/golden")) {
-        if (entry.path().extension() == ".ring") names.push_back(entry.path().stem());
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(support::spec_folder() + "/golden")) {
+        const std::string folder = entry.path().parent_path().filename();
+        if (entry.path().extension() != ".ring" || (only.empty() ? folder == "refused" : folder != only)) continue;
+        names.push_back(folder + "/" + entry.path().stem().string());
     }
     std::sort(names.begin(), names.end());
     return names;
+}
+
+/// A channel's name for it.
+std::string channel_name(const std::string& golden) {
+    std::string name = golden;
+    std::replace(name.begin(), name.end(), '/', '-');
+    return name;
 }
 
 std::string golden_file(const std::string& name, const char* extension) {
@@ -184,15 +207,17 @@ Json golden_json(const std::string& name) {
 class Golden : public support::ChannelTest {};
 
 TEST_F(Golden, the_same_operations_write_the_same_bytes) {
-    const std::vector<std::string> names = golden_names();
-    ASSERT_GE(names.size(), 10U);
+    const std::vector<std::string> names =  // of the layout version that is implemented here
+        golden_names(std::to_string(flyring::layout::CONSTANTS_MAJOR) + "." +
+                     std::to_string(flyring::layout::CONSTANTS_MINOR));
+    ASSERT_GE(names.size(), 23U);
     for (const std::string& name : names) {
         SCOPED_TRACE(name);
         const Json golden = golden_json(name);
-        flyring::Channel channel = flyring::Channel::create(name, options(golden));
+        flyring::Channel channel = flyring::Channel::create(channel_name(name), options(golden));
         Replay replay(channel);
         for (const Json& operation : golden.at("operations")) replay.run(operation);
-        const std::vector<std::byte> written = support::read_file(file(name));
+        const std::vector<std::byte> written = support::read_file(file(channel_name(name)));
         const std::vector<std::byte> expected = support::read_file(golden_file(name, ".ring"));
         ASSERT_EQ(written.size(), expected.size());
         const auto [first, other] = std::mismatch(written.begin(), written.end(), expected.begin());
@@ -246,7 +271,27 @@ void expect_counters(const flyring::Channel& channel, const Json& expected) {
     EXPECT_EQ(found, expected);
 }
 
+/// The slot at whose end is other software cannot be taken (6.15).
+void expect_foreign(flyring::Channel& channel, std::uint64_t features) {
+    const flyring::Foreign foreign = channel.foreign();
+    EXPECT_EQ(foreign == flyring::Foreign::publisher, features == flyring::layout::CONSTANTS_FEATURE_FOREIGN_PUBLISHER);
+    EXPECT_EQ(foreign == flyring::Foreign::subscriber,
+              features == flyring::layout::CONSTANTS_FEATURE_FOREIGN_SUBSCRIBER);
+    if (foreign == flyring::Foreign::none) return;
+    try {
+        if (foreign == flyring::Foreign::publisher) {
+            channel.publisher();
+        } else {
+            channel.subscriber();
+        }
+        ADD_FAILURE() << "the foreign slot was taken";
+    } catch (const flyring::InvalidArgument& error) {
+        EXPECT_EQ(error.argument(), "foreign");
+    }
+}
+
 void expect_unread(flyring::Channel& channel, const Json& expected) {
+    if (channel.foreign() == flyring::Foreign::subscriber) return;
     for (const Json& slot : expected.at("subscribers")) {
         if (slot.at("kept") == 0) continue;
         const std::string name = slot.at("name");
@@ -290,10 +335,11 @@ void expect_still_there(const std::string& name, const Json& expected) {
 }
 
 TEST_F(Golden, every_file_is_read_with_its_expected_content) {
-    for (const std::string& name : golden_names()) {
-        SCOPED_TRACE(name);
-        const Json expected = golden_json(name).at("expected");
-        std::filesystem::copy_file(golden_file(name, ".ring"), file(name));
+    for (const std::string& golden : golden_names()) {
+        SCOPED_TRACE(golden);
+        const std::string name = channel_name(golden);
+        const Json expected = golden_json(golden).at("expected");
+        std::filesystem::copy_file(golden_file(golden, ".ring"), file(name));
         flyring::Channel channel = flyring::Channel::open(name);
         const Json& header = expected.at("header");
         EXPECT_EQ(static_cast<std::uint32_t>(channel.kind()), header.at("kind"));
@@ -311,12 +357,80 @@ TEST_F(Golden, every_file_is_read_with_its_expected_content) {
         expect_words(flyring::detail::open_file(name, {}), expected);
         expect_counters(channel, expected.at("counters"));
         expect_still_there(name, expected.at("still_there"));
+        expect_foreign(channel, header.at("required_features"));
         expect_unread(channel, expected);
         for (const Json& publisher : expected.at("publishers")) {
             if (publisher.at("name") == "") continue;
             const flyring::Publisher again = channel.publisher(publisher.at("name"));
             EXPECT_EQ(again.ring(), publisher.at("ring"));
             EXPECT_EQ(again.position(), publisher.at("claimed"));
+        }
+    }
+}
+
+TEST_F(Golden, a_file_of_a_newer_minor_version_is_written_to_and_what_is_reserved_stays) {
+    const std::vector<std::string> names = golden_names("newer");
+    ASSERT_GE(names.size(), 7U);
+    for (const std::string& golden : names) {
+        SCOPED_TRACE(golden);
+        const Json content = golden_json(golden);
+        const std::uint64_t features = content.at("expected").at("header").at("required_features");
+        const std::string name = channel_name(golden);
+        const std::vector<std::byte> before = support::read_file(golden_file(golden, ".ring"));
+        support::write_file(file(name), before);
+        {
+            flyring::Channel channel = flyring::Channel::open(name);
+            std::string kept;
+            for (const Json& slot : content.at("expected").at("subscribers")) {
+                if (slot.at("kept") == 1 && kept.empty()) kept = slot.at("name");
+            }
+            std::optional<flyring::Subscriber> subscriber;
+            std::vector<std::uint32_t> rings;
+            if (features != flyring::layout::CONSTANTS_FEATURE_FOREIGN_SUBSCRIBER) {
+                subscriber.emplace(channel.subscriber(kept));
+                rings = subscriber->rings();
+                while (subscriber->take()) {
+                }
+            }
+            std::vector<flyring::Publisher> publishers;
+            if (features != flyring::layout::CONSTANTS_FEATURE_FOREIGN_PUBLISHER) {
+                for (std::uint32_t i = 0; i < channel.publishers(); ++i) publishers.push_back(channel.publisher());
+            }
+            const flyring::Bytes data = support::bytes("from an older version");
+            for (flyring::Publisher& publisher : publishers) {
+                const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+                while (publisher.offer(data, 77) < 0) ASSERT_LT(std::chrono::steady_clock::now(), end) << "held back";
+                if (std::count(rings.begin(), rings.end(), publisher.ring()) == 0) continue;
+                const auto message = subscriber->take();
+                ASSERT_TRUE(message);
+                EXPECT_EQ(hex(message->payload()), hex(data));
+            }
+            channel.counters().for_each([](flyring::Counter counter) { counter.get_and_add(1); });
+        }
+        const std::vector<std::byte> after = support::read_file(file(name));
+        ASSERT_EQ(before.size(), after.size());
+        EXPECT_NE(before, after) << "nothing was written";
+        for (const Json& range : content.at("reserved")) {
+            const auto first = before.begin() + range.at(0).get<std::ptrdiff_t>();
+            const auto length = range.at(1).get<std::ptrdiff_t>();
+            EXPECT_TRUE(std::equal(first, first + length, after.begin() + (first - before.begin()))) << range;
+        }
+    }
+}
+
+TEST_F(Golden, a_file_that_needs_a_newer_version_is_refused) {
+    const std::vector<std::string> names = golden_names("refused");
+    ASSERT_GE(names.size(), 3U);
+    for (const std::string& golden : names) {
+        const Json expected = golden_json(golden);
+        std::filesystem::copy_file(golden_file(golden, ".ring"), file("refused"),
+                                   std::filesystem::copy_options::overwrite_existing);
+        try {
+            flyring::Channel::open("refused");
+            ADD_FAILURE() << golden << " was opened";
+        } catch (const flyring::VersionTooNew& error) {
+            EXPECT_EQ(expected.at("field"), error.field()) << golden;
+            EXPECT_EQ(expected.at("found"), error.found()) << golden;
         }
     }
 }

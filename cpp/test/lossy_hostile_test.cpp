@@ -173,14 +173,47 @@ TEST_F(LossyHostile, a_writer_that_always_laps_it_does_not_keep_a_poll_from_endi
     EXPECT_EQ(ended, 3);
 }
 
-TEST_F(LossyHostile, a_record_as_long_as_the_ring_is_copied_within_bounds) {
+TEST_F(LossyHostile, a_message_of_more_than_a_quarter_of_the_ring_is_a_corrupt_ring) {
+    for (const std::int32_t length : {1024, 1025, 1100, 4096}) {
+        for (const bool peeking : {false, true}) {
+            LossySubscriber subscriber = channel.lossy_subscriber({0});
+            *ring.type_at(0) = 1;
+            *ring.length_at(0) = length;
+            std::size_t size = 0;
+            const std::string code = code_of([&] {
+                if (peeking) {
+                    size = subscriber.peek()->size();
+                    EXPECT_TRUE(subscriber.valid());
+                } else {
+                    size = subscriber.take()->size();
+                }
+            });
+            EXPECT_EQ(code, length == 1024 ? "none" : "corrupt-ring") << length;
+            EXPECT_EQ(size, length == 1024 ? 1016U : 0U);
+            EXPECT_EQ(subscriber.position(0), length == 1024 ? 1024 : 0);
+        }
+    }
+}
+
+TEST_F(LossyHostile, padding_may_be_longer_than_any_message) {
+    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    *ring.type_at(0) = layout::CONSTANTS_TYPE_PADDING;
+    *ring.length_at(0) = 2048;
+    *ring.type_at(2048) = 1;
+    *ring.length_at(2048) = 8 + 3;
+    EXPECT_EQ(subscriber.take()->size(), 3U);
+    EXPECT_EQ(subscriber.position(0), 2048 + 64);
+}
+
+TEST_F(LossyHostile, a_message_that_is_too_long_is_lost_if_it_may_be_of_a_later_lap) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     *ring.type_at(0) = 1;
     *ring.length_at(0) = 4096;
-    const auto message = subscriber.take();
-    ASSERT_TRUE(message);
-    EXPECT_EQ(message->size(), 4088U);
-    EXPECT_EQ(subscriber.position(0), 4096);
+    *ring.claimed() = *ring.published() = 8256;
+    *ring.messages_begun() = *ring.messages_done() = 5;
+    EXPECT_FALSE(subscriber.take());
+    EXPECT_EQ(subscriber.lost_messages(0), 5);
+    EXPECT_EQ(subscriber.position(0), 8256);
 }
 
 TEST_F(LossyHostile, a_publisher_that_died_in_a_claim_leaves_nothing_to_deliver_and_its_heir_is_heard) {

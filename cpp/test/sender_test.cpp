@@ -224,7 +224,9 @@ TEST_F(Senders, a_replaced_channel_is_noticed_by_a_publisher_that_is_held_back) 
         error = code_of([&] { publisher.offer(bytes("x")); });
     }
     EXPECT_EQ(error, "replaced");
-    EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "none");
+    // It looks again a millisecond later, which on a busy machine may be the next offer.
+    for (int i = 0; i < 1000 && error == "replaced"; ++i) error = code_of([&] { publisher.offer(bytes("x")); });
+    EXPECT_EQ(error, "none");
     EXPECT_EQ(subscriber.poll([](const Message&) {}), 62);
     EXPECT_GT(publisher.offer(bytes("x")), 0);
 }

@@ -144,6 +144,10 @@ class Program {
             throw std::runtime_error("the other publisher never had to wait, or always");
         }
         report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
+        if (scenario.contested) {
+            std::printf("%-26s the slot was free at once %zu times, not yet %zu times\n", "  for the other publisher",
+                        test.contender_first(), test.contender_waited());
+        }
     }
 
     /// Each state that the scenario's death can leave is recovered by a child, which dies in turn wherever it changes

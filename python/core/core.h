@@ -89,10 +89,11 @@ typedef struct {
     int32_t publishers, subscribers;
     int64_t capacity, alignment;
     int64_t control, rings, stride;
+    int32_t foreign; /* 0 or the feature bit of 6.15: who is stock Agrona */
 } geometry;
 
-/* A tuple (publishers, subscribers, capacity, alignment, control_offset, rings_offset, ring_stride). Raises ValueError
-   and returns false unless all of its slots and rings lie within `length` bytes. */
+/* A tuple (publishers, subscribers, capacity, alignment, control_offset, rings_offset, ring_stride, foreign). Raises
+   ValueError and returns false unless all of its slots and rings lie within `length` bytes. */
 bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape);
 int64_t publisher_slot_offset(const geometry *shape, int32_t slot);
 int64_t subscriber_slot_offset(const geometry *shape, int32_t slot);
@@ -100,7 +101,7 @@ int64_t ring_data_offset(const geometry *shape, int32_t ring);
 int64_t ring_trailer_offset(const geometry *shape, int32_t ring);
 /* All gates of a subscriber slot := -1 (release): spec 6.6, 6.7, 6.11. */
 void gates_clear(const geometry *shape, uint8_t *base, int32_t slot);
-/* 6.14: the ring's publisher closed, and the cursor is at the end. */
+/* 6.14: the ring's publisher closed, and the cursor is at the end. Of a foreign one nobody knows. */
 bool ring_ended(const geometry *shape, const uint8_t *base, int32_t ring, int64_t cursor);
 /* 6.11, under the control lock: takes a subscriber slot away from its owner. */
 void slot_evict(const geometry *shape, uint8_t *base, int32_t slot);

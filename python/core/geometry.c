@@ -6,12 +6,15 @@
 bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape)
 {
     long long publishers, subscribers, capacity, alignment, control, rings, stride;
-    if (!PyArg_ParseTuple(tuple, "LLLLLLL:geometry", &publishers, &subscribers, &capacity, &alignment, &control, &rings,
-                          &stride))
+    int foreign;
+    if (!PyArg_ParseTuple(tuple, "LLLLLLLi:geometry", &publishers, &subscribers, &capacity, &alignment, &control,
+                          &rings, &stride, &foreign))
         return false;
     bool valid = publishers >= 1 && publishers <= MAX_PUBLISHERS && subscribers >= 0 &&
                  subscribers <= MAX_SUBSCRIBERS && capacity >= MIN_CAPACITY && capacity <= MAX_CAPACITY &&
-                 (capacity & (capacity - 1)) == 0 && (alignment == 8 || alignment == 64);
+                 (capacity & (capacity - 1)) == 0 && (alignment == 8 || alignment == 64) &&
+                 (foreign == 0 || ((foreign == FEATURE_FOREIGN_PUBLISHER || foreign == FEATURE_FOREIGN_SUBSCRIBER) &&
+                                   publishers == 1 && subscribers == 1 && alignment == 8));
     if (valid) {
         int64_t trailer = TRAILER_LENGTH + TRAILER_GATE_STRIDE * (subscribers > 1 ? subscribers - 1 : 0);
         int64_t slots = CONTROL_SLOTS + CONTROL_SLOT_LENGTH * (publishers + subscribers);
@@ -24,7 +27,8 @@ bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape)
         PyErr_SetString(PyExc_ValueError, "this geometry does not fit into the mapping");
         return false;
     }
-    *shape = (geometry){(int32_t)publishers, (int32_t)subscribers, capacity, alignment, control, rings, stride};
+    *shape =
+        (geometry){(int32_t)publishers, (int32_t)subscribers, capacity, alignment, control, rings, stride, foreign};
     return true;
 }
 
@@ -68,6 +72,7 @@ void slot_evict(const geometry *shape, uint8_t *base, int32_t slot)
 bool ring_ended(const geometry *shape, const uint8_t *base, int32_t ring, int64_t cursor)
 {
     const uint8_t *slot = base + publisher_slot_offset(shape, ring), *trailer = base + ring_trailer_offset(shape, ring);
-    return LOAD32_ACQUIRE(slot + PUBLISHER_SLOT_CLOSED) == 1 && /* 6.14; pairs with 5.2, close (release) */
+    return shape->foreign != FEATURE_FOREIGN_PUBLISHER && /* 6.15 */
+           LOAD32_ACQUIRE(slot + PUBLISHER_SLOT_CLOSED) == 1 && /* 6.14; pairs with 5.2, close (release) */
            LOAD64_ACQUIRE(trailer + TRAILER_PUBLISHED) == cursor; /* pairs with publish 7 */
 }

@@ -59,7 +59,7 @@ static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     geometry at;
     if (!memory_covers((Memory *)memory, 0, 0) || !geometry_parse(shape, ((Memory *)memory)->length, &at))
         return NULL;
-    if (PyTuple_Size(rings) < 1 || PyTuple_Size(rings) > at.publishers) {
+    if (PyTuple_Size(rings) < 1 || PyTuple_Size(rings) > at.publishers || at.foreign == FEATURE_FOREIGN_PUBLISHER) {
         PyErr_SetString(PyExc_ValueError, "not rings of this channel");
         return NULL;
     }
@@ -73,6 +73,7 @@ static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->capacity = at.capacity;
     self->mask = at.capacity - 1;
     self->alignment = at.alignment;
+    self->longest = at.capacity / MAX_MESSAGE_DIVISOR;
     fork_add(&self->node, lossy_forked);
     self->oldest = oldest != 0;
     if (!add_rings(self, rings)) {

@@ -21,6 +21,7 @@ typedef struct {
     lossy_ring *rings;
     int count, next; /* rings chosen; the one after the ring that was served last */
     int64_t capacity, mask, alignment;
+    int64_t longest; /* of a message's record: capacity / 4 */
     uint8_t *copy; /* of the message that a handler has */
     int64_t copy_length; /* allocated */
     Message *peeked; /* borrowed: it refers to us, and clears this when it goes */

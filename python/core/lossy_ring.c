@@ -134,7 +134,9 @@ int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *fo
         const uint8_t *at = ring->data + (ring->cursor & self->mask);
         int64_t length = LOAD32_ACQUIRE(at + RECORD_LENGTH); /* 1: once; pairs with publish 6 */
         int64_t bytes = (length + self->alignment - 1) & -self->alignment;
-        if (UNLIKELY(length < RECORD_HEADER_LENGTH || (ring->cursor & self->mask) + bytes > self->capacity)) {
+        found->type = LOAD32_RELAXED(at + RECORD_TYPE); /* 3: once */
+        if (UNLIKELY(length < RECORD_HEADER_LENGTH || (ring->cursor & self->mask) + bytes > self->capacity ||
+                     (found->type > 0 && bytes > self->longest))) {
             if (lossy_lapped(self, ring)) { /* 2, 3 */
                 go_on = lossy_jump(self, ring, turn);
                 continue;
@@ -146,7 +148,6 @@ int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *fo
         found->payload = at + RECORD_PAYLOAD;
         found->length = length - RECORD_HEADER_LENGTH;
         found->bytes = bytes;
-        found->type = LOAD32_RELAXED(at + RECORD_TYPE);
         if (LIKELY(found->type > 0))
             return 1;
         go_on = skip(self, ring, turn, found);

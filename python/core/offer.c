@@ -36,6 +36,8 @@ static bool retire_dead(Publisher *self, int64_t needed)
 {
     bool any = false;
     uint8_t *base = self->memory->base;
+    if (self->shape.foreign != 0)
+        return false; /* 6.15: it holds no lock */
     for (int32_t k = 0; k < self->shape.subscribers; k++) {
         int64_t offset = subscriber_slot_offset(&self->shape, k);
         uint8_t *slot = base + offset, *gate = self->ring.trailer + gate_offset(k);
@@ -104,8 +106,7 @@ static int recompute(Publisher *self, int64_t n)
 {
     ring_writer *ring = &self->ring;
     for (bool evicted = false, tested = false;;) {
-        FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
-        ring->limit = ring_gates(ring);
+        ring_recompute(ring);
         if (ring->tail >= MAX_POSITION - 2 * ring->capacity) {
             core_raise("CorruptRingError", "(iLs)", self->slot, (long long)ring->tail, "its position nears 2^62");
             return -1;
@@ -144,12 +145,9 @@ static int recompute(Publisher *self, int64_t n)
 void publisher_recompute(Publisher *self, int64_t n)
 {
     ring_writer *ring = &self->ring;
-    FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
-    ring->limit = ring_gates(ring);
-    if (self->evicts && !ring_has_room(ring, n) && evict_laggards(self, ring_needs(ring, n))) {
-        FENCE_SEQ_CST();
-        ring->limit = ring_gates(ring);
-    }
+    ring_recompute(ring);
+    if (self->evicts && !ring_has_room(ring, n) && evict_laggards(self, ring_needs(ring, n)))
+        ring_recompute(ring);
 }
 
 int publisher_make_room(Publisher *self, int64_t n)
@@ -173,7 +171,8 @@ int publisher_make_room(Publisher *self, int64_t n)
 static bool gates_moved(void *context)
 {
     Publisher *self = context;
-    return !epoch_holds(self) || ring_gates(&self->ring) > self->ring.limit;
+    int64_t gate;
+    return !epoch_holds(self) || ring_gates(&self->ring, &gate) > self->ring.limit;
 }
 
 int publisher_wait(Publisher *self, wait_state *state, bool *begun, int64_t timeout)

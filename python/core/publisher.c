@@ -32,7 +32,8 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers || position < 0 || position >= MAX_POSITION ||
         position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH ||
-        (max_lag != 0 && (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity))) {
+        (max_lag != 0 && (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity || at.foreign != 0)) ||
+        at.foreign == FEATURE_FOREIGN_PUBLISHER) {
         PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot, a position and a lag of this channel");
         return NULL;
     }
@@ -47,7 +48,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->slot = slot;
     self->wait = strategy;
     self->epoch = epoch;
-    self->owner_pending = true;
+    self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
     self->evicts = max_lag != 0;
     int shift = 0;
     while ((int64_t)BOUNDARIES << shift < at.capacity)
@@ -67,6 +68,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .lag = max_lag == 0 ? at.capacity : max_lag,
         .boundary_shift = shift,
         .subscribers = at.subscribers,
+        .head_cache = at.foreign == 0 ? NULL : file->base + ring_trailer_offset(&at, slot) + TRAILER_HEAD_CACHE,
     };
     uint8_t *epoch_word = file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH;
     atomic_store_explicit(&self->epoch_word, (const int64_t *)(void *)epoch_word, memory_order_relaxed);

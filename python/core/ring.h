@@ -18,6 +18,7 @@ typedef struct {
     int64_t lag; /* how far ahead of a gate it may be: the capacity, or the lag limit (6.2, 2) */
     int boundary_shift; /* log2 of an eighth of the capacity */
     int32_t subscribers;
+    uint8_t *head_cache; /* of a foreign subscriber's ring, else NULL: 6.15 */
 } ring_writer;
 
 static inline int64_t ring_align(const ring_writer *ring, int64_t length)
@@ -104,17 +105,28 @@ static inline void ring_advance(ring_writer *ring, int64_t n, int64_t messages)
         ring_clear(ring, end, end + ring->window); /* 9 */
 }
 
-/* 6.2, 2: the limit that the gates allow now. */
-static inline int64_t ring_gates(const ring_writer *ring)
+/* The limit that the gates allow now; `gate` gets that of the last slot. */
+static inline int64_t ring_gates(const ring_writer *ring, int64_t *gate)
 {
     int64_t limit = ring->tail + ring->capacity;
     for (int32_t slot = 0; slot < ring->subscribers; slot++) {
-        int64_t gate =
-            LOAD64_ACQUIRE(ring->trailer + gate_offset(slot)); /* pairs with poll 4, join 2 and 4 (release) */
-        if (gate >= 0 && gate < limit - ring->lag) /* so written, the sum cannot overflow */
-            limit = gate + ring->lag;
+        *gate = LOAD64_ACQUIRE(ring->trailer + gate_offset(slot)); /* pairs with poll 4, join 2 and 4 (release) */
+        if (*gate >= 0 && *gate < limit - ring->lag) /* so written, the sum cannot overflow */
+            limit = *gate + ring->lag;
     }
     return limit;
+}
+
+/* 6.2, 1 and 2. */
+static inline void ring_recompute(ring_writer *ring)
+{
+    int64_t gate = 0;
+    FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
+    int64_t limit = ring_gates(ring, &gate);
+    if (limit > ring->limit) /* what was granted stays good */
+        ring->limit = limit;
+    if (UNLIKELY(ring->head_cache != NULL))
+        STORE64_RELAXED(ring->head_cache, gate); /* 6.15: the only one; for a stock writer that has the ring later */
 }
 
 /* A gate below this one leaves no room for n bytes at the tail. */

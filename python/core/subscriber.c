@@ -41,7 +41,8 @@ static bool add_rings(Subscriber *self, PyObject *rings)
             .ring = ring,
         };
         self->senders[i].ring = ring;
-        sender_from_slot(&self->senders[i], self->memory->base + publisher_slot_offset(&self->shape, ring), cursor);
+        if (self->shape.foreign == 0) /* else it is not known: 6.15 */
+            sender_from_slot(&self->senders[i], self->memory->base + publisher_slot_offset(&self->shape, ring), cursor);
     }
     return true;
 }
@@ -64,7 +65,7 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
         !geometry_parse(shape, ((Memory *)memory)->length, &at))
         return NULL;
     if (!((Memory *)memory)->writable || epoch < 0 || slot < 0 || slot >= at.subscribers || PyTuple_Size(rings) < 1 ||
-        PyTuple_Size(rings) > at.publishers) {
+        PyTuple_Size(rings) > at.publishers || at.foreign == FEATURE_FOREIGN_SUBSCRIBER) {
         PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot and rings of this channel");
         return NULL;
     }
@@ -110,7 +111,8 @@ static void give_up(Subscriber *self)
     int64_t slot_lock = subscriber_slot_offset(&self->shape, self->slot) + CONTROL_SLOT_LOCK;
     self->lost = true;
     atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
-    if (lock_try(self->lock, slot_lock)) { /* still ours: take back what was stored after the eviction */
+    if (self->shape.foreign == 0 && /* 6.15: a gate that Agrona computes with stays */
+        lock_try(self->lock, slot_lock)) { /* still ours: take back what was stored after the eviction */
         uint8_t *slot = self->memory->base + subscriber_slot_offset(&self->shape, self->slot);
         STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
         gates_clear(&self->shape, self->memory->base, self->slot);

@@ -105,7 +105,8 @@ def peek(subscriber: Any) -> None:
 
 def publish(channel: Channel) -> None:
     for _ in range(min(channel.publishers, 3)):
-        with contextlib.suppress(FlyringError), channel.publisher(max_lag=channel.capacity) as publisher:
+        max_lag = 0 if channel.foreign else channel.capacity
+        with contextlib.suppress(FlyringError), channel.publisher(max_lag=max_lag) as publisher:
             TOUCHED["publisher"] += 1
             for length in (0, 1, 100, publisher.max_message_length):
                 TOUCHED["offer"] += publisher.offer(b"x" * length) > 0

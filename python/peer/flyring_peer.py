@@ -26,12 +26,12 @@ from flyring import (
     Publisher,
     Subscriber,
 )
-from flyring_stream import StreamMismatchError, Verifier, message_at
+from flyring_stream import Stream, StreamMismatchError, Verifier, die
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
 MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call")
-OPTIONS = ("capacity", "publishers", "subscribers", "alignment", "counters", "schema", "schema_id", "schema_version")
-MORE_OPTIONS = ("mode", "any_file_system")
+OPTIONS = ("capacity", "publishers", "subscribers", "alignment", "foreign", "counters")
+MORE_OPTIONS = ("schema", "schema_id", "schema_version", "mode", "any_file_system")
 BATCH = 8
 
 Request = dict[str, Any]
@@ -114,6 +114,10 @@ class Peer:
             with contextlib.suppress(FlyringError):
                 channel.close()
 
+    def op_die(self, request: Request) -> Answer:
+        die()
+        return {}
+
     # Channels
 
     def op_hello(self, request: Request) -> Answer:
@@ -163,6 +167,7 @@ class Peer:
             "publishers": channel.publishers,
             "subscribers": channel.subscribers,
             "alignment": channel.alignment,
+            "foreign": channel.foreign,
             "counters": channel.counter_count,
             "file_length": channel.header.file_length,
         }
@@ -255,10 +260,7 @@ class Peer:
 
     def op_publish_stream(self, request: Request) -> Answer:
         publisher = self.publishers[request["publisher"]]
-        seed, least, most = request["seed"], request["min"], request["max"]
-        if not 0 <= least <= most:
-            raise BadRequestError("min must be 0 to max")
-        how, fixed = request.get("how", "offer"), request.get("type")
+        stream, how, last = Stream.of(request), request.get("how", "offer"), request.get("die_at")
         if how not in ("offer", "claim", "batch", "mix"):
             raise BadRequestError(f"how: {how}")
         first = request.get("first", 0)
@@ -268,8 +270,10 @@ class Peer:
         idle, back_pressured, i = Idle(), 0, first
         while i < end:
             way = ("offer", "claim", "batch")[i % 3] if how == "mix" else how
-            kind, data = message_at(seed, i, least, most, fixed)
-            if way == "offer":
+            kind, data = stream.message(i)
+            if i == last:
+                taken = self._claim_and_die(publisher, data, kind)
+            elif way == "offer":
                 taken = int(publisher.offer(data, kind) != BACK_PRESSURED)
             elif way == "claim":
                 if how == "mix" and i % 30 == 1 and (aborted := publisher.claim(len(data), kind)) is not None:
@@ -277,8 +281,8 @@ class Peer:
                 taken = self._claim_and_commit(publisher, data, kind)
             else:
                 batch = [data]
-                while len(batch) < BATCH and i + len(batch) < end:
-                    next_kind, next_data = message_at(seed, i + len(batch), least, most, fixed)
+                while len(batch) < BATCH and i + len(batch) < end and i + len(batch) != last:
+                    next_kind, next_data = stream.message(i + len(batch))
                     if next_kind != kind:
                         break
                     batch.append(next_data)
@@ -308,6 +312,14 @@ class Peer:
         claim[:] = data
         claim.commit()
         return 1
+
+    @staticmethod
+    def _claim_and_die(publisher: Publisher, data: bytes, kind: int) -> int:
+        claim = publisher.claim(len(data), kind)
+        if claim is not None:
+            claim[: len(data) // 2] = data[: len(data) // 2]
+            die()
+        return 0
 
     # Subscribing
 
@@ -345,21 +357,14 @@ class Peer:
         subscriber, how = self.subscribers[request["subscriber"]], request.get("how", "poll")
         if how not in ("poll", "take", "mix"):
             raise BadRequestError(f"how: {how}")
-        verifier = Verifier(request["streams"])
+        verifier = Verifier(subscriber, request["streams"], request.get("die_at"))
         start = time.monotonic()
         give_up = start + request.get("seconds", 60)
         idle, turn = Idle(), 0
         try:
-            while verifier.missing:
+            while missing := verifier.missing:
                 turn += 1
-                if how == "take" or (how == "mix" and turn % 2):
-                    message = subscriber.take()
-                    if message is not None:
-                        verifier.check(message)
-                    got = message is not None
-                else:
-                    got = subscriber.poll(verifier.check, min(256, verifier.missing)) > 0
-                if got:
+                if verifier.turn(how == "take" or (how == "mix" and turn % 2 == 1), min(256, missing)):
                     idle.reset()
                 else:
                     idle.wait()
@@ -369,7 +374,8 @@ class Peer:
             raise RefusedError(
                 "mismatch", str(wrong), ring=wrong.ring, sequence=wrong.sequence, what=wrong.what
             ) from wrong
-        return {"count": verifier.count, "seconds": time.monotonic() - start, "verified": True}
+        seconds = time.monotonic() - start
+        return {"count": verifier.count, "seconds": seconds, "verified": True, "rings": verifier.rings()}
 
     # Counters
 

@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import functools
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from flyring import Message
+from flyring import LossySubscriber, Message, Subscriber
 
 MASK = 2**64 - 1
 SEED_STEP = 0x9E3779B97F4A7C15
 MESSAGE_STEP = 0xD1B54A32D192ED03
+NUMBER = 8  # bytes of a number
 
 
 def mix(state: int) -> int:
@@ -38,15 +43,50 @@ def words(state: int, count: int) -> bytes:
     return memoryview(z.to_bytes(16 * count, "little")).cast("Q")[::2].tobytes()
 
 
-def message_at(seed: int, i: int, least: int, most: int, fixed_type: int | None) -> tuple[int, bytes]:
-    """Type and payload of message i."""
+def message_at(
+    seed: int, i: int, least: int, most: int, fixed_type: int | None = None, numbered: bool = False
+) -> tuple[int, bytes]:
+    """Type and payload of message i. ``numbered``: the payload begins with i."""
     state = (seed * SEED_STEP + i * MESSAGE_STEP + SEED_STEP) & MASK
     length = least + mix(state) % (most - least + 1)
     state = (state + SEED_STEP) & MASK
     kind = 1 + mix(state) % 1000 if fixed_type is None else fixed_type
     if length == 0:
         return kind, b""
-    return kind, words((state + SEED_STEP) & MASK, (length + 7) // 8)[:length]
+    data = words((state + SEED_STEP) & MASK, (length + 7) // 8)[:length]
+    return kind, i.to_bytes(NUMBER, "little") + data[NUMBER:] if numbered else data
+
+
+class BadStreamError(ValueError):
+    """A stream that cannot be."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """As a request describes it."""
+
+    seed: int
+    least: int
+    most: int
+    fixed_type: int | None
+    numbered: bool
+
+    @classmethod
+    def of(cls, request: dict[str, Any]) -> Stream:
+        stream = cls(
+            request["seed"], request["min"], request["max"], request.get("type"), bool(request.get("numbered", False))
+        )
+        if not (NUMBER if stream.numbered else 0) <= stream.least <= stream.most:
+            raise BadStreamError("min must be 0 (of a numbered stream: 8) to max")
+        return stream
+
+    def message(self, i: int) -> tuple[int, bytes]:
+        return message_at(self.seed, i, self.least, self.most, self.fixed_type, self.numbered)
+
+
+def die() -> None:
+    """As nobody can prevent."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class StreamMismatchError(Exception):
@@ -57,35 +97,112 @@ class StreamMismatchError(Exception):
         self.ring, self.sequence, self.what = ring, sequence, what
 
 
-class Verifier:
-    """Checks messages, of one stream per ring, as they come."""
+class RingStream:
+    """What is to come in one ring, and what came. ``lost``: how many messages its subscriber has lost until now."""
 
-    def __init__(self, streams: list[dict[str, Any]]) -> None:
-        self.streams = {int(stream["ring"]): stream for stream in streams}
-        self.next = {ring: int(stream.get("first", 0)) for ring, stream in self.streams.items()}
-        self.missing = sum(int(stream["count"]) for stream in streams)
+    def __init__(self, request: dict[str, Any], lost: Callable[[int], int]) -> None:
+        self.ring = int(request["ring"])
+        self.stream = Stream.of(request)
+        first = request.get("first", 0)
+        if first is None and not self.stream.numbered:
+            raise BadStreamError("where a stream is joined can be seen only if it is numbered")
+        self.next: int | None = first  # None: joined somewhere, and nothing was seen yet
+        self.end = (first or 0) + int(request["count"])
+        self.first: int | None = None
+        self.seen = self.lost = 0
+        self.lost_now, self.lost_before = lost, lost(self.ring)
+
+    def look(self) -> None:
+        """Goes past what was lost since the last look."""
+        now = self.lost_now(self.ring)
+        if now == self.lost_before:
+            return
+        gap, self.lost_before = now - self.lost_before, now
+        self.lost += gap
+        if self.next is None:
+            return
+        if not self.stream.numbered:
+            raise StreamMismatchError(self.ring, self.next, f"{gap} messages were lost of a stream without numbers")
+        self.next += gap
+        if self.next > self.end:
+            raise StreamMismatchError(self.ring, self.end, f"{gap} messages were lost, more than there were")
+
+    @property
+    def missing(self) -> int:
+        """How many are to come, at least."""
+        return 1 if self.next is None else self.end - self.next
+
+    def check(self, message: Message) -> None:
+        self.look()
+        if self.next is None:
+            self.next = int.from_bytes(bytes(message)[:NUMBER], "little")
+        sequence, data = self.next, bytes(message)
+        if sequence >= self.end:
+            raise StreamMismatchError(self.ring, sequence, "one message more than the stream has")
+        kind, expected = self.stream.message(sequence)
+        if self.stream.numbered and data[:NUMBER] != expected[:NUMBER]:
+            number = int.from_bytes(data[:NUMBER], "little")
+            raise StreamMismatchError(self.ring, sequence, f"it is number {number}, {self.lost} were lost until now")
+        if len(data) != len(expected):
+            raise StreamMismatchError(self.ring, sequence, f"{len(data)} bytes, not {len(expected)}")
+        if message.type != kind:
+            raise StreamMismatchError(self.ring, sequence, f"type {message.type}, not {kind}")
+        if data != expected:
+            at = next(i for i, (a, b) in enumerate(zip(data, expected, strict=True)) if a != b)
+            raise StreamMismatchError(self.ring, sequence, f"byte {at} is {data[at]:#04x}, not {expected[at]:#04x}")
+
+    def count(self) -> None:
+        """What was checked last is right."""
+        assert self.next is not None
+        self.first = self.next if self.first is None else self.first
+        self.next += 1
+        self.seen += 1
+
+
+class Verifier:
+    """Checks messages, of one stream per ring, as a subscriber gets them."""
+
+    def __init__(
+        self, subscriber: Subscriber | LossySubscriber, streams: list[dict[str, Any]], die_at: int | None
+    ) -> None:
+        self.subscriber, self.die_at = subscriber, die_at
+        lost = subscriber.lost_messages if isinstance(subscriber, LossySubscriber) else lambda ring: 0
+        self.streams = {int(stream["ring"]): RingStream(stream, lost) for stream in streams}
         self.count = 0
+
+    @property
+    def missing(self) -> int:
+        """How many messages are to come, at least; what was lost will not."""
+        for stream in self.streams.values():
+            stream.look()
+        return sum(stream.missing for stream in self.streams.values())
+
+    def turn(self, take: bool, limit: int) -> bool:
+        """Takes or polls some: whether there was any."""
+        if take and self.count != self.die_at:  # what take returns is consumed already
+            message = self.subscriber.take()
+            if message is not None:
+                self.check(message)
+            return message is not None
+        return self.subscriber.poll(self.check, 1 if take else limit) > 0
+
+    def check(self, message: Message) -> None:
+        stream = self.streams.get(message.ring)
+        if stream is None:
+            what = f"a message of {len(message)} bytes from a ring without a stream"
+            raise StreamMismatchError(message.ring, 0, what)
+        stream.check(message)
+        if self.count == self.die_at:
+            die()
+        stream.count()
+        self.count += 1
 
     def counts(self) -> dict[str, int]:
         """How many messages of each ring were right."""
-        return {str(ring): self.next[ring] - int(stream.get("first", 0)) for ring, stream in self.streams.items()}
+        return {str(ring): stream.seen for ring, stream in self.streams.items()}
 
-    def check(self, message: Message) -> None:
-        ring = message.ring
-        stream = self.streams.get(ring)
-        if stream is None:
-            raise StreamMismatchError(ring, 0, f"a message of {len(message)} bytes from a ring without a stream")
-        sequence = self.next[ring]
-        if sequence >= int(stream.get("first", 0)) + int(stream["count"]):
-            raise StreamMismatchError(ring, sequence, "one message more than the stream has")
-        kind, data = message_at(stream["seed"], sequence, stream["min"], stream["max"], stream.get("type"))
-        if len(message) != len(data):
-            raise StreamMismatchError(ring, sequence, f"{len(message)} bytes, not {len(data)}")
-        if message.type != kind:
-            raise StreamMismatchError(ring, sequence, f"type {message.type}, not {kind}")
-        if bytes(message) != data:
-            at = next(i for i, (a, b) in enumerate(zip(bytes(message), data, strict=True)) if a != b)
-            raise StreamMismatchError(ring, sequence, f"byte {at} is {bytes(message)[at]:#04x}, not {data[at]:#04x}")
-        self.next[ring] = sequence + 1
-        self.count += 1
-        self.missing -= 1
+    def rings(self) -> dict[str, dict[str, int | None]]:
+        return {
+            str(ring): {"first": stream.first, "next": stream.next, "seen": stream.seen, "lost": stream.lost}
+            for ring, stream in self.streams.items()
+        }

@@ -21,7 +21,7 @@ import pytest
 from flyring import Channel, Publisher, Subscriber
 
 SPEC = Path(__file__).resolve().parents[2] / "spec"
-GOLDEN = sorted(SPEC.glob("golden/*.json"))
+GOLDEN = sorted(path for path in SPEC.glob("golden/*/*.json") if path.parent.name != "refused")
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def golden_id(path: Path) -> str:
-    return path.stem
+    return f"{path.parent.name}-{path.stem}"
 
 
 def load_golden(path: Path) -> dict[str, Any]:

@@ -113,6 +113,13 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
     for field in ("capacity", "publishers", "subscribers", "alignment", "counters", "file_length", "ring_stride"):
         assert header[field] == expected["header"][field]
     assert (found["problem"], found["another_boot"]) == (None, True)
+    foreign = {0: None, 2: "publisher", 4: "subscriber"}[expected["header"]["required_features"]]
+    assert header["foreign"] == foreign
+    if foreign == "publisher":  # all that it says is claimed
+        (ours,), (theirs,) = found["publishers"], expected["publishers"]
+        assert (ours["state"], ours["published"], ours["messages"]) == ("live", theirs["claimed"], None)
+        ours |= {"state": "unused", "published": 0, "messages": 0}
+    assert [one["state"] for one in found["subscribers"]] == ["live"] or foreign != "subscriber"
     for ours, theirs in zip(found["publishers"], expected["publishers"], strict=True):
         for field in ("ring", "epoch", "start", "name", "pid", "attached_at", "published", "claimed", "messages"):
             assert ours[field] == theirs[field], field
@@ -301,8 +308,8 @@ def test_bad_header_fields_are_named(folder: Path, flyring: Command) -> None:
 
 
 def test_a_file_cut_anywhere(folder: Path, flyring: Command) -> None:
-    golden = (SPEC / "golden" / "three-publishers.ring").read_bytes()
-    expected = load_golden(SPEC / "golden" / "three-publishers.json")["expected"]
+    golden = (SPEC / "golden" / "1.0" / "three-publishers.ring").read_bytes()
+    expected = load_golden(SPEC / "golden" / "1.0" / "three-publishers.json")["expected"]
     path = folder / "cut.ring"
     for size in [*range(0, 200, 7), 4095, 4096, *range(4097, len(golden), 509), len(golden) - 1]:
         path.write_bytes(golden[:size])

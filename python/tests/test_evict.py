@@ -354,6 +354,24 @@ def test_while_the_control_lock_is_taken_nobody_is_evicted_for_his_lag() -> None
         slow.close()
 
 
+def test_a_limit_that_was_granted_stays_when_one_who_joined_since_allows_less() -> None:
+    with Channel.create("granted", "broadcast", capacity=4096, publishers=1) as channel:
+        publisher = channel.publisher(max_lag=2048)
+        assert publisher.offer(b"x") > 0  # nobody holds it back: up to the ring's end
+        slow, sent = channel.subscriber(), 0
+        while publisher.position < 3968:
+            assert publisher.offer(b"y") > 0
+            sent += 1
+        lock = new_lock(channel._attached.fd, channel.path)
+        with control_lock(lock, channel.path):  # or slow were evicted
+            assert publisher.offer_batch([b"z"] * 4) == 1
+        lock.close()
+        got: list[bytes] = []
+        slow.poll(lambda message: got.append(bytes(message)), 1000)
+        assert got == [b"y"] * sent + [b"z"]
+        assert publisher.position == slow.position(0) == 4032
+
+
 @pytest.mark.parametrize("max_lag", [-1, 1, 2047, 4097, 2**40])
 def test_lags_that_cannot_be(max_lag: int) -> None:
     with Channel.create("bad", "broadcast", capacity=4096) as channel:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,20 @@ from uuid import UUID
 import pytest
 
 import flyring
-from conftest import GOLDEN, golden_id, load_golden
-from flyring import Channel, Identity, layout
+from conftest import GOLDEN, SPEC, golden_id, load_golden
+from flyring import Channel, Identity, InvalidArgumentError, VersionTooNewError, layout
 from flyring.slots import read_slot
+
+# Of the layout version that is implemented here: these are also written.
+CURRENT = [path for path in GOLDEN if path.parent.name == f"{layout.MAJOR}.{layout.MINOR}"]
+NEWER = [path for path in GOLDEN if path.parent.name == "newer"]
+REFUSED = sorted(SPEC.glob("golden/refused/*.json"))
 
 
 def test_there_are_golden_files() -> None:
-    assert len(GOLDEN) >= 10
+    assert len(CURRENT) >= 23
+    assert len(NEWER) >= 7
+    assert len(REFUSED) >= 3
 
 
 def bytes_of(data: Any) -> bytes:
@@ -89,6 +97,11 @@ class Actor:
     def forget(self, subscriber: str) -> None:
         self.objects.pop(subscriber).forget()
 
+    def foreign_store(self, offset: int, data: str) -> None:
+        """What a process with other software does to the mapped file."""
+        with open(self.channel.path, "r+b", buffering=0) as file:
+            assert os.pwrite(file.fileno(), bytes.fromhex(data), offset) == len(data) // 2
+
     def counter_allocate(self, label: str, type_id: int, key: str, counter: int) -> None:
         assert self.channel.counters().allocate(label, type_id, bytes.fromhex(key)).id == counter
 
@@ -109,7 +122,7 @@ def first_difference(ours: bytes, theirs: bytes) -> str:
     return f"at {at}: ours {ours[at : at + 16].hex()}, golden {theirs[at : at + 16].hex()}"
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=golden_id)
+@pytest.mark.parametrize("path", CURRENT, ids=golden_id)
 def test_the_same_operations_write_the_same_bytes(path: Path) -> None:
     golden = load_golden(path)
     inject = golden["inject"]
@@ -140,7 +153,48 @@ def test_a_golden_file_is_read_with_the_expected_content(path: Path, folder: Pat
         check_slots(channel, expected)
         check_counters(channel, expected)
         check_still_there(channel, expected)
+        check_foreign(channel, expected)
         check_unread(channel, expected)
+
+
+@pytest.mark.parametrize("path", NEWER, ids=golden_id)
+def test_a_file_of_a_newer_minor_version_is_written_to_and_what_is_reserved_stays(path: Path, folder: Path) -> None:
+    golden = load_golden(path)
+    before = path.with_suffix(".ring").read_bytes()
+    (folder / "golden.ring").write_bytes(before)
+    name = next((slot["name"] for slot in golden["expected"]["subscribers"] if slot["kept"]), "")
+    with Channel.open("golden") as channel:
+        subscriber = channel.subscriber(name) if channel.foreign != "subscriber" else None
+        while subscriber and subscriber.take():
+            pass
+        count = channel.publishers if channel.foreign != "publisher" else 0
+        publishers = [channel.publisher() for _ in range(count)]
+        for publisher in publishers:
+            assert publisher.offer(b"from an older version", 77, timeout=2) > 0
+            with publisher.claim(5, 78, timeout=2) as claim:
+                claim[:] = b"claim"
+                claim.commit()
+            if subscriber and publisher.ring in subscriber.rings:
+                messages = [subscriber.take(), subscriber.take()]
+                assert [bytes(one) for one in messages if one] == [b"from an older version", b"claim"]
+        for counter in channel.counters():
+            counter.get_and_add(1)
+    after = (folder / "golden.ring").read_bytes()
+    assert len(after) == len(before)
+    for at, length in golden["reserved"]:
+        assert after[at : at + length] == before[at : at + length], at
+    assert after != before
+
+
+@pytest.mark.parametrize("path", REFUSED, ids=golden_id)
+def test_a_file_that_needs_a_newer_version_is_refused(path: Path, folder: Path) -> None:
+    expected = load_golden(path)
+    shutil.copy(path.with_suffix(".ring"), folder / "golden.ring")
+    with pytest.raises(VersionTooNewError) as caught:
+        Channel.open("golden")
+    assert (caught.value.code, caught.value.field, caught.value.found) == tuple(
+        expected[key] for key in ("error", "field", "found")
+    )
 
 
 def check_header(channel: Channel, expected: dict[str, Any]) -> None:
@@ -225,6 +279,16 @@ def check_still_there(channel: Channel, expected: dict[str, Any]) -> None:
                     )
                 found = {"ring": wanted["ring"], "ended": reader.ended(wanted["ring"]), "messages": messages}
                 assert found == wanted
+
+
+def check_foreign(channel: Channel, expected: dict[str, Any]) -> None:
+    """The slot at whose end is other software cannot be taken (6.15)."""
+    foreign = {0: None, 2: "publisher", 4: "subscriber"}[expected["header"]["required_features"]]
+    assert channel.foreign == foreign
+    if foreign is not None:
+        with pytest.raises(InvalidArgumentError) as caught:
+            channel.publisher() if foreign == "publisher" else channel.subscriber()
+        assert caught.value.argument == "foreign"
 
 
 def check_unread(channel: Channel, expected: dict[str, Any]) -> None:

@@ -1,18 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the golden files: NAME.ring, and NAME.json with the operations that make it and what a reader finds in it.
+The layout version of the simulation has a folder of its own; newer/ and refused/ hold what later versions may bring.
 
 generate.py           write them all
-generate.py --check   compare with what is here; exit status 1 and one line per difference"""
+generate.py --check   compare with what is here; exit status 1 and one line per difference
+
+Folders of other versions are never written: their files are what that version was. They are only looked at for files
+that are of another version or incomplete."""
 
 import json
 import pathlib
+import re
+import struct
 import sys
 import uuid
 
-from simulation import Channel
+import newer
+from simulation import MAJOR, MINOR, Channel
 
 HERE = pathlib.Path(__file__).resolve().parent
+CURRENT = f"{MAJOR}.{MINOR}"
 BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # of no machine
 CREATED_AT = 1_700_000_000_123_456_789
 NOW = 1_700_000_001_987_654_321
@@ -49,7 +57,9 @@ class Golden:
 
     def publisher(self, handle, name="", max_lag=0):
         p = self.objects[handle] = self.channel.take_publisher(name, max_lag)
-        self.did("publisher", {"as": handle, "name": name, "max_lag": max_lag}, ring=p.ring, epoch=p.epoch, position=p.t)
+        self.did(
+            "publisher", {"as": handle, "name": name, "max_lag": max_lag}, ring=p.ring, epoch=p.epoch, position=p.t
+        )
 
     def subscriber(self, handle, name="", kept=False, rings=None):
         s = self.objects[handle] = self.channel.take_subscriber(name, kept, rings)
@@ -109,6 +119,20 @@ class Golden:
     def evict(self, slot):
         self.channel.evict(slot)
         self.did("evict", {"slot": slot})
+
+    def foreign(self, stores):
+        for at, data in stores:
+            self.did("foreign_store", {"offset": at, "data": data.hex()})
+
+    def foreign_write(self, kind, data):
+        stores, taken = self.channel.foreign_write(kind, to_bytes(data))
+        self.foreign(stores)
+        return taken
+
+    def foreign_read(self, limit):
+        stores, count = self.channel.foreign_read(limit)
+        self.foreign(stores)
+        return count
 
     def forget(self, handle):
         self.channel.forget(self.objects.pop(handle))
@@ -476,6 +500,96 @@ def schema():
     return g
 
 
+def empty_foreign_publisher():
+    return Golden(
+        "empty-foreign-publisher",
+        kind="inbox",
+        capacity=4096,
+        publishers=1,
+        subscribers=1,
+        alignment=8,
+        foreign="publisher",
+        counters=1,
+    )
+
+
+def empty_foreign_subscriber():
+    return Golden(
+        "empty-foreign-subscriber",
+        kind="inbox",
+        capacity=4096,
+        publishers=1,
+        subscribers=1,
+        alignment=8,
+        foreign="subscriber",
+        counters=0,
+    )
+
+
+def foreign_publisher():
+    """Agrona writes three laps and is held back; ours polls, and leaves the last messages unread."""
+    g = Golden(
+        "foreign-publisher",
+        kind="inbox",
+        capacity=4096,
+        publishers=1,
+        subscribers=1,
+        alignment=8,
+        foreign="publisher",
+        counters=0,
+    )
+    assert g.foreign_write(9, "aa")  # before anybody reads
+    g.subscriber("s0", "reader")
+    i = pressed = 0
+    while i < 60:
+        if g.foreign_write(1 + i % 5, pattern(i, 37 * i % 413)):
+            i += 1
+        else:
+            pressed += 1
+            g.poll("s0", 13)
+    claimed, at = g.channel.get_trailer(0, "claimed"), g.channel.gate(0, 0)
+    assert pressed > 3 and claimed > 3 * 4096 and at < claimed and g.channel.get_trailer(0, "published") == 0
+    g.close("s0")
+    return g
+
+
+def foreign_subscriber():
+    """Ours publishes three laps, twice as two owners, by offers, claims and batches; Agrona reads, and leaves some."""
+    g = Golden(
+        "foreign-subscriber",
+        kind="inbox",
+        capacity=4096,
+        publishers=1,
+        subscribers=1,
+        alignment=8,
+        foreign="subscriber",
+        counters=0,
+    )
+    g.publisher("p0", "feed")
+    i = pressed = 0
+    while i < 110:
+        if i == 40 and "p0" in g.objects:
+            g.close("p0")
+            g.publisher("p1", "feed")
+        p, length = "p1" if i >= 40 else "p0", 41 * i % 457
+        if i % 7 == 3 and g.claim(p, length, 2):
+            g.abort(p)
+        if i % 7 == 5:
+            taken = g.offer_batch(p, 3, [pattern(i + k, 20 * k) for k in range(5)])
+            i += taken
+        elif g.offer(p, 1 + i % 5, pattern(i, length)) > 0:
+            i, taken = i + 1, 1
+        else:
+            taken = 0
+        if not taken:
+            pressed += 1
+            assert g.foreign_read(11) > 0 or g.foreign_read(11) > 0
+    assert pressed > 3 and g.objects["p1"].t > 3 * 4096
+    g.foreign_read(2)
+    assert 0 < g.channel.get64(g.channel.trailer(0) + 256) < g.channel.gate(0, 0) < g.objects["p1"].t
+    return g
+
+
 GOLDENS = (
     empty_inbox,
     empty_broadcast,
@@ -496,25 +610,61 @@ GOLDENS = (
     counters,
     maximum_message,
     schema,
+    empty_foreign_publisher,
+    empty_foreign_subscriber,
+    foreign_publisher,
+    foreign_subscriber,
 )
 
 
-def main():
-    files = {}
+def all_files():
+    """{path from here: content} of everything that this program may write."""
+    assert MINOR < newer.MINOR
+    files, made = {}, {}
     for golden in GOLDENS:
-        files |= golden().files()
+        made |= golden().files()
+    for name, content in made.items():
+        files[f"{CURRENT}/{name}"] = content
+    for name, (ring, facts) in newer.files(made).items():
+        files |= {name + ".ring": ring, name + ".json": dump(facts).encode()}
+    for path, content in files.items():
+        folder = path.split("/")[0]
+        assert folder in ("newer", "refused") or not path.endswith(".ring") or version(content) == folder == CURRENT
+    return files
+
+
+def version(ring):
+    return "%d.%d" % struct.unpack_from("<HH", ring, 8)
+
+
+def wrong_files(files):
+    """What is wrong with the files that are here, a line each."""
+    there = {str(p.relative_to(HERE)) for p in HERE.glob("*/*") if p.suffix in (".ring", ".json")}
+    for name in sorted(there | set(files)):
+        folder = name.split("/")[0]
+        if folder in (CURRENT, "newer", "refused"):
+            if name not in files or name not in there or (HERE / name).read_bytes() != files[name]:
+                yield f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py, look at the difference"
+        elif not re.fullmatch(r"\d+\.\d+", folder):
+            yield f"{HERE / name}: in no version's folder"
+        elif not {name[:-5] + ".ring", name[:-5] + ".json"} <= there:
+            yield f"{HERE / name}: a .ring and a .json belong together"
+        elif name.endswith(".ring") and version((HERE / name).read_bytes()) != folder:
+            yield f"{HERE / name}: of another version than its folder"
+
+
+def main():
+    files = all_files()
     if sys.argv[1:] == ["--check"]:
-        found = {p.name for p in HERE.iterdir() if p.suffix in (".ring", ".json")}
-        wrong = sorted(
-            n for n in found | set(files) if n not in files or n not in found or (HERE / n).read_bytes() != files[n]
-        )
-        for name in wrong:
-            print(f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py and look at the difference")
-        print(f"{len(set(files) - set(wrong))} passed, {len(wrong)} failed")
+        wrong = list(wrong_files(files))
+        for line in wrong:
+            print(line)
+        print(f"{max(0, len(files) - len(wrong))} passed, {len(wrong)} failed")
         return 1 if wrong else 0
     if sys.argv[1:]:
         sys.exit(__doc__)
     for name, content in files.items():
+        (HERE / name).parent.mkdir(exist_ok=True)
         (HERE / name).write_bytes(content)
     print(f"{len(files)} files, {sum(map(len, files.values()))} bytes")
     return 0

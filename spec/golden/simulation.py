@@ -8,12 +8,15 @@ import struct
 import uuid
 
 MAX_I64 = 2**63 - 1
+MAJOR, MINOR = 1, 0  # the layout version that is simulated here
 KINDS = {"inbox": 1, "broadcast": 2}
+FOREIGN = {None: 0, "publisher": 2, "subscriber": 4}  # required_features, 6.15
 DEFAULTS = {
     "capacity": 1 << 20,
     "publishers": 4,
     "subscribers": 4,
     "alignment": 64,
+    "foreign": None,
     "counters": 64,
     "schema": "",
     "schema_id": 0,
@@ -93,6 +96,8 @@ class Channel:
             o["alignment"],
             o["counters"],
         )
+        self.foreign = o["foreign"]
+        assert self.foreign is None or (o["kind"], self.A, self.P, self.S) == ("inbox", 8, 1, 1)
         self.window = min(2048, self.C // 8) if self.A == 64 else 0  # W of 6.1
         control_length = up(256 + 256 * (self.P + self.S), 4096)
         self.metadata = 4096 + control_length
@@ -103,10 +108,10 @@ class Channel:
         self.b = bytearray(up(schema_offset + len(schema), 4096))
         fields = {
             "magic": b"FLYRING\0",
-            "major": 1,
-            "minor": 0,
+            "major": MAJOR,
+            "minor": MINOR,
             "header_length": 4096,
-            "required_features": 0,
+            "required_features": FOREIGN[self.foreign],
             "optional_features": 0,
             "file_length": len(self.b),
             "channel_id": uuid.UUID(inject["channel_id"]).bytes,
@@ -215,6 +220,7 @@ class Channel:
         return self.get64(slot)
 
     def take_publisher(self, name, max_lag=0):
+        assert self.foreign != "publisher" and not (self.foreign and max_lag)
         name = name.encode()
         names = [self.slot_name(self.publisher_slot(k)) for k in range(self.P)]
         if name and name in names:
@@ -229,6 +235,7 @@ class Channel:
         self.put32(slot + 16, 0)
         p = Publisher(k, name, self.new_owner(slot, name), published, count)
         p.lag = max_lag or None
+        p.owner_pending = self.foreign != "subscriber"  # 6.15: Agrona's reader knows no owner records
         return p
 
     def recover(self, k):
@@ -249,6 +256,7 @@ class Channel:
         self.locked.remove(("publisher", p.ring))
 
     def take_subscriber(self, name, kept, rings):
+        assert self.foreign != "subscriber"
         name = name.encode()
         slots = [
             (self.get32(self.subscriber_slot(j) + 16), self.slot_name(self.subscriber_slot(j))) for j in range(self.S)
@@ -281,6 +289,7 @@ class Channel:
         self.locked.remove(("subscriber", s.slot))
 
     def forget(self, s):
+        assert not self.foreign
         slot = self.subscriber_slot(s.slot)
         self.put32(slot + 16, 0)
         self.put32(slot + 20, 0)
@@ -291,6 +300,7 @@ class Channel:
 
     def evict(self, j):
         """6.11"""
+        assert not self.foreign
         slot = self.subscriber_slot(j)
         self.put64(slot, self.get64(slot) + 1)
         self.put32(slot + 8, 1)
@@ -300,6 +310,8 @@ class Channel:
     def recompute(self, p, n):
         """6.2. Step 4 (retire) never finds anybody: whoever gates here is alive or kept."""
         gates = {j: g for j in range(self.S) if (g := self.gate(j, p.ring)) >= 0}
+        if self.foreign:  # 6.15
+            self.put64(self.trailer(p.ring) + 256, gates[0])
         room = min(self.C, p.lag or self.C)
         p.limit = min([self.C + p.t] + [g + room for g in gates.values()])
         behind = [j for j, g in gates.items() if p.lag and p.t + n + 8 > g + p.lag]
@@ -473,6 +485,7 @@ class Channel:
     # --- 6.10, 6.14: what a lossy reader finds that starts at what is still there ------------------------------------
 
     def still_there(self, k):
+        assert self.foreign != "publisher"  # 6.15: no lossy subscribers
         claimed, published = self.get_trailer(k, "claimed"), self.get_trailer(k, "published")
         boundaries = [self.get64(self.trailer(k) + 16 * e) for e in range(8)]
         c = min([b for b in boundaries if b >= 0 and b + self.C >= claimed + 8], default=published)
@@ -490,6 +503,66 @@ class Channel:
                 messages.append({"type": kind, "position": c, "data": payload.hex(), "sender": sender})
             c = end
         return {"ring": k, "ended": self.get32(slot + 16) == 1, "messages": messages}
+
+    # --- 6.15: the foreign end, as Agrona 2.6.0's OneToOneRingBuffer does it. Everything it does is a list of stores:
+    # (offset in the file, bytes) -------------------------------------------------------------------------------------
+
+    def foreign_store(self, stores, at, value, size=8):
+        stores.append((at, value.to_bytes(size, "little", signed=True)))
+        self.b[at : at + size] = stores[-1][1]
+
+    def foreign_write(self, kind, data):
+        """write(): its stores and whether it took the message. Padding may be left although it did not."""
+        head, cache, tail = self.trailer(0) + 384, self.trailer(0) + 256, self.trailer(0) + 128
+        record_length = 8 + len(data)
+        n, stores = self.align(record_length), []
+        assert self.foreign == "publisher" and len(data) <= self.C // 8
+        t, h = self.get64(tail), self.get64(cache)
+        if n + 8 > self.C - (t - h):
+            h = self.get64(head)
+            if n + 8 > self.C - (t - h):
+                return stores, False
+            self.foreign_store(stores, cache, h)
+        to_end, index, next_tail, padding = self.C - (t & (self.C - 1)), t & (self.C - 1), t + n, 0
+        if n != to_end and n + 8 > to_end:
+            index, padding = 0, to_end
+            if n + 8 > h & (self.C - 1):
+                h = self.get64(head)
+                if n + 8 > h & (self.C - 1):
+                    index, next_tail = None, t
+                self.foreign_store(stores, cache, h)
+            next_tail += padding
+        self.foreign_store(stores, tail, next_tail)
+        if padding or n == to_end:
+            self.foreign_store(stores, self.record(0, 0), 0)
+        if padding:
+            self.foreign_store(stores, self.record(0, t), -padding, 4)
+            self.foreign_store(stores, self.record(0, t) + 4, -1, 4)
+            self.foreign_store(stores, self.record(0, t), padding, 4)
+        if index is None:
+            return stores, False
+        if n != to_end:
+            self.foreign_store(stores, self.record(0, index + n), 0)
+        at = self.record(0, index)
+        self.foreign_store(stores, at, -record_length, 4)
+        stores.append((at + 8, data))
+        self.b[at + 8 : at + 8 + len(data)] = data
+        self.foreign_store(stores, at + 4, kind, 4)
+        self.foreign_store(stores, at, record_length, 4)
+        return stores, True
+
+    def foreign_read(self, limit):
+        """read(): its stores, and how many messages it handed out. It never reads over the ring's end."""
+        assert self.foreign == "subscriber"
+        c, count, stores = self.gate(0, 0), 0, []
+        end = c // self.C * self.C + self.C
+        while c < end and count < limit and (r := self.read(0, c)) is not None:
+            assert r[0] != -2
+            count += r[0] > 0
+            c = r[2]
+        if c > self.gate(0, 0):
+            self.foreign_store(stores, self.gate_at(0, 0), c)
+        return stores, count
 
     # --- 8: counters ------------------------------------------------------------------------------------------------
 
@@ -573,7 +646,7 @@ class Channel:
                     "gates": gates,
                 }
             )
-            for k in range(self.P if kept else 0):
+            for k in range(self.P if kept and self.foreign != "subscriber" else 0):
                 if gates[k] >= 0:
                     unread.append(
                         {
@@ -608,6 +681,6 @@ class Channel:
             "publishers": publishers,
             "subscribers": subscribers,
             "unread": unread,
-            "still_there": [self.still_there(k) for k in range(self.P)],
+            "still_there": [self.still_there(k) for k in range(self.P) if self.foreign != "publisher"],
             "counters": counters,
         }

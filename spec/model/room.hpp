@@ -59,10 +59,13 @@ inline bool recompute(World& w, Publisher& me, int r) {  // 6.2, 6.7
         if (me.held[me.slot] >= 0) me.low = std::min(me.low, me.held[me.slot]);
     }
     if (me.low == 127) me.low = me.t;
-    me.limit = static_cast<int8_t>(std::min(w.c.cells + me.low, 120));
+    {
+        auto limit = static_cast<int8_t>(std::min(w.c.cells + me.low, 120));
+        for (int j = 0; w.c.lag > 0 && j < w.c.slots; ++j)
+            if (me.held[j] >= 0) limit = std::min<int8_t>(limit, static_cast<int8_t>(me.held[j] + w.c.lag));
+        me.limit = std::max(me.limit, limit);
+    }
     if (w.c.lag > 0) {
-        for (int j = 0; j < w.c.slots; ++j)
-            if (me.held[j] >= 0) me.limit = std::min<int8_t>(me.limit, static_cast<int8_t>(me.held[j] + w.c.lag));
         for (me.slot = 0; needed(w, me) > me.limit && me.slot < w.c.slots; ++me.slot) {
             if (me.held[me.slot] < 0 || needed(w, me) <= me.held[me.slot] + w.c.lag) continue;
             STEP("6.2 recompute 3: control lock");

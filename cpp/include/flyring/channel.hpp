@@ -68,32 +68,41 @@ class Channel {
 
     /// Takes a publisher slot: with a name the one that had it before, if any. `max_lag`, in bytes from capacity / 2 to
     /// capacity: subscribers further behind than that are evicted instead of waited for; 0: nobody is. Throws
-    /// NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed, IoError. (5.2, 6.2)
+    /// NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed, IoError. (5.2, 6.2) A foreign
+    /// publisher's slot cannot be taken, and a foreign subscriber not evicted: both are InvalidArgument. (6.15)
     Publisher publisher(const std::string& name = "", std::uint64_t max_lag = 0) {
         check_writable();
+        file().check_foreign(foreign() != Foreign::publisher, "the publisher slot is the foreign writer's");
+        file().check_foreign(foreign() == Foreign::none || max_lag == 0, "a foreign subscriber cannot be evicted");
         return Publisher(std::make_unique<detail::PublisherCore>(state_, name, max_lag));
     }
 
     /// Takes a subscriber slot, reading `rings` (none named: all). `kept`: messages wait for this name while it is
-    /// away. Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name has others. (5.3)
+    /// away. Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name has others;
+    /// InvalidArgument if the slot is a foreign reader's. (5.3)
     Subscriber subscriber(const std::string& name = "", bool kept = false,
                           const std::vector<std::uint32_t>& rings = {}) {
         check_writable();
+        file().check_foreign(foreign() != Foreign::subscriber, "the subscriber slot is the foreign reader's");
         return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings));
     }
 
     /// Reads `rings` (none named: all) without a slot: publishers do not wait for it, and it counts what it lost. From
-    /// what is published from now on, or from the oldest message that is still there. Throws InvalidArgument, Closed.
-    /// (6.10)
+    /// what is published from now on, or from the oldest message that is still there. Throws InvalidArgument (also with
+    /// a foreign publisher), Closed. (6.10)
     LossySubscriber lossy_subscriber(const std::vector<std::uint32_t>& rings = {}, Start start = Start::now) {
+        state_->check_open();
+        file().check_foreign(foreign() != Foreign::publisher,
+                             "a foreign writer does not announce what it overwrites; take the subscriber slot");
         return LossySubscriber(std::make_unique<detail::LossyCore>(state_, rings, start));
     }
 
     /// Takes subscriber slot `slot` from its owner, alive or dead, and stops it from holding publishers back; the
-    /// owner's next poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Throws InvalidArgument,
-    /// AccessDenied (read-only), Closed, IoError. (6.11)
+    /// owner's next poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Throws InvalidArgument
+    /// (also if the channel has a foreign slot), AccessDenied (read-only), Closed, IoError. (6.11)
     void evict(std::uint32_t slot) {
         check_writable();
+        file().check_foreign(foreign() == Foreign::none, "the gate of a channel with a foreign slot must stay");
         if (slot >= subscribers()) {
             throw InvalidArgument("slot", "there is no subscriber slot " + std::to_string(slot) + ", the channel has " +
                                               std::to_string(subscribers()));
@@ -120,6 +129,7 @@ class Channel {
     std::uint32_t subscribers() const noexcept { return file().header.subscribers; }
     /// Bytes.
     std::uint32_t alignment() const noexcept { return file().header.alignment; }
+    Foreign foreign() const noexcept { return file().header.foreign; }
     std::uint32_t counter_count() const noexcept { return file().header.counters; }
     /// ns since 1970.
     std::int64_t created_at() const noexcept { return file().header.created_at; }
@@ -128,7 +138,7 @@ class Channel {
     std::uint32_t schema_id() const noexcept { return file().header.schema_id; }
     std::uint32_t schema_version() const noexcept { return file().header.schema_version; }
     /// Bytes.
-    std::uint64_t file_length() const noexcept { return file().mapping.size(); }
+    std::uint64_t file_length() const noexcept { return file().length; }
     bool read_only() const noexcept { return file().read_only; }
 
     /// Closes the channel and every publisher and subscriber made from it. Does nothing if closed already. Throws
@@ -148,6 +158,9 @@ class Channel {
     /// The order is that of spec/channel.md 3.2.
     void compare(const Options& asked) const {
         const auto kind_name = [](Kind kind) { return std::string(kind == Kind::inbox ? "inbox" : "broadcast"); };
+        const auto foreign_name = [](Foreign end) {
+            return std::string(end == Foreign::none ? "none" : end == Foreign::publisher ? "publisher" : "subscriber");
+        };
         const auto same = [this](const char* field, const std::string& expected, const std::string& actual) {
             if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
         };
@@ -156,6 +169,7 @@ class Channel {
         same("publishers", std::to_string(asked.publishers), std::to_string(publishers()));
         same("subscribers", std::to_string(asked.subscribers), std::to_string(subscribers()));
         same("alignment", std::to_string(asked.alignment), std::to_string(alignment()));
+        same("foreign", foreign_name(asked.foreign), foreign_name(foreign()));
         same("counters", std::to_string(asked.counters), std::to_string(counter_count()));
         same("schema_id", std::to_string(asked.schema_id), std::to_string(schema_id()));
         same("schema_version", std::to_string(asked.schema_version), std::to_string(schema_version()));

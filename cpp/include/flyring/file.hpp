@@ -101,14 +101,20 @@ struct ChannelFile {
     std::string path;
     Fd fd;
     Header header;
-    Mapping mapping;   // cannot be written if the channel is read-only
-    Mapping readable;  // the same file again, read-only: through it subscribers read (section 9)
+    std::uint64_t length = 0;  // bytes; a newer minor version may have more than is mapped
+    Mapping mapping;           // cannot be written if the channel is read-only
+    Mapping readable;          // the same file again, read-only: through it subscribers read (section 9)
     std::string schema;
     Environment environment;
     bool read_only = false;
 
     void check_writable() const {
         if (read_only) throw AccessDenied(path, "the channel was opened read-only; open it for writing to do this");
+    }
+
+    /// Throws unless `possible`: what a foreign slot rules out (6.15).
+    static void check_foreign(bool possible, const char* why) {
+        if (!possible) throw InvalidArgument("foreign", why);
     }
 
     std::byte* control() const noexcept { return mapping.data() + header.control_offset(); }
@@ -149,6 +155,18 @@ inline Header check_options(const Options& options) {
     require(options.subscribers <= CONSTANTS_MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
     require(options.subscribers >= 1 || options.kind != Kind::inbox, "subscribers", "an inbox needs at least 1");
     require(options.alignment == 64 || options.alignment == 8, "alignment", "it must be 64 or 8 bytes");
+    Header header;
+    header.kind = options.kind;
+    header.capacity = options.capacity;
+    header.publishers = options.publishers;
+    header.subscribers = options.subscribers;
+    header.alignment = options.alignment;
+    header.foreign = options.foreign;
+    require(header.foreign == Foreign::none || header.foreign == Foreign::publisher ||
+                header.foreign == Foreign::subscriber,
+            "foreign", "say none, publisher or subscriber");
+    require(header.foreign == Foreign::none || header.may_be_foreign(), "foreign",
+            "it needs an inbox with 1 publisher, 1 subscriber and alignment 8");
     require(options.counters <= CONSTANTS_MAX_COUNTERS, "counters", "it must be 0 to 65536");
     require(options.schema.size() <= CONSTANTS_MAX_SCHEMA_LENGTH, "schema", "it must be at most 16 MiB long");
     require(options.schema_id <= 65535 && (options.schema_id == 0 || !options.schema.empty()), "schema_id",
@@ -157,12 +175,6 @@ inline Header check_options(const Options& options) {
             "schema_version", "it must be 0 to 65535, and 0 without a schema");
     require((options.mode & ~mode_t{0777}) == 0, "mode", "it has more than permission bits");
 
-    Header header;
-    header.kind = options.kind;
-    header.capacity = options.capacity;
-    header.publishers = options.publishers;
-    header.subscribers = options.subscribers;
-    header.alignment = options.alignment;
     header.counters = options.counters;
     header.schema_length = options.schema.size();
     header.schema_id = options.schema_id;
@@ -278,6 +290,7 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
     if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.path);
     check_file_system(unnamed.fd(), file.path, options.any_file_system);
     allocate(unnamed.fd(), file.header.file_length(), file.path);
+    file.length = file.header.file_length();
     file.map(unnamed.fd());
     file.header.channel_id = options.environment.channel_id ? *options.environment.channel_id : new_uuid();
     file.header.created_at =
@@ -330,6 +343,7 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
     file.header =
         HeaderReader(page, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(status.st_size), file.path)
             .read();
+    file.length = static_cast<std::uint64_t>(status.st_size);
     check_file_system(file.fd, file.path, options.any_file_system);
     file.fd.mark(file.path);
     if (!file.read_only) check_locks(file.fd, file.header.control_offset(), file.path);

@@ -29,10 +29,16 @@ struct Header {
     std::uint32_t capacity = 0;
     std::uint32_t publishers = 0;
     std::uint32_t subscribers = 0;
+    Foreign foreign = Foreign::none;
     std::uint32_t counters = 0;
     std::uint32_t schema_id = 0;
     std::uint32_t schema_version = 0;
     std::uint64_t schema_length = 0;
+
+    /// Whether foreign software can be at one end: its ring must be one Agrona ring buffer (6.15).
+    bool may_be_foreign() const noexcept {
+        return kind == Kind::inbox && alignment == 8 && publishers == 1 && subscribers == 1;
+    }
 
     // Sections (4.1): what follows from the dimensions.
     std::uint64_t control_offset() const noexcept { return layout::CONSTANTS_HEADER_LENGTH; }
@@ -66,6 +72,7 @@ inline void write_header(std::byte* page, const Header& header) noexcept {
     put(page + HEADER_MAJOR, CONSTANTS_MAJOR);
     put(page + HEADER_MINOR, CONSTANTS_MINOR);
     put(page + HEADER_HEADER_LENGTH, static_cast<std::int32_t>(CONSTANTS_HEADER_LENGTH));
+    put(page + HEADER_REQUIRED_FEATURES, header.foreign);
     put(page + HEADER_FILE_LENGTH, header.file_length());
     std::copy(header.channel_id.begin(), header.channel_id.end(), page + HEADER_CHANNEL_ID);
     put(page + HEADER_CREATED_AT, header.created_at);
@@ -166,6 +173,9 @@ class HeaderReader {
         Header header;
         require(field<std::int32_t>(HEADER_HEADER_LENGTH) == static_cast<std::int32_t>(CONSTANTS_HEADER_LENGTH),
                 "header_length");
+        header.foreign = static_cast<Foreign>(field<std::uint64_t>(HEADER_REQUIRED_FEATURES));
+        require(field<std::uint64_t>(HEADER_REQUIRED_FEATURES) != CONSTANTS_SUPPORTED_REQUIRED_FEATURES,
+                "required_features");  // one of the two at most; others were refused already
         std::copy_n(page_ + HEADER_CHANNEL_ID, header.channel_id.size(), header.channel_id.begin());
         header.created_at = field<std::int64_t>(HEADER_CREATED_AT);
         header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", CONSTANTS_KIND_INBOX, CONSTANTS_KIND_BROADCAST));
@@ -190,6 +200,7 @@ class HeaderReader {
         require(header.schema_length <= CONSTANTS_MAX_SCHEMA_LENGTH, "schema_length");
         header.schema_id = ranged(HEADER_SCHEMA_ID, "schema_id", 0, 65535);
         header.schema_version = ranged(HEADER_SCHEMA_VERSION, "schema_version", 0, 65535);
+        require(header.foreign == Foreign::none || header.may_be_foreign(), "required_features");  // after all fields
         require(header.file_length() <= file_size_, "file_length");
         return header;
     }

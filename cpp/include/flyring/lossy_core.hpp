@@ -104,7 +104,6 @@ class LossyCore final : public Member {
         while (done < limit) {
             const Found found = find(reader, turn);
             if (found.length == 0) return;
-            if (found.size() > buffer_size_) grow(found.size());
             copy_words(buffer_.get(), reader.ring.payload_at(reader.cursor), found.size());  // lossy 4
             if (lapped(reader)) {
                 if (!jump(reader, turn)) return;
@@ -127,13 +126,14 @@ class LossyCore final : public Member {
                 if (lapped(reader) && jump(reader, turn)) continue;  // lossy 2
                 return {};
             }
+            const Found found{length, load_relaxed(ring.type_at(cursor))};  // lossy 3
+            const std::int64_t size = ring.align(length);
             if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
-                (cursor & ring.mask()) + ring.align(length) > ring.capacity) {
+                (cursor & ring.mask()) + size > ring.capacity || (found.type > 0 && size > longest_)) {
                 if (!lapped(reader)) set_corrupt(reader, cursor, "a record's length is out of range");
                 if (!jump(reader, turn)) return {};  // lossy 3
                 continue;
             }
-            const Found found{length, load_relaxed(ring.type_at(cursor))};  // lossy 4
             if (__builtin_expect(static_cast<long>(found.type > 0), 1) != 0) return found;
             if (!skip(reader, turn, found)) return {};
         }
@@ -167,7 +167,6 @@ class LossyCore final : public Member {
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
     [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position,
                                                                    const char* reason);
-    [[gnu::noinline, gnu::cold]] inline void grow(std::size_t size);
     [[gnu::noinline]] inline bool skip(Reader& reader, Turn& turn, const Found& found);
     [[gnu::noinline]] inline bool jump(Reader& reader, Turn& turn);
     bool start(Reader& reader);
@@ -176,7 +175,7 @@ class LossyCore final : public Member {
     std::size_t next_ = 0;
     std::vector<Reader> readers_;
     std::unique_ptr<std::byte[]> buffer_;  // of the message that is handed out
-    std::size_t buffer_size_ = 0;
+    std::int64_t longest_ = 0;             // record of a message, bytes; the buffer has room for it
     IdlePolls idle_polls_;
     Reader* peeked_ = nullptr;  // whose next message was peeked at
     Found peeked_at_;

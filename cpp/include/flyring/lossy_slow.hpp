@@ -34,7 +34,9 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::vect
         std::iota(rings_.begin(), rings_.end(), 0U);
     }
     state_->enter(*this, [&] {
-        grow(file.header.capacity / layout::CONSTANTS_MAX_MESSAGE_DIVISOR);
+        longest_ = static_cast<std::int64_t>(file.header.capacity / layout::CONSTANTS_MAX_MESSAGE_DIVISOR);
+        // Not cleared: pages that no message needs are never touched.
+        buffer_.reset(new std::byte[static_cast<std::size_t>(longest_)]);
         for (const std::uint32_t ring : rings_) {
             readers_.push_back({file.readable_ring(ring), unknown_sender(ring)});
             Reader& reader = readers_.back();
@@ -47,12 +49,6 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::vect
         }
         own({}, 0, const_cast<std::int64_t*>(&no_epoch), no_epoch);
     });
-}
-
-/// Not before the message is as long as this.
-void LossyCore::grow(std::size_t size) {
-    buffer_size_ = round_up(size, sizeof(std::uint64_t));
-    buffer_.reset(new std::byte[buffer_size_]);  // not cleared: pages that no message needs are never touched
 }
 
 /// Sets the first cursor. False: not possible now.

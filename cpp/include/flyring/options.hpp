@@ -25,6 +25,15 @@ enum class Kind : std::uint32_t {
     broadcast = layout::CONSTANTS_KIND_BROADCAST,
 };
 
+/// Whether a stock Agrona OneToOneRingBuffer is at one end of the channel (spec/channel.md 6.15).
+enum class Foreign : std::uint64_t {
+    none = 0,
+    /// It writes ring 0: there are no publishers and no lossy subscribers of ours.
+    publisher = layout::CONSTANTS_FEATURE_FOREIGN_PUBLISHER,
+    /// It reads as subscriber slot 0: there are no subscribers of ours but lossy ones.
+    subscriber = layout::CONSTANTS_FEATURE_FOREIGN_SUBSCRIBER,
+};
+
 /// Tests put values here that otherwise come from the system (spec/channel.md 10).
 struct Environment {
     std::optional<Uuid> channel_id;
@@ -47,6 +56,8 @@ struct Options {
     std::uint32_t subscribers = layout::CONSTANTS_DEFAULT_SUBSCRIBERS;
     /// Bytes: 64, or 8 for a compact ring.
     std::uint32_t alignment = layout::CONSTANTS_DEFAULT_ALIGNMENT;
+    /// Needs an inbox with 1 publisher, 1 subscriber and alignment 8.
+    Foreign foreign = Foreign::none;
     /// Number of counters, 0 to 65536.
     std::uint32_t counters = layout::CONSTANTS_DEFAULT_COUNTERS;
     /// UTF-8 text, at most 16 MiB.

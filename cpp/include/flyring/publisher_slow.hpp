@@ -38,6 +38,7 @@ inline void PublisherCore::take() {
                 store_relaxed(words.closed(), 0);
             });
             t_ = cleared_ = found.published;
+            owner_record_pending_ = file.header.foreign == Foreign::none;  // Agrona knows no such record
             window_ = ring_.window();
             next_boundary_ = ((t_ >> ring_.eighth_shift()) + 1) << ring_.eighth_shift();
             count_ = found.messages;
@@ -122,10 +123,12 @@ inline void PublisherCore::recompute() noexcept {
     std::int64_t limit = t_ + capacity;
     for (std::uint32_t slot = 0; slot < state_->file.header.subscribers; ++slot) {
         const std::int64_t gate = load_acquire(ring_.gate(slot));  // pairs with poll 4, join 2 and 4, leave
-        if (gate < 0 || gate >= limit) continue;                   // or it would overflow below
+        // A stock writer that has the ring later computes with it in 32 bits.
+        if (state_->file.header.foreign != Foreign::none) store_relaxed(ring_.head_cache(), gate);
+        if (gate < 0 || gate >= limit) continue;                                // or it would overflow below
         limit = std::min(limit, gate + (max_lag_ != 0 ? max_lag_ : capacity));  // max_lag is at most the capacity
     }
-    limit_ = limit;
+    limit_ = std::max(limit_, limit);  // what was granted stays good
 }
 
 /// Publish 1: a record of the rest up to the ring's end, so that the next one starts at its beginning.
@@ -245,6 +248,7 @@ inline bool PublisherCore::evict_lagging(std::uint64_t n) {
 /// 6.7, for the slots that keep n bytes from being written.
 inline void PublisherCore::retire(std::uint64_t n) {
     const ChannelFile& file = state_->file;
+    if (file.header.foreign != Foreign::none) return;  // its lock says nothing
     const std::uint64_t needed = static_cast<std::uint64_t>(t_) + n + header_length;
     const auto holds_back = [&](std::uint32_t slot) {
         const std::int64_t gate = load_acquire(ring_.gate(slot));  // pairs with poll 4
@@ -274,6 +278,7 @@ inline std::optional<Holder> PublisherCore::held_by() {
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         const std::int64_t gate = load_acquire(ring_.gate(slot));  // pairs with poll 4
         if (gate < 0 || (holder && holder->position <= gate)) continue;
+        if (file.header.foreign != Foreign::none) return Holder{slot, "", 0, true, true, gate};
         const SlotWords words = subscriber_slot(file, slot);
         SlotFields owner;
         if (!read_fields(words, owner)) owner.name_length = 0;

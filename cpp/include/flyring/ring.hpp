@@ -51,6 +51,8 @@ struct Ring {
         return word_at<std::int64_t>(data + capacity, offset);
     }
     std::int64_t* claimed() const noexcept { return trailer_word(layout::TRAILER_CLAIMED); }
+    /// Agrona's.
+    std::int64_t* head_cache() const noexcept { return trailer_word(layout::TRAILER_HEAD_CACHE); }
     std::int64_t* published() const noexcept { return trailer_word(layout::TRAILER_PUBLISHED); }
     std::int64_t* messages_begun() const noexcept { return trailer_word(layout::TRAILER_MESSAGES_BEGUN); }
     std::int64_t* messages_done() const noexcept { return trailer_word(layout::TRAILER_MESSAGES_DONE); }

@@ -23,8 +23,9 @@ inline Sender unknown_sender(std::uint32_t ring) {
 /// From the publisher slot, for a subscriber that has just set its cursor.
 inline void set_sender(Sender& sender, const ChannelFile& file, std::int64_t cursor) {
     SlotFields fields;
-    const bool known =
-        read_fields(publisher_slot(file, sender.ring), fields) && fields.epoch > 0 && fields.start <= cursor;
+    const bool known = file.header.foreign != Foreign::publisher &&
+                       read_fields(publisher_slot(file, sender.ring), fields) && fields.epoch > 0 &&
+                       fields.start <= cursor;
     sender.epoch = known ? fields.epoch : 0;
     sender.name.assign(fields.letters, known ? fields.name_length : 0);
 }
@@ -45,7 +46,8 @@ inline void set_sender(Sender& sender, const std::byte* payload, std::size_t len
 
 /// Whether the publisher of `ring` has closed and nothing lies behind `cursor`.
 inline bool ring_ended(const ChannelFile& file, std::uint32_t ring, std::int64_t cursor) noexcept {
-    return load_acquire(publisher_slot(file, ring).closed()) == 1 &&      // pairs with close, after the last record
+    return file.header.foreign != Foreign::publisher &&                   // it says nothing when it goes
+           load_acquire(publisher_slot(file, ring).closed()) == 1 &&      // pairs with close, after the last record
            load_acquire(file.readable_ring(ring).published()) == cursor;  // pairs with publish 7
 }
 

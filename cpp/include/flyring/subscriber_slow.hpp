@@ -20,6 +20,7 @@ inline SubscriberCore::SubscriberCore(std::shared_ptr<ChannelState> state, const
 /// 5.3
 inline void SubscriberCore::take(const std::string& name, bool kept, const std::vector<std::uint32_t>& rings) {
     const ChannelFile& file = state_->file;
+    const bool foreign = file.header.foreign != Foreign::none;  // its writer needs the gate to stay one (6.15)
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
     SlotLock lock = take_slot(
@@ -33,8 +34,8 @@ inline void SubscriberCore::take(const std::string& name, bool kept, const std::
             for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
                 gating = gating || load_acquire(file.ring(ring).gate(slot)) >= 0;
             }
-            kept_ = load_acquire(words.kept()) != 0;
-            if (kept_ && gating && load_acquire(words.evicting()) == 0) {
+            kept_ = foreign || load_acquire(words.kept()) != 0;
+            if (foreign || (kept_ && gating && load_acquire(words.evicting()) == 0)) {
                 resume(slot, rings);
             } else {
                 if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
@@ -93,12 +94,14 @@ inline void SubscriberCore::join(std::uint32_t slot, const std::vector<std::uint
 /// 6.5
 inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked) {
     const ChannelFile& file = state_->file;
+    const bool foreign = file.header.foreign != Foreign::none;
     for (std::uint32_t index = 0; index < file.header.publishers; ++index) {
         const Ring ring = file.ring(index);
         const std::int64_t gate = load_acquire(ring.gate(slot));  // its last owner: poll 4
-        if (gate < 0) continue;
-        const std::int64_t published = load_acquire(ring.published());  // pairs with publish 7
-        const std::int64_t claimed = load_acquire(ring.claimed());      // publish 3
+        if (gate < 0 && !foreign) continue;
+        // Pairs with publish 7. A foreign writer stores claimed alone.
+        const std::int64_t published = load_acquire(foreign ? ring.claimed() : ring.published());
+        const std::int64_t claimed = load_acquire(ring.claimed());  // publish 3
         if (!ring.believable(gate) || !ring.believable(published) || !ring.believable(claimed) || gate > claimed ||
             gate < published - static_cast<std::int64_t>(ring.capacity)) {
             throw_corrupt(file.path, ring, gate, "a kept slot's gate is out of reach");
@@ -119,7 +122,8 @@ inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::ui
 /// lock is ours the slot has no other owner.
 inline void SubscriberCore::take_back_gates() {
     if (!lock_.still_held(state_->file.path)) return;
-    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // nowhere to resume
+    if (state_->file.header.foreign != Foreign::none) return lock_.release();  // nobody evicts; the gate stays
+    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);         // nowhere to resume
     clear_gates(state_->file, slot_);
     lock_.release();
 }
@@ -142,6 +146,7 @@ inline void SubscriberCore::close() noexcept {
 inline void SubscriberCore::forget() {
     check_idle();
     if (!usable()) throw_unusable();
+    state_->file.check_foreign(state_->file.header.foreign == Foreign::none, "a foreign writer needs the gate");
     {
         const ControlLock control(lock_.description(), state_->file);
         const SlotWords words = subscriber_slot(state_->file, slot_);

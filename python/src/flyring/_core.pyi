@@ -90,7 +90,7 @@ class Publisher:
     def __new__(
         cls,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int],
+        geometry: tuple[int, int, int, int, int, int, int, int],
         lock: LockFile,
         slot: int,
         epoch: int,
@@ -133,7 +133,7 @@ class Subscriber:
         cls,
         data: Memory,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int],
+        geometry: tuple[int, int, int, int, int, int, int, int],
         lock: LockFile,
         slot: int,
         epoch: int,
@@ -178,7 +178,7 @@ class LossySubscriber:
     def __new__(
         cls,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int],
+        geometry: tuple[int, int, int, int, int, int, int, int],
         rings: tuple[int, ...],
         oldest: bool,
         wait: str,

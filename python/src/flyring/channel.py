@@ -24,9 +24,10 @@ from .errors import (
     ChannelReplacedError,
     ClosedError,
     FlyringError,
+    InvalidArgumentError,
     NoSuchChannelError,
 )
-from .header import Header, Kind, check_options
+from .header import Foreign, Header, Kind, check_options
 from .lossy import LossySubscriber, Start
 from .publisher import Publisher
 from .slots import Attached, check_max_lag, evict, take_publisher_slot, take_subscriber_slot
@@ -49,6 +50,9 @@ class Options(TypedDict, total=False):
     """Subscriber slots: 0 to 1024, an inbox at least 1 (4)."""
     alignment: int
     """Of records, in bytes: 64 or 8 (64)."""
+    foreign: Foreign | None
+    """"publisher" or "subscriber": a stock Agrona process is at that end (spec 6.15). Needs the kind "inbox",
+    1 publisher, 1 subscriber and the alignment 8 (None)."""
     counters: int
     """0 to 65536 (64)."""
     schema: str
@@ -85,11 +89,11 @@ class Channel:
         self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber] = weakref.WeakSet()
         self._schema = schema
         self._any_file_system = any_file_system
-        self._read_only = mmap.mmap(fd, header.file_length, mmap.MAP_SHARED, mmap.PROT_READ)
+        self._read_only = mmap.mmap(fd, header.sections_end, mmap.MAP_SHARED, mmap.PROT_READ)
         self._data = memory = Memory(self._read_only, False, path)
         self._read_write = None
         if not read_only:
-            self._read_write = mmap.mmap(fd, header.file_length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            self._read_write = mmap.mmap(fd, header.sections_end, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
             memory = Memory(self._read_write, True, path)
         self._attached = Attached(path, fd, header, memory, identity)
         status = os.fstat(fd)
@@ -204,9 +208,13 @@ class Channel:
 
         ``max_lag``: a subscriber, kept or not, that is further behind than so many bytes (capacity / 2 to capacity) is
         evicted when it holds this publisher back; 0: never. NoFreeSlotError if all slots are owned; CorruptRingError if
-        the ring that its last owner left cannot be right; InvalidArgumentError; AccessDeniedError.
+        the ring that its last owner left cannot be right; InvalidArgumentError, also (foreign) if the publisher is a
+        stock Agrona process, or the subscriber is one and ``max_lag`` not 0; AccessDeniedError.
         """
         self._check_writable()
+        self._check_ours("publisher")
+        if self.foreign and max_lag != 0:
+            raise InvalidArgumentError("foreign", "a foreign subscriber cannot be evicted: max_lag must be 0")
         check_max_lag(max_lag, self.capacity)
         slot = take_publisher_slot(self._attached, name)
         try:
@@ -224,10 +232,11 @@ class Channel:
         """Takes a subscriber slot on the rings given (None: all).
 
         It sees what is published from now on; a kept one, which needs a name, what was published since its slot's
-        stored positions. NoFreeSlotError; InvalidArgumentError; CorruptRingError; ChannelDiffersError (rings) if the
-        kept slot is on others; AccessDeniedError.
+        stored positions. NoFreeSlotError; InvalidArgumentError, also (foreign) if the subscriber is a stock Agrona
+        process; CorruptRingError; ChannelDiffersError (rings) if the kept slot is on others; AccessDeniedError.
         """
         self._check_writable()
+        self._check_ours("subscriber")
         slot = take_subscriber_slot(self._attached, name, kept, rings)
         try:
             subscriber = Subscriber(self, slot, wait)
@@ -246,9 +255,11 @@ class Channel:
         """A reader of the rings given (None: all) that takes no slot, holds nobody back, and counts what it lost.
 
         It sees what is published from ``"now"`` on, or begins at the ``"oldest"`` message that is known to be still
-        there. InvalidArgumentError; CorruptRingError.
+        there. InvalidArgumentError, also (foreign) if the publisher is a stock Agrona process; CorruptRingError.
         """
         self._check_open()
+        if self.foreign == "publisher":
+            raise InvalidArgumentError("foreign", "what a foreign publisher overwrites is lost unseen; take the slot")
         subscriber = LossySubscriber(self, rings, start, wait)
         self._users.add(subscriber)
         for ring in subscriber.rings:
@@ -259,9 +270,12 @@ class Channel:
         """Takes a subscriber slot away from its owner, alive or dead, and stops it from holding publishers back.
 
         The owner's next poll is SlotLostError. A kept slot stays kept, but what waited for it is lost: its next owner
-        starts afresh. InvalidArgumentError; AccessDeniedError; IoError.
+        starts afresh. InvalidArgumentError, also (foreign) if the channel has a foreign end; AccessDeniedError;
+        IoError.
         """
         self._check_writable()
+        if self.foreign:
+            raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be evicted")
         evict(self._attached, slot)
 
     def counters(self) -> Counters:
@@ -322,6 +336,10 @@ class Channel:
         if self._read_write is None:
             raise AccessDeniedError(self.path, "the channel was opened for reading only")
 
+    def _check_ours(self, end: Foreign) -> None:
+        if self.foreign == end:
+            raise InvalidArgumentError("foreign", f"the {end} of this channel is a stock Agrona process, not Flyring")
+
     def _look(self) -> None:
         """Spec 6.13, now and then, by who waits in vain: ChannelReplacedError if another channel has the name."""
         with contextlib.suppress(OSError):
@@ -370,6 +388,11 @@ class Channel:
         return self.header.alignment
 
     @property
+    def foreign(self) -> Foreign | None:
+        """ "publisher" or "subscriber": the end at which a stock Agrona process is (spec 6.15), or None."""
+        return self.header.foreign
+
+    @property
     def counter_count(self) -> int:
         """How many counters the channel has, allocated or not."""
         return self.header.counters
@@ -415,7 +438,8 @@ class Channel:
         return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
 
 
-COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "counters", "schema_id", "schema_version")
+COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "foreign", "counters", "schema_id",
+            "schema_version")  # fmt: skip
 
 
 def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool) -> Channel:
@@ -445,6 +469,7 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
         publishers=options.get("publishers", layout.DEFAULT_PUBLISHERS),
         subscribers=options.get("subscribers", layout.DEFAULT_SUBSCRIBERS),
         alignment=options.get("alignment", layout.DEFAULT_ALIGNMENT),
+        foreign=options.get("foreign"),
         counters=options.get("counters", layout.DEFAULT_COUNTERS),
         schema_length=len(schema),
         schema_id=options.get("schema_id", 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from . import layout
@@ -20,6 +20,13 @@ from .errors import (
 
 Kind = Literal["inbox", "broadcast"]
 KINDS: dict[Kind, int] = {"inbox": layout.KIND_INBOX, "broadcast": layout.KIND_BROADCAST}
+Foreign = Literal["publisher", "subscriber"]
+"""The end of a channel at which a stock Agrona process is (spec 6.15)."""
+FEATURES: dict[Foreign | None, int] = {
+    None: 0,
+    "publisher": layout.FEATURE_FOREIGN_PUBLISHER,
+    "subscriber": layout.FEATURE_FOREIGN_SUBSCRIBER,
+}
 NO_ID = uuid.UUID(int=0)
 MAGIC = bytes.fromhex(layout.MAGIC_HEX)
 
@@ -39,12 +46,15 @@ class Header:
     subscribers: int
     alignment: int
     counters: int
+    foreign: Foreign | None = None
     schema_length: int = 0
     schema_id: int = 0
     schema_version: int = 0
     channel_id: uuid.UUID = NO_ID
     created_at: int = 0
     minor: int = layout.MINOR
+    longer: int = 0
+    """Bytes of what a newer minor version has behind the schema."""
 
     @property
     def header_length(self) -> int:
@@ -91,8 +101,18 @@ class Header:
         return self.rings_offset + self.publishers * self.ring_stride
 
     @property
-    def file_length(self) -> int:
+    def sections_end(self) -> int:
+        """How much of the file is known, and mapped."""
         return pages(self.schema_offset + self.schema_length)
+
+    @property
+    def file_length(self) -> int:
+        return self.sections_end + self.longer
+
+    @property
+    def end_word(self) -> int:
+        """Of the trailer, the word that says how far was published: a foreign publisher has only its tail (6.15)."""
+        return layout.TRAILER_CLAIMED if self.foreign == "publisher" else layout.TRAILER_PUBLISHED
 
     # Offsets in the file
 
@@ -114,7 +134,7 @@ class Header:
         return self.trailer(ring) + offset
 
     @property
-    def geometry(self) -> tuple[int, int, int, int, int, int, int]:
+    def geometry(self) -> tuple[int, int, int, int, int, int, int, int]:
         """For the C core."""
         return (
             self.publishers,
@@ -124,6 +144,7 @@ class Header:
             self.control_offset,
             self.rings_offset,
             self.ring_stride,
+            FEATURES[self.foreign],
         )
 
     # Bytes
@@ -133,6 +154,7 @@ class Header:
         page[: len(MAGIC)] = MAGIC
         put = struct.pack_into
         put("<HHi", page, layout.HEADER_MAJOR, layout.MAJOR, self.minor, layout.HEADER_LENGTH)
+        put("<Q", page, layout.HEADER_REQUIRED_FEATURES, FEATURES[self.foreign])
         put("<q", page, layout.HEADER_FILE_LENGTH, self.file_length)
         page[layout.HEADER_CHANNEL_ID : layout.HEADER_CHANNEL_ID + 16] = self.channel_id.bytes
         put("<q", page, layout.HEADER_CREATED_AT, self.created_at)
@@ -174,6 +196,7 @@ class Header:
                 raise CorruptHeaderError(path, field, f"is {values[field]}, which cannot be")
 
         capacity, kind = values["capacity"], values["kind"]
+        (features,) = struct.unpack_from("<Q", page, layout.HEADER_REQUIRED_FEATURES)
         check("header_length", values["header_length"] == layout.HEADER_LENGTH)
         check("kind", kind in KINDS.values())
         check("alignment", values["alignment"] in (8, 64))
@@ -189,6 +212,7 @@ class Header:
             subscribers=values["subscribers"],
             alignment=values["alignment"],
             counters=values["counters"],
+            foreign=FOREIGN.get(features),
             schema_length=values["schema_length"],
             schema_id=values["schema_id"],
             schema_version=values["schema_version"],
@@ -204,13 +228,18 @@ class Header:
         check("schema_length", 0 <= values["schema_length"] <= layout.MAX_SCHEMA_LENGTH)
         check("schema_id", 0 <= values["schema_id"] <= 0xFFFF)
         check("schema_version", 0 <= values["schema_version"] <= 0xFFFF)
-        if header.file_length > file_length:
+        if features not in FOREIGN or not may_be_foreign(header):
+            why = f"one end may be foreign, of {FOREIGN_SHAPE}"
+            raise CorruptHeaderError(path, "required_features", f"is {features}, which cannot be: {why}")
+        if header.sections_end > file_length:
             raise CorruptHeaderError(
-                path, "file_length", f"is {file_length}, but the sections end at {header.file_length}"
+                path, "file_length", f"is {file_length}, but the sections end at {header.sections_end}"
             )
-        return header
+        return replace(header, longer=file_length - header.sections_end)
 
 
+FOREIGN: dict[int, Foreign | None] = {feature: foreign for foreign, feature in FEATURES.items()}
+FOREIGN_SHAPE = "an inbox of 1 publisher and 1 subscriber with alignment 8"
 SECTION_LENGTHS = ("control_length", "counter_metadata_length", "counter_values_length", "ring_stride")
 
 # Offset, size and name of the fields behind created_at, and header_length, in the order in which they are checked.
@@ -241,6 +270,12 @@ def valid_capacity(capacity: int) -> bool:
     return layout.MIN_CAPACITY <= capacity <= layout.MAX_CAPACITY and capacity & (capacity - 1) == 0
 
 
+def may_be_foreign(header: Header) -> bool:
+    """Whether the ring is as Agrona's, if there is a foreign end (6.15)."""
+    shape = (header.kind, header.publishers, header.subscribers, header.alignment)
+    return header.foreign is None or shape == ("inbox", 1, 1, 8)
+
+
 def check_version(page: bytes, path: str) -> None:
     """Checks 3 and 4, as far as the bytes are there."""
     if len(page) >= layout.HEADER_MAJOR + 2:
@@ -269,6 +304,8 @@ def check_options(header: Header) -> None:
         check("subscribers", 1 <= header.subscribers <= layout.MAX_SUBSCRIBERS, "1 to 1024 for an inbox")
     check("subscribers", 0 <= header.subscribers <= layout.MAX_SUBSCRIBERS, "0 to 1024")
     check("alignment", header.alignment in (8, 64), "64 or 8")
+    check("foreign", header.foreign in FEATURES, '"publisher", "subscriber" or None')
+    check("foreign", may_be_foreign(header), f"None unless the channel is {FOREIGN_SHAPE}")
     check("counters", 0 <= header.counters <= layout.MAX_COUNTERS, "0 to 65536")
     check("schema_id", 0 <= header.schema_id <= 0xFFFF, "0 to 65535")
     check("schema_version", 0 <= header.schema_version <= 0xFFFF, "0 to 65535")

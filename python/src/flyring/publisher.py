@@ -23,7 +23,8 @@ class Holder:
     """Who holds a publisher back: the subscriber slot with the smallest position.
 
     ``position`` is its gate, in bytes; ``live`` whether a process owns the slot now; ``kept`` whether it keeps its
-    place without one; ``name`` and ``pid`` are of the slot's last owner (the pid in its own pid namespace).
+    place without one; ``name`` and ``pid`` are of the slot's last owner (the pid in its own pid namespace). A foreign
+    subscriber (spec 6.15) has no name and pid 0, and counts as live.
     """
 
     slot: int
@@ -87,6 +88,8 @@ class Publisher(_core.Publisher):
         if not gating:
             return None
         position, k = min(gating)
+        if header.foreign:
+            return Holder(slot=k, name="", pid=0, live=True, kept=True, position=position)
         slot = header.subscriber_slot(k)
         fields = read_slot(memory, slot)
         return Holder(

@@ -118,10 +118,10 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterab
         renew_boot(channel)
         epoch = change_slot(channel, slot, wanted, None)
         evicting = slot + layout.SUBSCRIBER_SLOT_EVICTING
-        is_kept = bool(memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT))
+        is_kept = bool(header.foreign or memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT))
         gates = {ring: memory.load64(header.gate(ring, k)) for ring in range(header.publishers)} if is_kept else {}
-        if memory.load32(evicting) == 0 and any(gate >= 0 for gate in gates.values()):
-            cursors = resume(channel, gates)
+        if header.foreign or (memory.load32(evicting) == 0 and any(gate >= 0 for gate in gates.values())):
+            cursors = resume(channel, gates)  # always, if the publisher is foreign: 6.15
             if chosen is not None and chosen != [ring for ring, _ in cursors]:
                 raise ChannelDiffersError(channel.path, "rings", chosen, [ring for ring, _ in cursors])
         else:
@@ -270,10 +270,10 @@ def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
     header, memory = channel.header, channel.memory
     cursors = []
     for ring, gate in gates.items():
-        if gate < 0:
+        if gate < 0 and not header.foreign:
             continue
         check_position(header, ring, gate, "the gate of the kept slot")
-        published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)  # pairs with publish 7
+        published = memory.load64(header.trailer(ring) + header.end_word)  # pairs with publish 7
         claimed = memory.load64(header.trailer(ring) + layout.TRAILER_CLAIMED)
         if not published - header.capacity <= gate <= claimed:  # beyond published: consumed before step 7 was done
             raise CorruptRingError(ring, gate, f"the gate of the kept slot is not within a lap below {claimed}")

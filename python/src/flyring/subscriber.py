@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from . import _core
-from .errors import ClosedError
+from .errors import ClosedError, InvalidArgumentError
 from .slots import SubscriberSlot, clear_name
 from .system import control_lock
 from .wait import Wait
@@ -61,9 +61,14 @@ class Subscriber(_core.Subscriber):
         self._channel._look()
 
     def forget(self) -> None:
-        """Closes, and gives up a kept slot for good: it holds no publisher back any more."""
+        """Closes, and gives up a kept slot for good: it holds no publisher back any more.
+
+        InvalidArgumentError if the publisher is foreign (spec 6.15): Agrona computes with the slot's position.
+        """
         if self.closed:
             raise ClosedError("subscriber", self._channel._forked)
+        if self._channel.foreign:
+            raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be given up")
         attached = self._channel._attached
         with control_lock(self._lock, attached.path):
             self._unkeep()

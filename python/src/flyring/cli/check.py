@@ -8,12 +8,14 @@ from collections import Counter
 
 from .. import layout
 from .counters import check_counters
+from .foreign import ReadByForeign, WrittenByForeign, check_foreign_slots
 from .image import Image, open_image
 from .report import Findings, finding_json, finding_text, print_json, printable
 from .ring import RingCheck
 from .slots import check_control, check_slots
 from .zeros import check_zeros
 
+RINGS = {None: RingCheck, "publisher": WrittenByForeign, "subscriber": ReadByForeign}
 LOOKS = 3  # what is being changed may look wrong for a moment; what is wrong stays so
 PAUSE = 0.005  # seconds
 
@@ -61,11 +63,13 @@ def look(image: Image) -> Findings:
     if image.covers(header.control_offset, header.control_length):
         check_control(image, header, memory, findings)
         check_slots(image, header, memory, findings)
+        if header.foreign:
+            check_foreign_slots(header, memory, findings)
     if image.covers(header.counter_values_offset, header.counter_values_length):
         check_counters(header, memory, findings)
     for ring in range(header.publishers):
         if image.covers(header.ring(ring), header.ring_stride):
-            RingCheck(image, header, memory, ring, findings).run()
+            RINGS[header.foreign](image, header, memory, ring, findings).run()
     if header.minor == layout.MINOR:
         check_zeros(image, header, memory, findings)
     return findings

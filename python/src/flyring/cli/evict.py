@@ -15,7 +15,8 @@ from .who import fields_of
 
 def evict(name: str, slot: int, as_json: bool) -> int:
     with Channel.open(name, any_file_system=True) as channel:
-        before = owner(channel._attached, slot) if 0 <= slot < channel.subscribers else {}
+        known = 0 <= slot < channel.subscribers and channel.foreign is None  # else evict says why not
+        before = owner(channel._attached, slot) if known else {}
         channel.evict(slot)
     if as_json:
         print_json({"path": channel.path, "slot": slot, **before})

@@ -52,8 +52,9 @@ class Image:
         return self.locked(layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK)
 
     def attached(self) -> bool:
-        """Whether somebody owns a slot, or changes one."""
-        return self.header is not None and self.locked(self.header.control_offset, self.header.control_length)
+        """Whether somebody owns a slot, or changes one. A foreign end holds no lock, and counts as there (6.15)."""
+        header = self.header
+        return header is not None and bool(header.foreign or self.locked(header.control_offset, header.control_length))
 
     def another_boot(self) -> bool:
         """Whether an earlier boot, or another machine, wrote last (5.5)."""
@@ -97,7 +98,7 @@ def read_image(fd: int, path: str) -> Image:
             return Image(path, fd, 0, b"", None, NotAChannelError(path, "it is not a regular file"), None)
         page = os.pread(fd, layout.HEADER_LENGTH, 0)
         header, problem = parse(page, status.st_size, path)
-        length = min(status.st_size, header.file_length) if header else 0
+        length = min(status.st_size, header.sections_end) if header else 0
         memory = Memory(mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ), False) if length else None
     except OSError as error:
         raise error if isinstance(error, FlyringError) else failed("read", error, path) from error

@@ -10,10 +10,10 @@ from .report import print_json, printable, size_text, table, time_text
 from .who import counters, publishers, subscribers
 
 FIELDS = (
-    "minor", "kind", "alignment", "capacity", "publishers", "subscribers", "counters", "file_length", "created_at",
-    "control_offset", "control_length", "counter_metadata_offset", "counter_metadata_length", "counter_values_offset",
-    "counter_values_length", "rings_offset", "ring_stride", "schema_offset", "schema_length", "schema_id",
-    "schema_version",
+    "minor", "kind", "alignment", "foreign", "capacity", "publishers", "subscribers", "counters", "file_length",
+    "created_at", "control_offset", "control_length", "counter_metadata_offset", "counter_metadata_length",
+    "counter_values_offset", "counter_values_length", "rings_offset", "ring_stride", "schema_offset", "schema_length",
+    "schema_id", "schema_version",
 )  # fmt: skip
 
 
@@ -59,6 +59,8 @@ def show(document: dict[str, Any]) -> None:
         return
     print(f"  id         {header['id']}, layout 1.{header['minor']}, created {time_text(header['created_at'])}")
     print(f"  kind       {header['kind']}, {header['publishers']} publishers x {header['subscribers']} subscribers")
+    if header["foreign"]:
+        print(f"  agrona     foreign {header['foreign']}: a stock Agrona process, which counts as live")
     print(f"  rings      {size_text(header['capacity'])} each, records aligned to {header['alignment']} bytes")
     print(f"  file       {size_text(header['file_length'])} ({header['file_length']} bytes)")
     if header["schema_length"]:

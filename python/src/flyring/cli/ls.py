@@ -59,12 +59,13 @@ def describe(path: str) -> dict[str, Any]:
             "path": path,
             "id": str(header.channel_id),
             "kind": header.kind,
+            "foreign": header.foreign,
             "publishers": header.publishers,
             "subscribers": header.subscribers,
             "capacity": header.capacity,
             "live_publishers": sum(ring["state"] == "live" for ring in rings),
             "live_subscribers": sum(slot["state"] == "live" for slot in subscribers(image, header, memory)),
-            "messages": sum(ring["messages"] or 0 for ring in rings),
+            "messages": None if header.foreign == "publisher" else sum(ring["messages"] or 0 for ring in rings),
             "file_length": header.file_length,
             "created_at": header.created_at,
         }
@@ -77,11 +78,11 @@ def show(folder: str, channels: list[dict[str, Any]], others: list[dict[str, Any
         rows = [
             (
                 one["name"],
-                one["kind"],
+                one["kind"] + (f", foreign {one['foreign']}" if one["foreign"] else ""),
                 f"{one['publishers']} x {one['subscribers']}",
                 size_text(one["capacity"]),
                 f"{one['live_publishers']} / {one['live_subscribers']}",
-                one["messages"],
+                "-" if one["messages"] is None else one["messages"],
                 size_text(one["file_length"]),
                 age_text(one["created_at"]),
             )

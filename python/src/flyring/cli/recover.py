@@ -53,10 +53,12 @@ def recover_channel(channel: Attached) -> Outcome:
     header, outcome = channel.header, Outcome()
     lock = new_lock(channel.fd, channel.path)
     try:
-        for k in range(header.subscribers):
+        if header.foreign:
+            outcome.live.append(f"{header.foreign} 0 (foreign)")  # it has no lock that could be tested: 6.15
+        for k in range(header.subscribers) if header.foreign != "subscriber" else ():
             with control_lock(lock, channel.path):
                 recover_slot(channel, lock, header.subscriber_slot(k), f"subscriber {k}", outcome, retire, k)
-        for k in range(header.publishers):
+        for k in range(header.publishers) if header.foreign != "publisher" else ():
             with control_lock(lock, channel.path):
                 recover_slot(channel, lock, header.publisher_slot(k), f"publisher {k}", outcome, free_ring, k)
         with control_lock(lock, channel.path):
@@ -113,15 +115,18 @@ def free_ring(channel: Attached, ring: int, where: str, outcome: Outcome) -> Non
 
 
 def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
-    """6.7, under the subscriber slot's lock. A kept slot stays, unless it was evicted."""
+    """6.7, under the subscriber slot's lock. A kept slot stays, unless it was evicted; so does that of 6.15."""
     header, memory = channel.header, channel.memory
     gates = [memory.load64(header.gate(ring, k)) for ring in range(header.publishers)]
     slot = header.subscriber_slot(k)
-    if memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) and not memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING):
+    evicted = memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING) != 0
+    if header.foreign or (memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) and not evicted):
         for ring, gate in enumerate(gates):
             claimed = memory.load64(header.trailer(ring) + layout.TRAILER_CLAIMED)
-            if gate >= 0 and (gate % header.alignment or not claimed - header.capacity < gate <= claimed):
-                what = f"the gate of ring {ring} is {gate}, out of reach (claimed {claimed}); evict the slot"
+            lowest = max(0, claimed - header.capacity + 1)
+            if (gate >= 0 or header.foreign) and (gate % header.alignment or not lowest <= gate <= claimed):
+                do = "replace the channel" if header.foreign else "evict the slot"
+                what = f"the gate of ring {ring} is {gate}, out of reach (claimed {claimed}); {do}"
                 outcome.failed.append({"action": "kept", "where": where, "ring": ring, "what": what})
         return
     if all(gate == layout.NOT_GATING for gate in gates):

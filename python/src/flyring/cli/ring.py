@@ -28,6 +28,7 @@ RECOVER = "flyring recover"
 class Words:
     """Of a ring, in the order in which they were read."""
 
+    head_cache: int
     gates: list[int]
     boundaries: list[tuple[int, int]]
     done: int
@@ -46,6 +47,7 @@ def read_words(header: Header, memory: Memory, ring: int) -> Words:
     trailer = header.trailer(ring)
     gate_offsets = [header.gate(ring, slot) for slot in range(header.subscribers)]
     return Words(
+        head_cache=memory.load64(trailer + layout.TRAILER_HEAD_CACHE),
         gates=[memory.load64(at) for at in gate_offsets],
         boundaries=[read_boundary(memory, trailer + layout.TRAILER_BOUNDARY_STRIDE * e) for e in range(8)],
         done=memory.load64(trailer + layout.TRAILER_MESSAGES_DONE),
@@ -74,8 +76,7 @@ class RingCheck:
         self.slot = header.publisher_slot(ring)
 
     def run(self) -> None:
-        self.start = self.memory.load64(self.slot + layout.PUBLISHER_SLOT_START)
-        self.words = words = read_words(self.header, self.memory, self.ring)
+        words = self.read()
         if not self.positions():
             return
         boundaries = self.boundaries()
@@ -85,11 +86,18 @@ class RingCheck:
                 "counts", "4.7", layout.TRAILER_MESSAGES_DONE, f"messages_done {words.done} is above {words.begun}"
             )
         start = self.start_of_epoch()
-        walk = Walk(self.header, self.memory, self.ring, self.findings)
-        counted = walk.run(words.published, boundaries, gates, start)
+        counted = self.walk().run(words.published, boundaries, gates, start)
         self.ends(counted)
 
+    def walk(self) -> Walk:
+        return Walk(self.header, self.memory, self.ring, self.findings)
+
     # The words
+
+    def read(self) -> Words:
+        self.start = self.memory.load64(self.slot + layout.PUBLISHER_SLOT_START)
+        self.words = read_words(self.header, self.memory, self.ring)
+        return self.words
 
     def broken(self, kind: str, section: str, at: int, what: str, do: str = MAKE_ANEW, **where: Any) -> None:
         self.findings.broken(kind, section, self.trailer + at, what, do, ring=self.ring, **where)
@@ -149,8 +157,11 @@ class RingCheck:
         for slot, (gate, again) in enumerate(zip(words.gates, words.gates_again, strict=True)):
             at = header.gate(self.ring, slot) - self.trailer
             where: dict[str, Any] = {"slot": f"subscriber {slot}", "position": gate}
-            evict = f"flyring evict, slot {slot}"
+            evict = MAKE_ANEW if header.foreign else f"flyring evict, slot {slot}"
             if gate == layout.NOT_GATING:
+                if header.foreign:
+                    what = f"the gate is {gate}, but Agrona computes with it"
+                    self.broken("gate", "6.15", at, what, evict, **where)
                 continue
             if gate < 0 or not self.is_position(gate):
                 what = f"the gate is {gate}, which is neither {layout.NOT_GATING} nor a position"
@@ -164,7 +175,7 @@ class RingCheck:
                 self.broken("gate-range", "9", at, what, evict, **where)
             elif words.claimed + layout.RECORD_HEADER_LENGTH > gate + header.capacity and gate == again:
                 what = f"the gate is {gate}, a lap or more below claimed {words.claimed}: what it guards is overwritten"
-                if live:
+                if live and not header.foreign:
                     self.left(
                         "gate-range", "6.11", at, what + " (its owner was evicted, or just joins)", evict, **where
                     )
@@ -185,7 +196,8 @@ class RingCheck:
         at, memory = self.header.subscriber_slot(slot), self.memory
         live = self.image.locked(at + layout.CONTROL_SLOT_LOCK)
         evicted = memory.load32(at + layout.SUBSCRIBER_SLOT_EVICTING) != 0
-        return memory.load32(at + layout.SUBSCRIBER_SLOT_KEPT) != 0 and not evicted, live
+        kept = memory.load32(at + layout.SUBSCRIBER_SLOT_KEPT) != 0 and not evicted
+        return kept or self.header.foreign is not None, live
 
     def start_of_epoch(self) -> tuple[int, int] | None:
         """(start, epoch) of the slot's owner, if it ever had one and its fields stand still."""

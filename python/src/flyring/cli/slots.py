@@ -52,7 +52,8 @@ def check_slots(image: Image, header: Header, memory: Memory, findings: Findings
         slot, where = header.subscriber_slot(k), f"subscriber {k}"
         check_slot(image, memory, slot, where, "4.5", findings)
         flag(memory, slot + layout.SUBSCRIBER_SLOT_KEPT, "kept", where, "4.5", findings)
-        if header.kind == "inbox" and k == 0 and memory.load64(slot + layout.SUBSCRIBER_SLOT_EPOCH) == 0:
+        never_owned = memory.load64(slot + layout.SUBSCRIBER_SLOT_EPOCH) == 0
+        if header.kind == "inbox" and k == 0 and (never_owned or header.foreign):
             inbox_kept(memory, slot, findings)
         flag(memory, slot + layout.SUBSCRIBER_SLOT_EVICTING, "evicting", where, "4.5", findings)
 

@@ -67,8 +67,14 @@ class Walk:
         length = min(WINDOW, end - position, self.header.capacity - (position & self.mask))
         self.window, self.window_at = self.memory.read(self.data + (position & self.mask), length), position
         self.memory.fence()
+        self.floor = max(self.floor, self.lowest())
+
+    def lowest(self) -> int:
         claimed = self.memory.load64_plain(self.header.trailer(self.ring) + layout.TRAILER_CLAIMED)
-        self.floor = max(self.floor, claimed + layout.RECORD_HEADER_LENGTH - self.header.capacity)
+        return claimed + layout.RECORD_HEADER_LENGTH - self.header.capacity
+
+    def resume_at(self, end: int) -> int:
+        return min((b for b in self.boundaries if self.floor <= b <= end), default=end)
 
     def segment(self, begin: int, end: int) -> bool:
         """False if a rule is broken. What was overwritten is noted, and the walk goes on at a later boundary."""
@@ -77,7 +83,7 @@ class Walk:
             if not self.window_at <= position < self.window_at + len(self.window):
                 self.load(position, end)
             if position < self.floor:
-                later = min((b for b in self.boundaries if self.floor <= b <= end), default=end)
+                later = self.resume_at(end)
                 self.findings.notes.append(f"ring {self.ring}: {later - position} bytes were overwritten while walked")
                 self.skip_to(later)
                 position, self.count = later, self.boundaries.get(later)

@@ -16,13 +16,15 @@ CHANGING = SlotFields(epoch=-1, flag=False, name="", pid=0, attached_at=0)
 
 
 def publishers(image: Image, header: Header, memory: Memory) -> Iterator[dict[str, Any]]:
-    """State: live (somebody has the lock), closed (properly), away (died, or was never closed), unused."""
+    """State: live (somebody has the lock, or it is foreign: 6.15), closed (properly), away (died, or was never closed),
+    unused. A foreign publisher counts no messages."""
     for k in range(header.publishers):
         slot, trailer = header.publisher_slot(k), header.trailer(k)
         if not image.covers(slot, layout.CONTROL_SLOT_LENGTH):
             return
         fields = fields_of(memory, slot)
-        live = image.locked(slot + layout.CONTROL_SLOT_LOCK)
+        foreign = header.foreign == "publisher"
+        live = foreign or image.locked(slot + layout.CONTROL_SLOT_LOCK)
         state = "live" if live else "unused" if fields.epoch == 0 else "closed" if fields.flag else "away"
         words = image.covers(trailer, header.trailer_length)
         yield {
@@ -35,20 +37,21 @@ def publishers(image: Image, header: Header, memory: Memory) -> Iterator[dict[st
             "attached_at": fields.attached_at,
             "closed": fields.flag,
             "start": memory.load64(slot + layout.PUBLISHER_SLOT_START),
-            "messages": memory.load64(trailer + layout.TRAILER_MESSAGES_DONE) if words else None,
-            "published": memory.load64(trailer + layout.TRAILER_PUBLISHED) if words else None,
+            "messages": memory.load64(trailer + layout.TRAILER_MESSAGES_DONE) if words and not foreign else None,
+            "published": memory.load64(trailer + header.end_word) if words else None,
             "claimed": memory.load64(trailer + layout.TRAILER_CLAIMED) if words else None,
         }
 
 
 def subscribers(image: Image, header: Header, memory: Memory) -> Iterator[dict[str, Any]]:
-    """State: live (somebody has the lock), away, unused. ``gates``: of the rings that the slot holds back."""
+    """State: live (somebody has the lock, or it is foreign: 6.15), away, unused. ``gates``: of the rings that the slot
+    holds back."""
     for k in range(header.subscribers):
         slot = header.subscriber_slot(k)
         if not image.covers(slot, layout.CONTROL_SLOT_LENGTH):
             return
         fields = fields_of(memory, slot)
-        live = image.locked(slot + layout.CONTROL_SLOT_LOCK)
+        live = header.foreign == "subscriber" or image.locked(slot + layout.CONTROL_SLOT_LOCK)
         yield {
             "slot": k,
             "state": "live" if live else "unused" if fields.epoch == 0 else "away",
@@ -68,7 +71,7 @@ def gates(image: Image, header: Header, memory: Memory, k: int) -> Iterator[dict
         if not image.covers(header.trailer(ring), header.trailer_length):
             return
         position = memory.load64(header.gate(ring, k))
-        published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)
+        published = memory.load64(header.trailer(ring) + header.end_word)
         if position >= 0:
             yield {"ring": ring, "position": position, "lag": max(0, published - position)}
 

@@ -22,6 +22,9 @@ TRAILER_FIELDS = (
     (layout.TRAILER_BOUNDARY, layout.BOUNDARIES * layout.TRAILER_BOUNDARY_STRIDE), (layout.TRAILER_CLAIMED, 8),
     (layout.TRAILER_PUBLISHED, 8), (layout.TRAILER_MESSAGES_BEGUN, 8), (layout.TRAILER_MESSAGES_DONE, 8),
 )  # fmt: skip
+AGRONA_FIELDS = (
+    (layout.TRAILER_HEAD_CACHE, 8), (layout.TRAILER_CORRELATION, 8), (layout.TRAILER_HEARTBEAT, 8),
+)  # fmt: skip
 
 
 def check_zeros(image: Image, header: Header, memory: Memory, findings: Findings) -> None:
@@ -46,12 +49,13 @@ def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
             yield "4.4", header.publisher_slot(k) + begin, header.publisher_slot(k) + end
     yield "4.1", header.subscriber_slot(header.subscribers), header.counter_metadata_offset
     yield "4.1", header.counter_values_offset + header.counter_values_length, header.rings_offset
+    fields = TRAILER_FIELDS + (AGRONA_FIELDS if header.foreign else ())
     gates = tuple((header.gate(0, slot) - header.trailer(0), 8) for slot in range(header.subscribers))
-    between = list(gaps(TRAILER_FIELDS + gates, header.trailer_length))
+    between = list(gaps(fields + gates, header.trailer_length))
     for ring in range(header.publishers):
         for begin, end in between:
             yield "4.7", header.trailer(ring) + begin, header.trailer(ring) + end
-    yield "4.1", header.schema_offset + header.schema_length, header.file_length
+    yield "4.1", header.schema_offset + header.schema_length, header.sections_end
 
 
 def gaps(fields: tuple[Range, ...], length: int) -> Iterator[Range]:

@@ -154,6 +154,7 @@ public final class Channel implements AutoCloseable {
      * @throws FlyringException as {@link #open(String)} and {@link #create} do.
      */
     public static Channel openOrCreate(String name, ChannelOptions options) {
+        Header.of(options, new UUID(0, 0), 0); // refuses what create would refuse
         while (true) {
             Channel channel;
             try {
@@ -166,7 +167,7 @@ public final class Channel implements AutoCloseable {
                 }
             }
             try {
-                channel.compare(options);
+                options.compare(channel.header, channel.schema, channel.path);
                 return channel;
             } catch (ChannelDiffersException e) {
                 channel.close();
@@ -224,25 +225,6 @@ public final class Channel implements AutoCloseable {
         }
     }
 
-    private void compare(ChannelOptions options) {
-        same("kind", options.kind, header.kind);
-        same("capacity", options.capacity, header.capacity);
-        same("publishers", options.publishers, header.publishers);
-        same("subscribers", options.subscribers, header.subscribers);
-        same("alignment", options.alignment, header.alignment);
-        same("counters", options.counters, header.counters);
-        same("schema_id", options.schemaId, header.schemaId);
-        same("schema_version", options.schemaVersion, header.schemaVersion);
-        same("schema", new String(options.schema, StandardCharsets.UTF_8), schema);
-    }
-
-    private void same(String field, Object expected, Object actual) {
-        if (!expected.equals(actual)) {
-            throw new ChannelDiffersException(field, expected.toString(), actual.toString(), path + " exists, but its "
-                + field + " is " + actual + ", not " + expected + ". Ask for what it is, or replace it.");
-        }
-    }
-
     /**
      * Takes a publisher slot without a name.
      *
@@ -259,7 +241,7 @@ public final class Channel implements AutoCloseable {
      * @param name up to 64 bytes, or empty; the same name gets the same ring again.
      * @return the publisher.
      * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
-     * @throws InvalidArgumentException if the name is too long.
+     * @throws InvalidArgumentException if the name is too long, or the channel's publisher is foreign.
      * @throws CorruptRingException if the ring breaks the rules.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
@@ -275,11 +257,16 @@ public final class Channel implements AutoCloseable {
      * @param name up to 64 bytes, or empty; the same name gets the same ring again.
      * @param maxLag who is further behind than so many bytes is evicted, half the capacity to all of it; 0: nobody is.
      * @return the publisher.
-     * @throws InvalidArgumentException if {@code maxLag} is outside its range, or the name is too long.
+     * @throws InvalidArgumentException if {@code maxLag} is outside its range, or above 0 on a channel with a foreign
+     *     end, or the name is too long.
      * @throws FlyringException as {@link #publisher(String)} does.
      */
     public synchronized Publisher publisher(String name, int maxLag) {
         checkWritable();
+        slots.checkOurs(Foreign.PUBLISHER, "publisher");
+        if (maxLag != 0) {
+            slots.checkNotForeign("a lag limit");
+        }
         byte[] bytes = Slots.name(name);
         if (maxLag != 0 && (maxLag < header.capacity / Layout.MIN_LAG_DIVISOR || maxLag > header.capacity)) {
             throw new InvalidArgumentException("max_lag", "The lag limit is " + maxLag + " bytes; it must be 0 or "
@@ -327,7 +314,8 @@ public final class Channel implements AutoCloseable {
      * @param rings the rings to read; none: all, or those of the kept slot.
      * @return the subscriber.
      * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
-     * @throws InvalidArgumentException if the name is too long, or missing for a kept slot, or a ring does not exist.
+     * @throws InvalidArgumentException if the name is too long, or missing for a kept slot, or a ring does not exist,
+     *     or the channel's subscriber is foreign.
      * @throws ChannelDiffersException if the kept slot has other rings than were asked for.
      * @throws CorruptRingException if a ring breaks the rules.
      * @throws AccessDeniedException if the channel is attached read-only.
@@ -335,6 +323,7 @@ public final class Channel implements AutoCloseable {
      */
     public synchronized Subscriber subscriber(String name, boolean kept, int... rings) {
         checkWritable();
+        slots.checkOurs(Foreign.SUBSCRIBER, "subscriber");
         byte[] bytes = Slots.name(name);
         if (kept && bytes.length == 0) {
             throw new InvalidArgumentException("name", "A kept subscriber needs a name, by which it gets its slot"
@@ -379,11 +368,12 @@ public final class Channel implements AutoCloseable {
      * @param start where to begin in each ring.
      * @param rings the rings to read; none: all.
      * @return the subscriber.
-     * @throws InvalidArgumentException if a ring does not exist.
+     * @throws InvalidArgumentException if a ring does not exist, or the channel's publisher is foreign.
      * @throws ClosedException after close.
      */
     public synchronized LossySubscriber lossySubscriber(Start start, int... rings) {
         checkOpen();
+        slots.checkOurs(Foreign.PUBLISHER, "lossy subscriber");
         int[] chosen = joining.chosen(rings);
         LossyReader[] readers = new LossyReader[chosen.length];
         for (int i = 0; i < chosen.length; i++) {
@@ -402,12 +392,13 @@ public final class Channel implements AutoCloseable {
      * afresh. The slot can be taken again once its owner has noticed, closed or died.
      *
      * @param slot the subscriber slot, from 0.
-     * @throws InvalidArgumentException if there is no such slot.
+     * @throws InvalidArgumentException if there is no such slot, or the channel has a foreign end.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
     public void evict(int slot) {
         checkWritable();
+        slots.checkNotForeign("evict");
         if (slot < 0 || slot >= header.subscribers) {
             throw new InvalidArgumentException("slot", "There is no subscriber slot " + slot + "; the channel " + path
                 + " has " + header.subscribers + ", from 0.");
@@ -444,7 +435,7 @@ public final class Channel implements AutoCloseable {
     /** 5.4: what a subscriber that lost its slot does, if the slot's lock is still its own. */
     void takeBack(Lock lock, int slot) {
         long offset = header.controlOffset + header.subscriberSlot(slot);
-        if (lock.tryLock(offset)) {
+        if (header.foreign == Foreign.NONE && lock.tryLock(offset)) {
             slots.evicting(slot, true);
             joining.stopGating(slot);
             lock.unlock(offset);
@@ -608,6 +599,15 @@ public final class Channel implements AutoCloseable {
      */
     public int alignment() {
         return header.alignment;
+    }
+
+    /**
+     * Which end a stock Agrona process has.
+     *
+     * @return none if both ends are Flyring's.
+     */
+    public Foreign foreign() {
+        return header.foreign;
     }
 
     /**

@@ -11,6 +11,7 @@ public final class ChannelOptions {
     int publishers = Layout.DEFAULT_PUBLISHERS;
     int subscribers = Layout.DEFAULT_SUBSCRIBERS;
     int alignment = Layout.DEFAULT_ALIGNMENT;
+    Foreign foreign = Foreign.NONE;
     int counters = Layout.DEFAULT_COUNTERS;
     byte[] schema = new byte[0];
     int schemaId;
@@ -86,6 +87,18 @@ public final class ChannelOptions {
     }
 
     /**
+     * Which end a stock Agrona process has; default none. Such a channel must be an inbox with 1 publisher, 1
+     * subscriber and alignment 8: its ring is an Agrona {@code OneToOneRingBuffer} then. Spec 6.15.
+     *
+     * @param end the end that is not Flyring's.
+     * @return this.
+     */
+    public ChannelOptions foreign(Foreign end) {
+        foreign = Objects.requireNonNull(end, "end");
+        return this;
+    }
+
+    /**
      * How many shared counters the channel has; default 64.
      *
      * @param count 0 to 65536.
@@ -142,5 +155,26 @@ public final class ChannelOptions {
     public ChannelOptions identity(Identity values) {
         identity = values;
         return this;
+    }
+
+    /** Throws {@link ChannelDiffersException} for the first field in which a channel is not what these ask for. */
+    void compare(Header header, String headersSchema, String path) {
+        same("kind", kind, header.kind, path);
+        same("capacity", capacity, header.capacity, path);
+        same("publishers", publishers, header.publishers, path);
+        same("subscribers", subscribers, header.subscribers, path);
+        same("alignment", alignment, header.alignment, path);
+        same("foreign", foreign, header.foreign, path);
+        same("counters", counters, header.counters, path);
+        same("schema_id", schemaId, header.schemaId, path);
+        same("schema_version", schemaVersion, header.schemaVersion, path);
+        same("schema", new String(schema, StandardCharsets.UTF_8), headersSchema, path);
+    }
+
+    private static void same(String field, Object expected, Object actual, String path) {
+        if (!expected.equals(actual)) {
+            throw new ChannelDiffersException(field, expected.toString(), actual.toString(), path + " exists, but its "
+                + field + " is " + actual + ", not " + expected + ". Ask for what it is, or replace it.");
+        }
     }
 }

@@ -15,6 +15,7 @@ final class Header {
     final Kind kind;
     final int capacity;
     final int alignment;
+    final Foreign foreign;
     final int publishers;
     final int subscribers;
     final int counters;
@@ -33,13 +34,15 @@ final class Header {
     final long ringStride;
     final long schemaOffset;
     final long schemaLength;
-    final long fileLength;
+    /** What 4.1 computes; a newer minor version's file may be longer. */
+    long fileLength;
 
-    private Header(Kind kind, int capacity, int alignment, int publishers, int subscribers, int counters,
-        long schemaLength, int schemaId, int schemaVersion, UUID id, long createdAt) {
+    private Header(Kind kind, int capacity, int alignment, Foreign foreign, int publishers, int subscribers,
+        int counters, long schemaLength, int schemaId, int schemaVersion, UUID id, long createdAt) {
         this.kind = kind;
         this.capacity = capacity;
         this.alignment = alignment;
+        this.foreign = foreign;
         this.publishers = publishers;
         this.subscribers = subscribers;
         this.counters = counters;
@@ -69,6 +72,9 @@ final class Header {
         check(options.subscribers >= least && options.subscribers <= Layout.MAX_SUBSCRIBERS, "subscribers",
             options.subscribers, least + " to 1024");
         check(options.alignment == 8 || options.alignment == 64, "alignment", options.alignment, "64 or 8");
+        check(options.foreign == Foreign.NONE || likeAgrona(options.kind, options.alignment, options.publishers,
+            options.subscribers), "foreign", options.foreign,
+            "none but for an inbox with alignment 8, 1 publisher and 1 subscriber");
         check(options.counters >= 0 && options.counters <= Layout.MAX_COUNTERS, "counters", options.counters,
             "0 to 65536");
         check(options.schema.length <= Layout.MAX_SCHEMA_LENGTH, "schema", options.schema.length,
@@ -79,15 +85,21 @@ final class Header {
         check(some || options.schemaId == 0, "schema_id", options.schemaId, "0 without a schema");
         check(some || options.schemaVersion == 0, "schema_version", options.schemaVersion, "0 without a schema");
         check((options.mode & ~0777) == 0, "mode", options.mode, "permission bits, 0 to 0777");
-        return new Header(options.kind, c, options.alignment, options.publishers, options.subscribers,
-            options.counters, options.schema.length, options.schemaId, options.schemaVersion, id, createdAt);
+        return new Header(options.kind, c, options.alignment, options.foreign, options.publishers,
+            options.subscribers, options.counters, options.schema.length, options.schemaId, options.schemaVersion, id,
+            createdAt);
+    }
+
+    /** Whether a ring's bytes are those of Agrona's ring buffer, so that a foreign end is possible: 6.15. */
+    private static boolean likeAgrona(Kind kind, int alignment, int publishers, int subscribers) {
+        return kind == Kind.INBOX && alignment == 8 && publishers == 1 && subscribers == 1;
     }
 
     private static boolean number(long value) {
         return value >= 0 && value <= MAX_SCHEMA_NUMBER;
     }
 
-    private static void check(boolean good, String argument, int value, String valid) {
+    private static void check(boolean good, String argument, Object value, String valid) {
         if (!good) {
             throw new InvalidArgumentException(argument,
                 "The option " + argument + " is " + value + "; it must be " + valid + ".");
@@ -138,6 +150,7 @@ final class Header {
         page.putShort(Layout.HEADER_MAJOR, (short) Layout.MAJOR);
         page.putShort(Layout.HEADER_MINOR, (short) Layout.MINOR);
         page.putInt(Layout.HEADER_HEADER_LENGTH, Layout.HEADER_LENGTH);
+        page.putLong(Layout.HEADER_REQUIRED_FEATURES, foreign.feature);
         page.putLong(Layout.HEADER_FILE_LENGTH, fileLength);
         page.put(Layout.HEADER_CHANNEL_ID, Identity.bytes(id));
         page.putLong(Layout.HEADER_CREATED_AT, createdAt);
@@ -224,8 +237,9 @@ final class Header {
         int schemaId = page.getInt(Layout.HEADER_SCHEMA_ID);
         int schemaVersion = page.getInt(Layout.HEADER_SCHEMA_VERSION);
         ByteBuffer id = page.duplicate().order(ByteOrder.BIG_ENDIAN);
+        int features = (int) page.getLong(Layout.HEADER_REQUIRED_FEATURES); // none but the supported ones
         Header header = new Header(kind == Layout.KIND_INBOX ? Kind.INBOX : Kind.BROADCAST, capacity, alignment,
-            publishers, subscribers, counters, schemaLength, schemaId, schemaVersion,
+            foreign(features), publishers, subscribers, counters, schemaLength, schemaId, schemaVersion,
             new UUID(id.getLong(Layout.HEADER_CHANNEL_ID), id.getLong(Layout.HEADER_CHANNEL_ID + Long.BYTES)),
             page.getLong(Layout.HEADER_CREATED_AT));
         same(page, Layout.HEADER_CONTROL_OFFSET, header.controlOffset, path, "control_offset");
@@ -242,9 +256,17 @@ final class Header {
         require(schemaLength >= 0 && schemaLength <= Layout.MAX_SCHEMA_LENGTH, path, "schema_length", schemaLength);
         require(number(schemaId), path, "schema_id", schemaId);
         require(number(schemaVersion), path, "schema_version", schemaVersion);
+        require(header.foreign.feature == features && (features == 0 || likeAgrona(header.kind, alignment, publishers,
+            subscribers)), path, "required_features", features);
         long fileLength = page.getLong(Layout.HEADER_FILE_LENGTH);
         require(header.fileLength <= fileLength, path, "file_length", fileLength);
+        header.fileLength = fileLength;
         return header;
+    }
+
+    private static Foreign foreign(int features) {
+        return (features & Foreign.PUBLISHER.feature) != 0 ? Foreign.PUBLISHER
+            : (features & Foreign.SUBSCRIBER.feature) != 0 ? Foreign.SUBSCRIBER : Foreign.NONE;
     }
 
     private static void same(ByteBuffer page, int offset, long expected, String path, String field) {

@@ -91,7 +91,7 @@ final class Joining {
 
     private int[] gating(int slot) {
         return IntStream.range(0, header.publishers)
-            .filter(ring -> gate(ring, slot) >= 0)
+            .filter(ring -> header.foreign == Foreign.PUBLISHER || gate(ring, slot) >= 0)
             .toArray();
     }
 

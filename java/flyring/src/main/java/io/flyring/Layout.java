@@ -30,8 +30,9 @@ final class Layout {
     static final int KIND_INBOX = 1;
     static final int KIND_BROADCAST = 2;
     static final int FEATURE_BLOCKING = 1;
-    static final int FEATURE_FOREIGN = 2;
-    static final int SUPPORTED_REQUIRED_FEATURES = 0;
+    static final int FEATURE_FOREIGN_PUBLISHER = 2;
+    static final int FEATURE_FOREIGN_SUBSCRIBER = 4;
+    static final int SUPPORTED_REQUIRED_FEATURES = 6;
     static final int TYPE_PADDING = -1;
     static final int TYPE_OWNER = -2;
     static final int NOT_GATING = -1;

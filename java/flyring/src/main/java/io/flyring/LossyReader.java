@@ -18,6 +18,8 @@ final class LossyReader {
     private final int capacity;
     private final int mask;
     private final long alignMask;
+    /** The longest record of a message; with a longer one a hostile ring could make a reader need any memory. */
+    private final int longest;
     /** Shows private copies; the other shows what was peeked at, in place. */
     private final Message message;
     private final Message inPlace;
@@ -43,6 +45,7 @@ final class LossyReader {
         this.capacity = header.capacity;
         this.mask = capacity - 1;
         this.alignMask = header.alignment - 1;
+        this.longest = capacity / Layout.MAX_MESSAGE_DIVISOR;
         this.message = new Message(ring, Memory.EMPTY);
         this.inPlace = new Message(ring, memory);
         this.start = start;
@@ -144,19 +147,24 @@ final class LossyReader {
         goTo(seen);
     }
 
-    /** Steps 1 to 3: length of the record at the cursor; 0: there is none for this poll. */
+    /** Steps 1 to 3, but for the type: length of the record at the cursor; 0: there is none for this poll. */
     private int next() {
         int index = (int) cursor & mask;
         int length = memory.getIntAcquire(index); // pairs with: publish 6
         if (length >= Layout.RECORD_HEADER_LENGTH && index + size(length) <= capacity) {
             return length;
         }
+        noRecord(length);
+        return 0;
+    }
+
+    /** The end of steps 2 and 3, where no record can be of such a length: on behind a lap, or damage, or empty. */
+    private void noRecord(int length) {
         if (lapped(cursor)) { // also when it looks empty
             jump();
         } else if (length > 0) {
             throw corrupt(cursor, "a record of " + length + " bytes");
         }
-        return 0;
     }
 
     private long size(int length) {
@@ -188,9 +196,13 @@ final class LossyReader {
                     }
                     continue;
                 }
+                if (size(length) > longest) {
+                    noRecord(length);
+                    break;
+                }
                 int payload = length - Layout.RECORD_HEADER_LENGTH;
                 if (payload > copy.capacity()) {
-                    makeCopy(Math.max(payload, Math.min(2 * copy.capacity(), capacity)));
+                    makeCopy(Math.max(payload, Math.min(2 * copy.capacity(), longest)));
                 }
                 copy.putBytes(0, memory, index + Layout.RECORD_PAYLOAD, payload);
                 if (lapped(cursor)) {
@@ -242,6 +254,10 @@ final class LossyReader {
             int index = (int) cursor & mask;
             int type = memory.getInt(index + Layout.RECORD_TYPE);
             if (type > 0) {
+                if (size(length) > longest) {
+                    noRecord(length);
+                    return null;
+                }
                 peeked = size(length);
                 int payload = length - Layout.RECORD_HEADER_LENGTH;
                 inPlace.set(memory.address() + index + Layout.RECORD_PAYLOAD, payload, type, cursor);

@@ -60,7 +60,7 @@ public final class Publisher implements AutoCloseable {
     /** Above the tail: where the open claim's record ends. The tail: no claim is open. Or {@link #BUSY}. */
     private long claimEnd;
     private boolean lost;
-    private boolean ownerPending = true;
+    private boolean ownerPending;
     private long tail;
     private long limit;
     /** Up to here the places of lengths hold 0, or a committed record. */
@@ -72,8 +72,7 @@ public final class Publisher implements AutoCloseable {
     private long nextBoundary;
     private long count;
 
-    Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count,
-        int maxLag) {
+    Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count, int maxLag) {
         Header header = channel.header();
         this.channel = channel;
         this.name = name;
@@ -104,6 +103,7 @@ public final class Publisher implements AutoCloseable {
         this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
         this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
         this.count = count;
+        this.ownerPending = header.foreign != Foreign.SUBSCRIBER; // which knows no owner records
         this.room = new Room(channel, slot, ring, lock, maxLag);
     }
 
@@ -408,7 +408,7 @@ public final class Publisher implements AutoCloseable {
                     int rest = capacity - index;
                     long needed = tail + rest + Layout.RECORD_HEADER_LENGTH;
                     if (needed > limit) {
-                        limit = room.recompute(tail, needed);
+                        limit = Math.max(limit, room.recompute(tail, needed));
                         if (needed > limit) {
                             return false;
                         }
@@ -420,7 +420,7 @@ public final class Publisher implements AutoCloseable {
                 }
                 long needed = tail + size + Layout.RECORD_HEADER_LENGTH;
                 if (needed > limit) {
-                    limit = room.recompute(tail, needed);
+                    limit = Math.max(limit, room.recompute(tail, needed));
                     if (needed > limit) {
                         return false;
                     }

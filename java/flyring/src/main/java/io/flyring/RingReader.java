@@ -12,6 +12,8 @@ final class RingReader {
     private final long dataAt;
     private final Memory trailer;
     private final int gateAt;
+    /** The word that says how far was published: a foreign publisher moves claimed only (6.15). */
+    private final int publishedAt;
     private final int capacity;
     private final int mask;
     private final long alignMask;
@@ -29,6 +31,7 @@ final class RingReader {
         this.dataAt = data.readableAt();
         this.trailer = trailer;
         this.gateAt = Header.gate(slot);
+        this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
         this.capacity = header.capacity;
         this.mask = capacity - 1;
         this.alignMask = header.alignment - 1;
@@ -47,7 +50,7 @@ final class RingReader {
     }
 
     private long published() {
-        return trailer.getLongAcquire(Layout.TRAILER_PUBLISHED); // pairs with: publish 7
+        return trailer.getLongAcquire(publishedAt); // pairs with: publish 7, or Agrona's store of its tail
     }
 
     private long checked(long position, String word) {

@@ -16,6 +16,7 @@ final class Room {
     /** How far a subscriber may be behind; farther ones are evicted if {@code evicts}, waited for otherwise. */
     private final int reach;
     private final boolean evicts;
+    private final boolean foreignReader;
     /** When room was short for the first time, or the slots were last tested; 0: it is not short. */
     private long shortSince;
 
@@ -27,6 +28,7 @@ final class Room {
         this.capacity = channel.header().capacity;
         this.slots = channel.header().subscribers;
         this.evicts = maxLag > 0;
+        this.foreignReader = channel.header().foreign == Foreign.SUBSCRIBER;
         this.reach = evicts ? maxLag : capacity;
     }
 
@@ -68,6 +70,9 @@ final class Room {
             long gate = gate(slot);
             if (gate >= 0 && gate < least) {
                 least = gate;
+            }
+            if (foreignReader) { // 6.15: for an Agrona writer that may have the ring later
+                memory.putLongOpaque(capacity + Layout.TRAILER_HEAD_CACHE, gate);
             }
         }
         long most = Math.min(tail, least) + capacity;

@@ -39,6 +39,23 @@ final class Slots {
         return bytes;
     }
 
+    /** 6.15: refuses what would be at the end that a foreign process has. */
+    void checkOurs(Foreign end, String what) {
+        if (header.foreign == end) {
+            throw new InvalidArgumentException("foreign", "The " + end + " of " + path + " is foreign, so it can have"
+                + " no " + what + " of Flyring's. Start the foreign process, or create the channel without foreign.");
+        }
+    }
+
+    /** 6.15: refuses what makes slot 0's gate -1, since a foreign end computes with it. */
+    void checkNotForeign(String what) {
+        if (header.foreign != Foreign.NONE) {
+            throw new InvalidArgumentException("foreign", "The " + header.foreign + " of " + path + " is foreign and"
+                + " knows no subscriber that is gone, so " + what + " is not possible. Create the channel without"
+                + " foreign, or do without.");
+        }
+    }
+
     /** Steps 1 and 2 of 5.2: the control lock and a slot's lock, both through {@code lock}. */
     int takePublisher(Lock lock, byte[] name) {
         long since = System.nanoTime();
@@ -133,7 +150,8 @@ final class Slots {
 
     boolean kept(int slot) {
         // pairs with: take subscriber, step 4 (kept := 1)
-        return control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT) != 0;
+        return header.foreign != Foreign.NONE
+            || control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT) != 0;
     }
 
     /** 5.5: the file outlived a boot; under the control lock. */
@@ -254,9 +272,9 @@ final class Slots {
         control.putIntRelease(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EVICTING, evicting ? 1 : 0);
     }
 
-    /** Whether a slot's gates stand although its owner is dead. */
+    /** Whether a slot's gates stand although its owner is dead, or foreign. */
     boolean spared(int slot) {
-        return kept(slot) && !evicting(slot);
+        return header.foreign != Foreign.NONE || kept(slot) && !evicting(slot);
     }
 
     /** Fields of a slot; {@code start} is a publisher's only. */
@@ -287,6 +305,9 @@ final class Slots {
 
     /** What people may want to know about a subscriber slot, and whether its owner lives. */
     Holder holder(int slot, long position) {
+        if (header.foreign == Foreign.SUBSCRIBER) {
+            return new Holder(slot, "", 0, true, true, position); // it has no lock by which to tell
+        }
         Fields fields = read(header.subscriberSlot(slot));
         try (Lock lock = file.newLock()) {
             boolean live = lock.heldByAnother(header.controlOffset + header.subscriberSlot(slot));
@@ -300,6 +321,9 @@ final class Slots {
      * it; where that is still the slot's owner nothing is allocated.
      */
     Sender sender(int ring, long cursor, Sender before) {
+        if (header.foreign == Foreign.PUBLISHER) {
+            return Sender.unknown(ring);
+        }
         int at = header.publisherSlot(ring);
         // pairs with: take, epoch
         if (before.epoch() > 0 && control.getLongAcquire(at + Layout.PUBLISHER_SLOT_EPOCH) == before.epoch()) {
@@ -313,6 +337,7 @@ final class Slots {
     /** The first half of 6.14's ended: whether a ring's last publisher closed. */
     boolean closed(int ring) {
         // pairs with: close
-        return control.getIntAcquire(header.publisherSlot(ring) + Layout.PUBLISHER_SLOT_CLOSED) == 1;
+        return header.foreign != Foreign.PUBLISHER
+            && control.getIntAcquire(header.publisherSlot(ring) + Layout.PUBLISHER_SLOT_CLOSED) == 1;
     }
 }

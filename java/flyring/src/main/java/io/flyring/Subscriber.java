@@ -280,8 +280,10 @@ public final class Subscriber implements AutoCloseable {
      * Closes, and gives up a kept slot for good: nothing is kept for it any more, and anybody may have it.
      *
      * @throws ViewAliveException from inside a handler of this subscriber.
+     * @throws InvalidArgumentException if the channel's publisher is foreign; nothing was closed.
      */
     public void forget() {
+        channel.slots().checkNotForeign("forget");
         close(true);
     }
 

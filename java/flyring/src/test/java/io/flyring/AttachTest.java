@@ -67,7 +67,7 @@ class AttachTest {
 
     @Test
     void aTruncatedFileSaysHowLongItShouldBeAndIs() throws Exception {
-        byte[] whole = Files.readAllBytes(Rings.spec("golden/one-message.ring"));
+        byte[] whole = Files.readAllBytes(Rings.spec("golden/1.0/one-message.ring"));
         Path file = rings.folder().resolve("cut.ring");
         Files.write(file, Arrays.copyOf(whole, 8192));
         TruncatedException error = assertThrows(TruncatedException.class, () -> Channel.open(file.toString()));
@@ -78,7 +78,7 @@ class AttachTest {
     @Test
     void eachFlippedHeaderByteIsTheErrorOfTheTable() throws Exception {
         TomlArray flips = Toml.parse(Rings.spec("layout.toml")).getArrayOrEmpty("flip");
-        ByteBuffer golden = Rings.load(Rings.spec("golden/one-message.ring"));
+        ByteBuffer golden = Rings.load(Rings.spec("golden/1.0/one-message.ring"));
         int next = 0;
         for (int i = 0; i < flips.size(); i++) {
             TomlTable flip = flips.getTable(i);
@@ -130,7 +130,7 @@ class AttachTest {
 
     @Test
     void aNewerMinorVersionAndUnknownOptionalFeaturesAreRead() throws Exception {
-        ByteBuffer bytes = Rings.load(Rings.spec("golden/one-message.ring"));
+        ByteBuffer bytes = Rings.load(Rings.spec("golden/1.0/one-message.ring"));
         bytes.putShort(Layout.HEADER_MINOR, (short) 7);
         bytes.putLong(Layout.HEADER_OPTIONAL_FEATURES, -1);
         bytes.putLong(2000, 77);
@@ -140,7 +140,7 @@ class AttachTest {
 
     @Test
     void anotherMajorVersionAndUnknownRequiredFeaturesAreNot() throws Exception {
-        ByteBuffer bytes = Rings.load(Rings.spec("golden/one-message.ring"));
+        ByteBuffer bytes = Rings.load(Rings.spec("golden/1.0/one-message.ring"));
         bytes.putShort(Layout.HEADER_MAJOR, (short) 2);
         Path newer = write(bytes);
         VersionTooNewException error = assertThrows(VersionTooNewException.class,
@@ -161,7 +161,7 @@ class AttachTest {
         assertEquals("not-a-channel", attach(write(ByteBuffer.allocate(100_000))));
         assertEquals("not-a-channel", attach(rings.folder()));
         Path link = rings.folder().resolve("link.ring");
-        Files.createSymbolicLink(link, Rings.spec("golden/one-message.ring").toAbsolutePath());
+        Files.createSymbolicLink(link, Rings.spec("golden/1.0/one-message.ring").toAbsolutePath());
         assertEquals("not-a-channel", attach(link));
         Path pipe = rings.folder().resolve("pipe.ring");
         assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());

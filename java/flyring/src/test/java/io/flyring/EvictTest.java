@@ -295,6 +295,29 @@ class EvictTest {
     }
 
     @Test
+    void aLimitThatWasGrantedStaysWhenOneWhoJoinedSinceAllowsLess() {
+        try (Publisher publisher = channel.publisher("fast", CAPACITY / 2); Lock other = channel.file().newLock()) {
+            assertTrue(publisher.offer(new byte[] {1}) > 0, "nobody holds it back: up to the ring's end");
+            try (Subscriber slow = channel.subscriber()) {
+                int sent = 0;
+                for (; publisher.position() < CAPACITY - 128; sent++) {
+                    assertTrue(publisher.offer(new byte[] {2}) > 0);
+                }
+                PayloadBuffer buffer = new PayloadBuffer();
+                buffer.wrap(new byte[] {3});
+                other.lockControl(channel.header()); // or slow were evicted
+                assertEquals(1, publisher.offerBatch(new DirectBuffer[] {buffer, buffer, buffer, buffer}));
+                other.unlockControl(channel.header());
+                int[] sum = new int[1];
+                assertEquals(sent + 1, slow.poll(message -> sum[0] += message.buffer().getByte(0), 1000));
+                assertEquals(2 * sent + 3, sum[0]);
+                assertEquals(CAPACITY - 64, publisher.position());
+                assertEquals(CAPACITY - 64, slow.position(0));
+            }
+        }
+    }
+
+    @Test
     void whileTheControlLockIsTakenNobodyIsEvictedAndNobodyWaits() {
         try (Publisher publisher = channel.publisher("fast", CAPACITY / 2); Subscriber sleeper = channel.subscriber();
             Lock other = channel.file().newLock()) {

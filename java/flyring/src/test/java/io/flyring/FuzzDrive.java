@@ -128,7 +128,7 @@ final class FuzzDrive {
 
     /** What needs no write permission. */
     private void look(int what) {
-        switch (what) {
+        switch (lossy == null ? Math.max(what, 4) : what) { // none beside a foreign publisher
             case 0 -> attempt(() -> lossy.poll(this::handle, random.nextInt(300)));
             case 1 -> attempt(() -> lossy.take());
             case 2 -> attempt(() -> {
@@ -188,6 +188,7 @@ final class FuzzDrive {
             Subscriber old = subscriber;
             subscriber = null;
             attempt(random.nextBoolean() ? old::close : old::forget);
+            attempt(old::close); // a foreign publisher's reader cannot be forgotten
         } else if (channel.subscribers() > 0 && !full) {
             subscriber = attempt(() -> channel.subscriber(file.name(random, false), false, rings()));
             count(subscriber == null ? "no subscriber" : "subscriber");

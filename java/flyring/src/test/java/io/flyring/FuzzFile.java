@@ -37,8 +37,9 @@ final class FuzzFile implements AutoCloseable {
     FuzzFile(Path folder) throws IOException {
         path = folder.resolve("fuzz.ring");
         file = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE);
-        try (Stream<Path> all = Files.list(Rings.spec("golden"))) {
-            for (Path one : all.filter(name -> name.toString().endsWith(".ring")).sorted().toList()) {
+        try (Stream<Path> all = Files.walk(Rings.spec("golden"))) {
+            for (Path one : all.filter(file -> file.toString().endsWith(".ring")
+                && !file.getParent().endsWith("refused")).sorted().toList()) {
                 golden.add(Files.readAllBytes(one));
             }
         }

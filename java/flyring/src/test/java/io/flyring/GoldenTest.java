@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonArray;
@@ -11,13 +13,17 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.UUID;
 import java.util.stream.Stream;
@@ -36,12 +42,32 @@ class GoldenTest {
     private final Map<String, Claim> claims = new HashMap<>();
     private Channel channel;
 
+    /** FOLDER/NAME of all files that can be read. */
     static Stream<String> names() throws Exception {
-        try (Stream<Path> files = Files.list(Rings.spec("golden"))) {
-            List<String> names = files.map(file -> file.getFileName().toString())
-                .filter(name -> name.endsWith(".ring")).map(name -> name.replace(".ring", "")).sorted().toList();
-            assertTrue(names.size() >= 15, "golden files: " + names);
-            return names.stream();
+        return names("", 30).stream().filter(name -> !name.startsWith("refused/"));
+    }
+
+    /** Of the layout version that is implemented here: these are also written. */
+    static Stream<String> current() throws Exception {
+        return names(Layout.MAJOR + "." + Layout.MINOR + "/", 23).stream();
+    }
+
+    static Stream<String> newer() throws Exception {
+        return names("newer/", 7).stream();
+    }
+
+    static Stream<String> refused() throws Exception {
+        return names("refused/", 3).stream();
+    }
+
+    private static List<String> names(String folder, int atLeast) throws Exception {
+        Path golden = Rings.spec("golden");
+        try (Stream<Path> files = Files.walk(golden)) {
+            List<String> names = files.map(file -> golden.relativize(file).toString())
+                .filter(name -> name.endsWith(".ring") && name.startsWith(folder))
+                .map(name -> name.replace(".ring", "")).sorted().toList();
+            assertTrue(names.size() >= atLeast, "golden files: " + names);
+            return names;
         }
     }
 
@@ -65,6 +91,9 @@ class GoldenTest {
         options.subscribers = number(create, "subscribers", options.subscribers);
         options.alignment = number(create, "alignment", options.alignment);
         options.counters = number(create, "counters", options.counters);
+        if (create.has("foreign")) {
+            options.foreign(Foreign.valueOf(create.get("foreign").getAsString().toUpperCase(Locale.ROOT)));
+        }
         if (create.has("schema")) {
             options.schema(create.get("schema").getAsString(), number(create, "schema_id", 0),
                 number(create, "schema_version", 0));
@@ -80,10 +109,10 @@ class GoldenTest {
     }
 
     @ParameterizedTest
-    @MethodSource("names")
+    @MethodSource("current")
     void theSameOperationsWriteTheSameBytes(String name) throws Exception {
         JsonObject golden = json(name);
-        String path = rings.path(name);
+        String path = rings.path("golden");
         channel = Channel.create(path,
             options(golden.getAsJsonObject("create"), golden.getAsJsonObject("inject")));
         int number = 0;
@@ -99,7 +128,7 @@ class GoldenTest {
         channel.close();
     }
 
-    private void perform(JsonObject operation, String where) {
+    private void perform(JsonObject operation, String where) throws Exception {
         String publisher = operation.has("publisher") ? operation.get("publisher").getAsString() : null;
         String subscriber = operation.has("subscriber") ? operation.get("subscriber").getAsString() : null;
         int type = number(operation, "type", 1);
@@ -162,6 +191,12 @@ class GoldenTest {
                 }
             }
             case "evict" -> channel.evict(operation.get("slot").getAsInt());
+            case "foreign_store" -> { // what a process with other software does to the mapped file
+                ByteBuffer bytes = ByteBuffer.wrap(data(operation.get("data")));
+                try (FileChannel file = FileChannel.open(Path.of(channel.path()), StandardOpenOption.WRITE)) {
+                    assertEquals(bytes.capacity(), file.write(bytes, operation.get("offset").getAsLong()), where);
+                }
+            }
             case "forget" -> subscribers.get(subscriber).forget();
             case "counter_allocate" -> assertEquals(operation.get("counter").getAsInt(),
                 channel.counters().allocate(operation.get("label").getAsString(),
@@ -179,13 +214,14 @@ class GoldenTest {
     @MethodSource("names")
     void whatAGoldenFileHoldsIsRead(String name) throws Exception {
         JsonObject expected = json(name).getAsJsonObject("expected");
-        Path path = Path.of(rings.path(name));
+        Path path = Path.of(rings.path("golden"));
         Files.copy(Rings.spec("golden/" + name + ".ring"), path);
         try (Channel opened = Channel.open(path.toString())) {
             channel = opened;
             header(expected.getAsJsonObject("header"), expected.get("schema").getAsString(), Files.size(path));
             counters(expected.getAsJsonArray("counters"));
             slots(expected);
+            foreign(expected.getAsJsonObject("header").get("required_features").getAsInt());
             for (JsonElement slot : expected.getAsJsonArray("unread")) {
                 unread(slot.getAsJsonObject());
             }
@@ -195,6 +231,71 @@ class GoldenTest {
             for (JsonElement each : expected.getAsJsonArray("publishers")) {
                 publisher(each.getAsJsonObject());
             }
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("newer")
+    void aFileOfANewerMinorVersionIsWrittenToAndWhatIsReservedStays(String name) throws Exception {
+        Path path = Path.of(rings.path("golden"));
+        Files.copy(Rings.spec("golden/" + name + ".ring"), path);
+        ByteBuffer before = Rings.load(path);
+        String kept = "";
+        for (JsonElement slot : json(name).getAsJsonObject("expected").getAsJsonArray("subscribers")) {
+            if (slot.getAsJsonObject().get("kept").getAsInt() == 1 && kept.isEmpty()) {
+                kept = slot.getAsJsonObject().get("name").getAsString();
+            }
+        }
+        try (Channel opened = Channel.open(path.toString())) {
+            Subscriber subscriber = opened.foreign() == Foreign.SUBSCRIBER ? null : opened.subscriber(kept, false);
+            while (subscriber != null && subscriber.take() != null) {
+                continue;
+            }
+            byte[] data = "from an older version".getBytes(StandardCharsets.US_ASCII);
+            for (int i = 0; i < (opened.foreign() == Foreign.PUBLISHER ? 0 : opened.publishers()); i++) {
+                Publisher publisher = opened.publisher("");
+                long end = System.nanoTime() + 2_000_000_000L;
+                while (publisher.offer(data, 0, data.length, 77) < 0) {
+                    assertTrue(System.nanoTime() < end, "held back for 2 s");
+                    Thread.yield();
+                }
+                if (subscriber != null && Arrays.stream(subscriber.rings()).anyMatch(r -> r == publisher.ring())) {
+                    assertArrayEquals(data, subscriber.take().toByteArray());
+                }
+            }
+            opened.counters().forEach(counter -> counter.getAndAdd(1));
+        }
+        ByteBuffer after = Rings.load(path);
+        assertEquals(before.capacity(), after.capacity());
+        assertTrue(before.mismatch(after) > 0, "nothing was written");
+        for (JsonElement range : json(name).getAsJsonArray("reserved")) {
+            int at = range.getAsJsonArray().get(0).getAsInt();
+            int length = range.getAsJsonArray().get(1).getAsInt();
+            assertEquals(before.slice(at, length), after.slice(at, length), "reserved bytes from " + at);
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("refused")
+    void aFileThatNeedsANewerVersionIsRefused(String name) throws Exception {
+        JsonObject expected = json(name);
+        Path path = Path.of(rings.path("golden"));
+        Files.copy(Rings.spec("golden/" + name + ".ring"), path);
+        VersionTooNewException error = assertThrows(VersionTooNewException.class,
+            () -> Channel.open(path.toString()));
+        assertEquals(expected.get("error").getAsString(), error.code());
+        assertEquals(expected.get("field").getAsString(), error.field());
+        assertEquals(expected.get("found").getAsLong(), error.found());
+    }
+
+    /** The slot at whose end is other software cannot be taken (6.15). */
+    private void foreign(int features) {
+        Foreign foreign = channel.foreign();
+        assertEquals(features, foreign.feature);
+        if (foreign != Foreign.NONE) {
+            InvalidArgumentException error = assertThrows(InvalidArgumentException.class,
+                () -> (foreign == Foreign.PUBLISHER ? channel.publisher("") : channel.subscriber("", false)).close());
+            assertEquals("foreign", error.argument());
         }
     }
 
@@ -247,7 +348,8 @@ class GoldenTest {
                 long gate = channel.trailers().get(ring).getLong(Header.gate(number));
                 assertEquals(gates.get(ring).getAsLong(), gate);
                 Holder holder = channel.slots().holder(number, gate);
-                assertEquals(new Holder(number, slot.get("name").getAsString(), slot.get("pid").getAsInt(), false,
+                boolean live = channel.foreign() == Foreign.SUBSCRIBER;
+                assertEquals(new Holder(number, slot.get("name").getAsString(), slot.get("pid").getAsInt(), live,
                     slot.get("kept").getAsInt() == 1, gate), holder);
             }
         }

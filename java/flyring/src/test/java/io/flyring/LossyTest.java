@@ -267,6 +267,50 @@ class LossyTest {
         }
     }
 
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aMessageLongerThanAQuarterOfTheRingIsCorruptUnlessThePublisherCameRound(boolean peeks) {
+        int capacity = 1 << 20;
+        int longest = capacity / 4;
+        for (int type : new int[] {1, Integer.MAX_VALUE, Layout.TYPE_PADDING, Layout.TYPE_OWNER}) {
+            for (int length : new int[] {longest, longest + 1, longest + 8, capacity - 8, capacity}) {
+                String path = rings.path("long-" + type + "-" + length);
+                try (Channel channel = Channel.create(path, ChannelOptions.broadcast().capacity(capacity)
+                    .publishers(1).alignment(8)); LossySubscriber lossy = channel.lossySubscriber()) {
+                    Memory ring = channel.file().map(channel.header().ringOffset(0), channel.header().ringStride,
+                        false);
+                    ring.putInt(Layout.RECORD_TYPE, type);
+                    ring.putInt(0, length);
+                    String found = look(lossy, peeks);
+                    if (type <= 0) {
+                        assertEquals("nothing", found);
+                        assertEquals(length + 7 & -8, lossy.position(0), "skipped");
+                        continue;
+                    }
+                    assertEquals(length <= longest ? "message of " + (length - 8) : "corrupt at 0", found);
+                    // The same, but a lap later: that was no record of this lap.
+                    try (LossySubscriber lapped = channel.lossySubscriber()) {
+                        ring.putLong(capacity + Layout.TRAILER_CLAIMED, capacity + 8);
+                        ring.putLong(capacity + Layout.TRAILER_PUBLISHED, capacity + 8);
+                        assertEquals("nothing", look(lapped, peeks));
+                        assertEquals(List.of(capacity + 8L, capacity + 8L),
+                            List.of(lapped.position(0), lapped.lostBytes(0)));
+                    }
+                }
+            }
+        }
+    }
+
+    private static String look(LossySubscriber lossy, boolean peeks) {
+        try {
+            Message message = peeks ? lossy.peek() : lossy.take();
+            int length = message == null ? -1 : message.length();
+            return message == null || peeks && !lossy.valid() ? "nothing" : "message of " + length;
+        } catch (CorruptRingException e) {
+            return "corrupt at " + e.position();
+        }
+    }
+
     @Test
     void aHostileRingCannotKeepAPoll() {
         try (Channel channel = create(64); LossySubscriber lossy = channel.lossySubscriber(0)) {

@@ -9,6 +9,7 @@ import io.flyring.Channel;
 import io.flyring.ChannelOptions;
 import io.flyring.Claim;
 import io.flyring.Counter;
+import io.flyring.Foreign;
 import io.flyring.Holder;
 import io.flyring.Identity;
 import io.flyring.LossySubscriber;
@@ -74,10 +75,9 @@ final class Operations {
             ? lossy(request).ended(request.integer("ring")) : subscriber(request).ended(request.integer("ring"))));
         operations.put("positions", this::positions);
         operations.put("publish_stream", (request, answer) ->
-            Streams.publish(publishers.get(known(publishers, request, "publisher")), request, answer));
-        operations.put("verify_stream", (request, answer) ->
-            (isLossy(request) ? new Streams(lossy(request)::take, lossy(request)::poll, request)
-                : new Streams(subscriber(request)::take, subscriber(request)::poll, request)).verify(answer));
+            new PublishStream(publishers.get(known(publishers, request, "publisher")), request).run(answer));
+        operations.put("verify_stream", (request, answer) -> (isLossy(request)
+            ? new VerifyStream(lossy(request), request) : new VerifyStream(subscriber(request), request)).run(answer));
         operations.put("counter_allocate", (request, answer) -> answer.addProperty("counter",
             channel(request).counters().allocate(request.text("label"), request.integer("type_id", 0),
                 request.has("key") ? request.bytes("key") : new byte[0]).id()));
@@ -89,8 +89,8 @@ final class Operations {
         operations.put("counter_free", (request, answer) -> counter(request).free());
         operations.put("counters", this::counters);
         operations.put("close", this::close);
-        operations.put("forget", (request, answer) ->
-            subscribers.remove(known(subscribers, request, "subscriber")).forget());
+        operations.put("forget", this::forget);
+        operations.put("die", (request, answer) -> Sigkill.now());
         operations.put("quit", (request, answer) -> { });
     }
 
@@ -159,6 +159,9 @@ final class Operations {
         if (request.has("alignment")) {
             options.alignment(request.integer("alignment"));
         }
+        if (request.has("foreign")) {
+            options.foreign(foreign(request.text("foreign")));
+        }
         if (request.has("counters")) {
             options.counters(request.integer("counters"));
         }
@@ -169,6 +172,14 @@ final class Operations {
             request.integer("schema_version", 0));
         options.anyFileSystem(request.flag("any_file_system"));
         return request.has("inject") ? options.identity(identity(request.object("inject"))) : options;
+    }
+
+    private static Foreign foreign(String end) {
+        return switch (end) {
+            case "publisher" -> Foreign.PUBLISHER;
+            case "subscriber" -> Foreign.SUBSCRIBER;
+            default -> throw new Request.Bad("invalid-argument", "Foreign is publisher or subscriber.");
+        };
     }
 
     private static Identity identity(Request inject) {
@@ -205,6 +216,7 @@ final class Operations {
         answer.addProperty("publishers", channel.publishers());
         answer.addProperty("subscribers", channel.subscribers());
         answer.addProperty("alignment", channel.alignment());
+        answer.addProperty("foreign", channel.foreign() == Foreign.NONE ? null : channel.foreign().toString());
         answer.addProperty("counters", channel.counterSlots());
         answer.addProperty("file_length", channel.fileLength());
     }
@@ -442,5 +454,10 @@ final class Operations {
         } else {
             channels.remove(known(channels, request, "channel")).close();
         }
+    }
+
+    private void forget(Request request, JsonObject answer) {
+        subscriber(request).forget(); // may be refused, and the handle stays
+        subscribers.remove(request.text("subscriber"));
     }
 }

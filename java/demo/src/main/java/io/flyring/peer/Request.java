@@ -7,6 +7,8 @@ import java.util.HexFormat;
 
 /** Typed access to the fields of a request; what is missing or of another type is a bad request. */
 record Request(JsonObject json) {
+    static final double NANOS = 1e9;
+
     /** A request that the peer does not understand. */
     static final class Bad extends RuntimeException {
         private static final long serialVersionUID = 1L;
@@ -30,6 +32,11 @@ record Request(JsonObject json) {
 
     boolean has(String name) {
         return json.has(name) && !json.get(name).isJsonNull();
+    }
+
+    /** Whether it is there and null. */
+    boolean isNull(String name) {
+        return json.has(name) && json.get(name).isJsonNull();
     }
 
     private JsonElement get(String name) {
@@ -61,6 +68,14 @@ record Request(JsonObject json) {
 
     int integer(String name) {
         return Math.toIntExact(number(name));
+    }
+
+    /** The message to die in, which none is if the request does not say. */
+    long dieAt() {
+        if (has("die_at")) {
+            Sigkill.prepare();
+        }
+        return number("die_at", -1);
     }
 
     double seconds() {

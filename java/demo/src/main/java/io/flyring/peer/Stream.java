@@ -3,6 +3,7 @@ package io.flyring.peer;
 
 import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
+import org.agrona.concurrent.BackoffIdleStrategy;
 
 /** The deterministic stream of interop-tests/PEER.md: message i is made from the seed and i alone. */
 final class Stream {
@@ -14,16 +15,35 @@ final class Stream {
     private final long min;
     private final long max;
     private final int fixedType;
+    private final boolean numbered;
+    private long sequence;
     private long state;
     private int length;
     private int type;
 
-    /** A stream of messages of {@code min} to {@code max} bytes; {@code fixedType} 0: types differ. */
-    Stream(long seed, long min, long max, int fixedType) {
+    /**
+     * A stream of messages of {@code min} to {@code max} bytes; {@code fixedType} 0: types differ; {@code numbered}:
+     * message i begins with i, in 8 bytes.
+     */
+    Stream(long seed, long min, long max, int fixedType, boolean numbered) {
         this.seed = seed;
         this.min = min;
         this.max = max;
         this.fixedType = fixedType;
+        this.numbered = numbered;
+        if (numbered && min < Long.BYTES) {
+            throw new Request.Bad("The messages of a numbered stream have at least 8 bytes, not " + min + ".");
+        }
+    }
+
+    static Stream of(Request request) {
+        return new Stream(request.number("seed"), request.number("min"), request.number("max"),
+            request.integer("type", 0), request.flag("numbered"));
+    }
+
+    /** How peers wait: spin, then yield, then sleep up to 50 us. */
+    static BackoffIdleStrategy patience() {
+        return new BackoffIdleStrategy(1000, 100, 1000, 50_000);
     }
 
     private long next() {
@@ -36,6 +56,7 @@ final class Stream {
 
     /** Goes to message i; its length and type are known then, its payload comes by {@link #write} or {@link #check}. */
     void at(long i) {
+        sequence = i;
         state = seed * GAMMA + i * STEP;
         length = (int) (min + Long.remainderUnsigned(next(), max - min + 1));
         int drawn = (int) (1 + Long.remainderUnsigned(next(), TYPES));
@@ -50,10 +71,16 @@ final class Stream {
         return type;
     }
 
+    /** The eight bytes of the payload from a multiple of eight on. */
+    private long word(int at) {
+        long word = next();
+        return numbered && at == 0 ? sequence : word;
+    }
+
     void write(MutableDirectBuffer buffer, int offset) {
         int i = 0;
         for (; i <= length - Long.BYTES; i += Long.BYTES) {
-            buffer.putLong(offset + i, next());
+            buffer.putLong(offset + i, word(i));
         }
         for (long rest = i < length ? next() : 0; i < length; i++, rest >>>= Byte.SIZE) {
             buffer.putByte(offset + i, (byte) rest);
@@ -70,7 +97,7 @@ final class Stream {
         }
         int i = 0;
         for (; i <= length - Long.BYTES; i += Long.BYTES) {
-            if (buffer.getLong(i) != next()) {
+            if (buffer.getLong(i) != word(i)) {
                 return "payload at " + i;
             }
         }

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <flyring/flyring.hpp>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+
+// What all workers of the SIGKILL torture (interop-tests/torture/WORKER.md) have in common: the side file, chance,
+// naps, faults, and the counters in which they count.
+
+namespace torture {
+
+enum Phase : std::int64_t {
+    working = 1,
+    taking,
+    recovering,
+    offering,
+    claiming,
+    writing,
+    committing,
+    aborting,
+    in_batch,
+    held_back,
+    closing,
+    joining,
+    resuming,
+    polling,
+    handling,
+    idle,
+    leaving,
+    forgetting,
+    starting,
+    reading,
+    evicting,
+    counting
+};
+enum Kind : std::int64_t {
+    taken = 1,
+    acknowledged,
+    closed,
+    dead_wait,
+    held,
+    joined,
+    message,
+    left,
+    evicted,
+    slot_lost,
+    lost,
+    counter
+};
+
+inline std::int64_t now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+/// What this thread waited for a processor, ns.
+inline std::int64_t run_delay() {
+    std::int64_t ran = 0;
+    std::int64_t waited = 0;
+    if (std::FILE* file = std::fopen("/proc/thread-self/schedstat", "re")) {
+        if (std::fscanf(file, "%ld %ld", &ran, &waited) != 2) waited = 0;
+        std::fclose(file);
+    }
+    return waited;
+}
+
+/// The file that outlives this process.
+class Side {
+  public:
+    explicit Side(const std::string& path) {
+        const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+        struct stat status{};
+        if (fd < 0 || ::fstat(fd, &status) != 0) throw std::runtime_error("no side file " + path);
+        const auto size = static_cast<std::size_t>(status.st_size);
+        void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        ::close(fd);
+        if (at == MAP_FAILED) throw std::runtime_error("cannot map " + path);
+        words_ = static_cast<std::int64_t*>(at);
+        room_ = static_cast<std::int64_t>((size - 4096) / 64) - 300;
+    }
+
+    void phase(Phase phase) { put(0, phase); }
+    bool stopped() const { return __atomic_load_n(words_ + 1, __ATOMIC_ACQUIRE) != 0; }
+    bool full() const { return words_[2] >= room_; }
+    void attempted(std::int64_t count) { put(3, count); }
+    void counting(std::int64_t count) { put(4, count); }
+    void counted(std::int64_t count) { put(5, count); }
+
+    void nap(std::uint64_t nanoseconds) {
+        const timespec time{0, static_cast<long>(nanoseconds)};
+        put(6, 1);
+        ::nanosleep(&time, nullptr);
+        put(6, 0);
+    }
+
+    void log(Kind kind, std::int64_t a = 0, std::int64_t b = 0, std::int64_t c = 0, std::int64_t d = 0,
+             std::int64_t e = 0, std::int64_t f = 0, std::int64_t g = 0) {
+        std::int64_t* entry = words_ + 512 + 8 * words_[2];
+        const std::int64_t values[] = {kind, a, b, c, d, e, f, g};
+        std::memcpy(entry, values, sizeof values);
+        put(2, words_[2] + 1);
+    }
+
+  private:
+    void put(int word, std::int64_t value) {
+        __atomic_store_n(words_ + word, value, __ATOMIC_RELEASE);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+
+    std::int64_t* words_;
+    std::int64_t room_;
+};
+
+struct Header {
+    std::uint32_t checksum;  // of all that follows
+    std::uint32_t length;
+    std::int64_t publisher;  // publisher_number() of its name
+    std::int64_t epoch;
+    std::int64_t sequence;  // negative: an aborted claim's
+};
+
+inline std::uint32_t checksum(const std::byte* message, std::size_t length) {
+    return flyring::detail::crc32c(message + 4, length - 4);
+}
+
+/// What a message says of its publisher: made from the name, so that a reader can compare it with the sender's.
+inline std::int64_t publisher_number(const std::string& name) {
+    return flyring::detail::crc32c(reinterpret_cast<const std::byte*>(name.data()), name.size());
+}
+
+using Orders = std::map<std::string, std::string>;
+
+class Worker {
+  public:
+    explicit Worker(Orders orders)
+        : orders_(std::move(orders)),
+          side_(orders_.at("side")),
+          random_(std::stoull(orders_.at("seed"))),
+          channel_(open(orders_)) {}
+    virtual ~Worker() = default;
+
+    void run() {
+        const std::string& role = orders_.at("role");
+        if (role == "operator") return session();
+        if (role != "lossy") begin_counting();
+        while (!side_.stopped() && !side_.full()) session();
+        if (role != "lossy") end_counting();
+    }
+
+  protected:
+    /// One slot taken and given back.
+    virtual void session() = 0;
+
+    // Chance
+
+    std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
+    /// Enters a phase, and now and then stays in it for a while, so that the driver can strike there.
+    void enter(Phase phase, std::uint64_t odds = 200) {
+        side_.phase(phase);
+        linger(odds);
+    }
+    void linger(std::uint64_t odds = 200) {
+        if (below(odds) == 0) side_.nap(below(400'000));
+    }
+
+    bool fault(const char* name, int every = 20) { return orders_["fault"] == name && ++faults_ % every == 0; }
+
+    /// For 20 us; a gap in this is the machine's doing, for nothing else runs in this thread then.
+    void spin() {
+        const auto begin = now();
+        for (auto last = begin; last - begin < 20'000;) {
+            const auto time = now();
+            if (time - last > 50'000) lost_to_the_machine_ += time - last;
+            last = time;
+        }
+    }
+
+    // Counters: one of its own, and one that all workers of the channel raise
+
+    void begin_counting() {
+        auto counters = channel_.counters();
+        enter(Phase::counting, 2);
+        own_ = counters.allocate(orders_.at("name") + " " + std::to_string(::getpid()));
+        linger(2);
+        side_.log(Kind::counter, own_->id());
+        side_.phase(working);
+        common_ = counters.find("common").value();
+    }
+
+    void count(std::int64_t n) {
+        total_ += n;
+        side_.counting(total_);
+        own_->get_and_add(n);
+        if (below(2) == 0) {
+            common_->get_and_add(n);
+        } else {
+            std::int64_t old = common_->get_volatile();
+            while (!common_->compare_and_set(old, old + n)) old = common_->get_volatile();
+        }
+        side_.counted(total_);
+        if (fault("count")) common_->get_and_add(1);
+    }
+
+    void end_counting() {
+        if (own_->get_volatile() != total_) {
+            throw std::runtime_error("its own counter is " + std::to_string(own_->get_volatile()) + ", not " +
+                                     std::to_string(total_));
+        }
+        side_.log(Kind::counter, -1);  // whatever becomes of it now
+        enter(Phase::counting, 2);
+        own_->free();
+        linger(2);
+        side_.phase(working);
+    }
+
+    Orders orders_;
+    Side side_;
+    std::mt19937_64 random_;
+    flyring::Channel channel_;
+    std::int64_t lost_to_the_machine_ = 0;
+
+  private:
+    static flyring::Channel open(const Orders& orders) {
+        flyring::OpenOptions options;
+        options.read_only = orders.at("role") == "lossy";
+        return flyring::Channel::open(orders.at("channel"), options);
+    }
+
+    int faults_ = 0;
+    std::int64_t total_ = 0;
+    std::optional<flyring::Counter> own_;
+    std::optional<flyring::Counter> common_;
+};
+
+}  // namespace torture

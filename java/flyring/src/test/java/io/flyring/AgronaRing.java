@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+
+/**
+ * What Agrona's {@code OneToOneRingBuffer} (2.6.0) does to a ring's bytes, store by store and load by load, on a mapped
+ * buffer: the tests of the library run without the flag that Agrona's own buffer needs. It knows nothing of Flyring,
+ * and its offsets are Agrona's.
+ */
+final class AgronaRing {
+    static final int TRAILER_LENGTH = 768;
+    static final int INSUFFICIENT_CAPACITY = -2;
+    private static final int PADDING = -1;
+    private static final int TAIL = 128;
+    private static final int HEAD_CACHE = 256;
+    private static final int HEAD = 384;
+    private static final int TYPE = 4;
+    private static final int HEADER = 8;
+    private static final VarHandle INTS = MethodHandles.byteBufferViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle LONGS = MethodHandles.byteBufferViewVarHandle(long[].class,
+        ByteOrder.LITTLE_ENDIAN);
+
+    private final ByteBuffer buffer;
+    private final int capacity;
+
+    /** Gets each message. */
+    @FunctionalInterface
+    interface Handler {
+        void onMessage(int type, byte[] payload);
+    }
+
+    /** Maps a channel's only ring, as a process with Agrona would: with its offset and its capacity, nothing else. */
+    AgronaRing(String path, long offset, int capacity) {
+        this.capacity = capacity;
+        try (FileChannel file = FileChannel.open(Path.of(path), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            buffer = file.map(FileChannel.MapMode.READ_WRITE, offset, capacity + TRAILER_LENGTH)
+                .order(ByteOrder.LITTLE_ENDIAN);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    long tail() {
+        return (long) LONGS.getVolatile(buffer, capacity + TAIL);
+    }
+
+    long head() {
+        return (long) LONGS.getVolatile(buffer, capacity + HEAD);
+    }
+
+    long headCache() {
+        return (long) LONGS.getVolatile(buffer, capacity + HEAD_CACHE);
+    }
+
+    int maxMessageLength() {
+        return capacity >> 3;
+    }
+
+    boolean write(int type, byte[] message) {
+        int index = claimCapacity(message.length + HEADER);
+        if (index == INSUFFICIENT_CAPACITY) {
+            return false;
+        }
+        INTS.setRelease(buffer, index, -(message.length + HEADER));
+        VarHandle.releaseFence();
+        buffer.put(index + HEADER, message);
+        buffer.putInt(index + TYPE, type);
+        INTS.setRelease(buffer, index, message.length + HEADER);
+        return true;
+    }
+
+    /** Index of the payload, or {@link #INSUFFICIENT_CAPACITY}. */
+    int tryClaim(int type, int length) {
+        int index = claimCapacity(length + HEADER);
+        if (index == INSUFFICIENT_CAPACITY) {
+            return index;
+        }
+        INTS.setRelease(buffer, index, -(length + HEADER));
+        VarHandle.releaseFence();
+        buffer.putInt(index + TYPE, type);
+        return index + HEADER;
+    }
+
+    /** The payload of a claim. */
+    void put(int index, byte[] payload) {
+        buffer.put(index, payload);
+    }
+
+    void commit(int index) {
+        INTS.setRelease(buffer, index - HEADER, -buffer.getInt(index - HEADER));
+    }
+
+    void abort(int index) {
+        buffer.putInt(index - HEADER + TYPE, PADDING);
+        commit(index);
+    }
+
+    private int claimCapacity(int recordLength) {
+        int aligned = align(recordLength);
+        int required = aligned + HEADER;
+        long head = buffer.getLong(capacity + HEAD_CACHE);
+        long tail = buffer.getLong(capacity + TAIL);
+        if (required > capacity - (int) (tail - head)) {
+            head = head();
+            if (required > capacity - (int) (tail - head)) {
+                return INSUFFICIENT_CAPACITY;
+            }
+            buffer.putLong(capacity + HEAD_CACHE, head);
+        }
+        int padding = 0;
+        int index = (int) tail & capacity - 1;
+        int toEnd = capacity - index;
+        int writeIndex = index;
+        long nextTail = tail + aligned;
+        if (aligned == toEnd) {
+            LONGS.setRelease(buffer, capacity + TAIL, nextTail);
+            buffer.putLong(0, 0);
+            return index;
+        }
+        if (required > toEnd) {
+            writeIndex = 0;
+            if (required > ((int) head & capacity - 1)) {
+                head = head();
+                if (required > ((int) head & capacity - 1)) {
+                    writeIndex = INSUFFICIENT_CAPACITY;
+                    nextTail = tail;
+                }
+                buffer.putLong(capacity + HEAD_CACHE, head);
+            }
+            padding = toEnd;
+            nextTail += padding;
+        }
+        LONGS.setRelease(buffer, capacity + TAIL, nextTail);
+        if (padding != 0) {
+            buffer.putLong(0, 0);
+            INTS.setRelease(buffer, index, -padding);
+            VarHandle.releaseFence();
+            buffer.putInt(index + TYPE, PADDING);
+            INTS.setRelease(buffer, index, padding);
+        }
+        if (writeIndex != INSUFFICIENT_CAPACITY) {
+            buffer.putLong(writeIndex + aligned, 0);
+        }
+        return writeIndex;
+    }
+
+    /** Hands out messages up to the ring's end; any type but padding is one. */
+    int read(Handler handler, int limit) {
+        long head = buffer.getLong(capacity + HEAD);
+        int headIndex = (int) head & capacity - 1;
+        int bytes = 0;
+        int messages = 0;
+        try {
+            while (bytes < capacity - headIndex && messages < limit) {
+                int index = headIndex + bytes;
+                int length = (int) INTS.getVolatile(buffer, index);
+                if (length <= 0) {
+                    break;
+                }
+                bytes += align(length);
+                int type = buffer.getInt(index + TYPE);
+                if (type == PADDING) {
+                    continue;
+                }
+                byte[] payload = new byte[length - HEADER];
+                buffer.get(index + HEADER, payload);
+                handler.onMessage(type, payload);
+                messages++;
+            }
+        } finally {
+            if (bytes > 0) {
+                LONGS.setRelease(buffer, capacity + HEAD, head + bytes);
+            }
+        }
+        return messages;
+    }
+
+    private static int align(int length) {
+        return length + 7 & -8;
+    }
+}
