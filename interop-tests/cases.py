@@ -1,31 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what one language does with what another one left: channels, slots, recovery, counters. Each is a function
-of the run and of the languages that play its parts; errors and golden files have modules of their own."""
+"""Tests of what one language does with what another one left: channels, slots, recovery. Each is a function of the run
+and of the languages that play its parts; errors, deaths and golden files have modules of their own, and what fits the
+matrix is there (scenarios.py)."""
 
 import os
 import time
 
 from driver import Refused, both
-from harness import Wrong, data_of, drain, equal, fill, hexed, offer_within, refused, shorten, true
+from harness import Wrong, data_of, drain, equal, fill, offer_within, refused, shorten, true
 from stream import message
 
 BROADCAST = {"kind": "broadcast", "counters": 0}
 SMALL = {"capacity": 4096, "alignment": 64}
-OPTIONS = (
-    {"kind": "inbox"},
-    {"kind": "broadcast", "capacity": 4096, "publishers": 1, "subscribers": 0, "alignment": 8, "counters": 0},
-    {
-        "kind": "broadcast",
-        "capacity": 65536,
-        "publishers": 70,
-        "subscribers": 33,
-        "alignment": 8,
-        "counters": 7,
-        "schema": "größer\n" * 1000,
-        "schema_id": 65535,
-        "schema_version": 2,
-    },
-)
 INFO = ("path", "channel_id", "kind", "capacity", "publishers", "subscribers", "alignment", "counters", "file_length")
 
 
@@ -34,49 +20,6 @@ def info(peer, op, **fields):
     answer = peer.call(op, **fields)
     answer = answer.get("info", answer)
     return {field: answer.get(field) for field in INFO}
-
-
-def open_and_create(run, creator, opener):
-    """What one creates the other opens, and both say the same about it; open-or-create names what differs."""
-    a, b = run.peer(creator, 1), run.peer(opener, 2)
-    for options in OPTIONS:
-        name = run.name()
-        first = info(a, "create", channel=name, name=name, **options)
-        expected = {"capacity": 1 << 20, "publishers": 4, "subscribers": 4, "alignment": 64, "counters": 64} | options
-        for field in ("kind", "capacity", "publishers", "subscribers", "alignment", "counters"):
-            equal(f"{a.label}: info {field}", first[field], expected[field])
-        path = run.folder / (name + ".ring")
-        equal("path", os.path.realpath(first["path"]), os.path.realpath(path))
-        equal("file_length", first["file_length"], path.stat().st_size)
-        equal("mode", oct(path.stat().st_mode & 0o777), "0o600")
-        equal(f"{b.label}: info", info(b, "open", channel=name, name=name), first)
-        equal(f"{b.label}: info, opened by path", info(b, "open", channel=name + "p", name=str(path)), first)
-        equal("open_or_create", info(b, "open_or_create", channel=name + "o", name=name, **options), first)
-        other_kind = "inbox" if options["kind"] == "broadcast" else "broadcast"
-        answer = refused(
-            "differs",
-            b,
-            "open_or_create",
-            channel=name + "d",
-            name=name,
-            **options | {"kind": other_kind, "capacity": 1 << 14, "subscribers": 9},
-        )
-        equal(f"{b.label}: differs", answer.get("field"), "kind")
-        with_schema = (("schema_id", 3), ("schema_version", 4)) if "schema" in options else ()
-        for field, value in (
-            ("capacity", 8192),
-            ("publishers", 2),
-            ("subscribers", 3),
-            ("alignment", 72 - expected["alignment"]),
-            ("counters", 8),
-            ("schema", "other"),
-            *with_schema,
-        ):
-            answer = refused("differs", b, "open_or_create", channel=name + "d", name=name, **options | {field: value})
-            equal(f"{b.label}: differs", answer.get("field"), field)
-        b.call("unlink", name=name)
-        refused("no-such-channel", a, "open", channel=name + "x", name=name)
-        equal("info after unlink", info(a, "info", channel=name), first)
 
 
 def replaced(run, first, second):
@@ -90,59 +33,6 @@ def replaced(run, first, second):
     a.call("publisher", channel=name, publisher=name)
     true("the old one works", a.call("offer", publisher=name, data="00", type=1)["position"] > 0)
     equal("nothing is left beside it", sorted(p.name for p in run.folder.iterdir()), [name + ".ring"])
-
-
-def inbox_before_subscriber(run, writer, reader):
-    """An inbox is filled, its writer goes away, then the first subscriber reads it all."""
-    a, b = run.peer(writer, 1), run.peer(reader, 2)
-    name = run.name()
-    a.call("create", channel=name, name=name, kind="inbox", **SMALL)
-    sent = []
-    for n in range(2):
-        publisher = run.name("p")
-        a.call("publisher", channel=name, publisher=publisher)
-        sent.append(fill(a, publisher, 100 + n))
-    a.call("close", channel=name)
-    b.call("open", channel=name, name=name)
-    slot = b.call("subscriber", channel=name, subscriber=name)["slot"]
-    equal("slot", slot, 0)
-    messages = drain(b, name)
-    for ring in range(2):
-        equal(f"messages of ring {ring}", data_of(m for m in messages if m["ring"] == ring), sent[ring])
-
-
-def kept_slot(run, writer, first, second):
-    """A kept subscriber in one language closes in the middle, and one in another language goes on there."""
-    a, b, c = run.peer(writer, 1), run.peer(first, 2), run.fresh(second) if second == first else run.peer(second, 2)
-    name = run.name()
-    a.call("create", channel=name, name=name, **BROADCAST | SMALL | {"alignment": 8})
-    for handle in ("x", "y"):
-        a.call("publisher", channel=name, publisher=name + handle, name=handle)
-    b.call("open", channel=name, name=name)
-    opened = b.call("subscriber", channel=name, subscriber=name, name="journal", kept=True, rings=[1])
-    sent = [bytes([i] * i).hex() for i in range(20)]
-    for i, data in enumerate(sent):
-        a.call("offer", publisher=name + "x", data="ff", type=1)
-        a.call("offer", publisher=name + "y", data=data, type=1 + i)
-    equal("first part", data_of(b.call("poll", subscriber=name, limit=7)["messages"]), sent[:7])
-    equal("taken", b.call("take", subscriber=name)["message"]["data"], sent[7])
-    position = b.call("positions", subscriber=name)["positions"]
-    b.call("close", subscriber=name)
-    c.call("open", channel=name, name=name)
-    answer = refused("differs", c, "subscriber", channel=name, subscriber=name, name="journal", kept=True, rings=[0, 1])
-    equal("differs", answer.get("field"), "rings")
-    resumed = c.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)
-    equal("slot", resumed["slot"], opened["slot"])
-    true("a new epoch", resumed["epoch"] > opened["epoch"])
-    equal("rings", resumed["rings"], [1])
-    equal("positions", resumed["positions"], position)
-    rest = drain(c, name)
-    equal("second part", data_of(rest), sent[8:])
-    equal("types", [m["type"] for m in rest], list(range(9, 21)))
-    c.call("forget", subscriber=name)
-    again = b.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)
-    equal("rings after forget", again["rings"], [0, 1, 2, 3])
-    equal("nothing before the join", b.call("take", subscriber=name)["message"], None)
 
 
 def held_back(run, writer, reader, third):
@@ -195,43 +85,6 @@ def held_back(run, writer, reader, third):
     c.call("subscriber", channel=name, subscriber=name, name="ledger", kept=True)
     equal("resumed", data_of(drain(c, name)), sent)
     true("room again", a.call("offer", publisher=name, data="03", type=1)["position"] > 0)
-
-
-def claims_and_batches(run, writer, reader):
-    """Claims committed and aborted, batches: what the reader gets, and where."""
-    a, b = run.peer(writer, 1), run.peer(reader, 2)
-    for alignment in (64, 8):
-        name = run.name()
-        a.call("create", channel=name, name=name, **BROADCAST | {"capacity": 4096, "alignment": alignment})
-        a.call("publisher", channel=name, publisher=name)
-        b.call("open", channel=name, name=name)
-        b.call("subscriber", channel=name, subscriber=name)
-        for lap in range(12):
-            expected = []
-            for i, length in enumerate((0, 1, 7, 56, 57, 300)):
-                payload = bytes((lap + i + j) & 0xFF for j in range(length)).hex()
-                equal("claimed", a.call("claim", publisher=name, length=length, type=i + 1)["claimed"], True)
-                if (lap + i) % 3 == 0:
-                    a.call("abort", publisher=name)
-                else:
-                    a.call("commit", publisher=name, data=payload)
-                    expected.append((i + 1, payload))
-            batch = hexed(*(bytes([lap] * (11 * i)) for i in range(8)))
-            equal("taken", a.call("offer_batch", publisher=name, data=batch, type=99)["taken"], 8)
-            expected += [(99, data) for data in batch]
-            if lap % 2:
-                found = [b.call("take", subscriber=name)["message"] for _ in expected]
-            else:
-                found = b.call("poll", subscriber=name, limit=256)["messages"]
-            equal(f"lap {lap}", [(m["type"], m["data"]) for m in found], expected)
-            true("positions grow", all(m["position"] < n["position"] for m, n in zip(found, found[1:])))
-            equal("nothing more", b.call("take", subscriber=name)["message"], None)
-        end = a.call("positions", publisher=name)["position"]
-        equal("the cursor", b.call("positions", subscriber=name)["positions"]["0"], end)
-        batch = hexed(*[bytes(500)] * 30)  # more than fits
-        taken = a.call("offer_batch", publisher=name, data=batch, type=5)["taken"]
-        true(f"a part of the batch: {taken}", 4 <= taken < 8)
-        equal("the part", len(drain(b, name)), taken)
 
 
 def name_handed_over(run, first, second, reader):
@@ -315,84 +168,6 @@ def killed_while_publishing(run, victim, heir, reader):
     both(b, c, timeout=30)
 
 
-def everybody_at_once(run, languages):
-    """A publisher and a subscriber in each language, on one channel, at the same time."""
-    name, count = run.name(), 30_000
-    writers, readers = [run.peer(n, 1) for n in languages], [run.peer(n, 2) for n in languages]
-    writers[0].call("create", channel=name, name=name, kind="broadcast", capacity=65536)
-    streams = []
-    for peer in writers[1:] + readers:
-        peer.call("open", channel=name, name=name)
-    for peer in readers:
-        peer.call("subscriber", channel=name, subscriber=name)
-    for i, peer in enumerate(writers):
-        ring = peer.call("publisher", channel=name, publisher=name)["ring"]
-        streams.append({"ring": ring, "seed": 100 + i, "count": count, "min": 0, "max": 128, "first": i})
-    for peer in readers:
-        peer.send("verify_stream", subscriber=name, streams=streams, how="mix", seconds=60)
-    for peer, s in zip(writers, streams):
-        peer.send("publish_stream", publisher=name, how="mix", seconds=60, **{k: s[k] for k in s if k != "ring"})
-    answers = both(*readers, *writers, timeout=70)
-    for answer in answers[: len(readers)]:
-        equal("verified", (answer["verified"], answer["count"]), (True, count * len(languages)))
-
-
-def shared_counters(run, languages):
-    """All languages raise one counter at the same time, by get-and-add and by compare-and-set: no raise is lost."""
-    name, adds, swaps = run.name(), 100_000, 30_000
-    peers = [run.peer(n, 1) for n in languages] + [run.peer(n, 2) for n in languages]
-    peers[0].call("create", channel=name, name=name, kind="broadcast", counters=5)
-    for peer in peers[1:]:
-        peer.call("open", channel=name, name=name)
-    adder = peers[0].call("counter_allocate", channel=name, label="größte Lücke in µs", type_id=7, key="00ff10")[
-        "counter"
-    ]
-    swapper = peers[1].call("counter_allocate", channel=name, label="swaps", type_id=-1, key="")["counter"]
-    equal("ids", (adder, swapper), (0, 1))
-    peers[0].call("counter_set", channel=name, counter=adder, value=2**63 - 1000, order="release")
-    for peer in peers:
-        equal("found", peer.call("counter_find", channel=name, label="größte Lücke in µs")["counter"], adder)
-        equal("not there", peer.call("counter_find", channel=name, label="swap")["counter"], None)
-    for op, counter, times, fields in (
-        ("counter_add", adder, adds, {"delta": 3}),
-        ("counter_cas_loop", swapper, swaps, {}),
-    ):
-        for peer in peers:
-            peer.send(op, channel=name, counter=counter, times=times, **fields)
-        both(*peers, timeout=60)
-    for peer in peers:
-        peer.send("counter_add", channel=name, counter=swapper, times=1000, delta=1)
-        peer.send("counter_cas_loop", channel=name, counter=swapper, times=1000)
-    both(*peers, timeout=60)
-    both(*peers, timeout=60)
-    total = (2**63 - 1000 + 3 * adds * len(peers) + 2**63) % 2**64 - 2**63  # wraps
-    for peer in peers:
-        for order in ("plain", "volatile"):
-            equal("sum", peer.call("counter_get", channel=name, counter=adder, order=order)["value"], total)
-        equal(
-            "swaps",
-            peer.call("counter_get", channel=name, counter=swapper, order="volatile")["value"],
-            (swaps + 2000) * len(peers),
-        )
-        found = [
-            (c["id"], c["label"], c["type_id"], c["key"].rstrip("0"), c["value"])
-            for c in peer.call("counters", channel=name)["counters"]
-        ]
-        equal(
-            "counters",
-            found,
-            [(0, "größte Lücke in µs", 7, "00ff1", total), (1, "swaps", -1, "", (swaps + 2000) * len(peers))],
-        )
-    for i, peer in enumerate(peers[:3]):
-        peer.call("counter_free", channel=name, counter=swapper)
-        equal("freed", peers[i - 1].call("counter_find", channel=name, label="swaps")["counter"], None)
-        time.sleep(0.002)
-        again = peers[i - 2].call("counter_allocate", channel=name, label="swaps", type_id=i, key="aa")["counter"]
-        equal("used again", again, swapper)
-        equal("from 0", peer.call("counter_get", channel=name, counter=swapper, order="plain")["value"], 0)
-        peer.call("counter_set", channel=name, counter=swapper, value=-5, order="volatile")
-
-
 def the_stream_is_the_same(run, language):
     """publish_stream makes the messages of PEER.md, `how` changes nothing, and verify_stream sees a wrong one."""
     a, b = run.peer(language, 1), run.peer(language, 2)
@@ -432,3 +207,74 @@ def the_stream_is_the_same(run, language):
     drain(b, name)
     answer = refused("timeout", b, "verify_stream", subscriber=name, how="mix", seconds=0.05, streams=[{"ring": 0} | s])
     true("counts", answer.get("counts") is not None)
+
+
+def numbered_streams(run, language):
+    """Numbered streams are those of PEER.md; who joins in the middle begins there, and sees a gap and a repetition."""
+    a, b = run.peer(language, 1), run.peer(language, 2)
+    name = run.name()
+    a.call("create", channel=name, name=name, kind="broadcast")
+    b.call("open", channel=name, name=name)
+    a.call("publisher", channel=name, publisher=name)
+    b.call("subscriber", channel=name, subscriber=name)
+    s = {"seed": 5, "count": 40, "min": 8, "max": 60, "first": 1000, "numbered": True}
+    for how in ("offer", "claim", "batch", "mix"):
+        a.call("publish_stream", publisher=name, how=how, **s)
+        expected = [(t, p.hex()) for t, p in (message(5, i, 8, 60, numbered=True) for i in range(1000, 1040))]
+        equal(f"stream by {how}", [(m["type"], m["data"]) for m in drain(b, name)], expected)
+
+    def verify(*parts):
+        for first, end in parts:
+            a.call("publish_stream", publisher=name, how="mix", **s | {"first": first, "count": end - first})
+        stream = {"ring": 0} | s | {"first": None, "count": 1040}
+        return {"subscriber": name, "how": "mix", "seconds": 0.05, "streams": [stream]}
+
+    answer = b.call("verify_stream", **verify((1010, 1040)))
+    equal("from 1010 on", (answer["verified"], answer["count"]), (True, 30))
+    equal("rings", answer["rings"], {"0": {"first": 1010, "next": 1040, "seen": 30, "lost": 0}})
+    for parts, sequence in ((((1010, 1020), (1021, 1040)), 1020), (((1010, 1020), (1019, 1040)), 1020)):
+        answer = refused("mismatch", b, "verify_stream", **verify(*parts))
+        equal(f"{parts}: sequence", answer.get("sequence"), sequence)
+        drain(b, name)
+    equal("nothing", refused("timeout", b, "verify_stream", **verify()).get("counts"), {"0": 0})
+    equal("a part", refused("timeout", b, "verify_stream", **verify((1030, 1035))).get("counts"), {"0": 5})
+    refused("bad-request", a, "publish_stream", publisher=name, how="mix", **s | {"min": 7})
+
+
+def told_to_die(run, language):
+    """die_at: half of message n is in the ring and nothing of it is published; a verifier has not consumed message n."""
+    for how in ("offer", "claim", "batch", "mix"):
+        a, b, name = run.fresh(language), run.peer(language, 1), run.name()
+        b.call("create", channel=name, name=name, **BROADCAST | SMALL | {"alignment": 8})
+        a.call("open", channel=name, name=name)
+        a.call("publisher", channel=name, publisher=name)
+        start = b.call("subscriber", channel=name, subscriber=name)["positions"]["0"]
+        s = {"seed": 5, "count": 40, "min": 30, "max": 60, "first": 1000}
+        a.send("publish_stream", publisher=name, how=how, die_at=1007, **s)
+        a.dies()
+        expected = [p.hex() for _, p in (message(5, i, 30, 60) for i in range(1000, 1007))]
+        equal(f"{how}: what came", data_of(drain(b, name)), expected)
+        end, payload = b.call("positions", subscriber=name)["positions"]["0"], message(5, 1007, 30, 60)[1]
+        true(f"{how}: positions {start}, {end}", end > start)
+        with open(run.folder / f"{name}.ring", "rb") as file:
+            rings = int.from_bytes(os.pread(file.fileno(), 8, 136), "little")  # channel.md 4.2
+            record = os.pread(file.fileno(), 8 + len(payload), rings + end)
+        true(f"{how}: committed", int.from_bytes(record[:4], "little", signed=True) <= 0)
+        half = len(payload) // 2
+        equal(f"{how}: the first half", record[8 : 8 + half], payload[:half])
+        true(f"{how}: the rest was written", not any(record[8 + half + 1 :]))
+    for how in ("poll", "take", "mix"):
+        a, b, name = run.peer(language, 1), run.fresh(language), run.name()
+        a.call("create", channel=name, name=name, **BROADCAST | SMALL)
+        b.call("open", channel=name, name=name)
+        b.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)
+        a.call("publisher", channel=name, publisher=name)
+        s = {"seed": 5, "count": 20, "min": 8, "max": 60, "first": 0}
+        a.call("publish_stream", publisher=name, how="mix", **s)
+        b.send("verify_stream", subscriber=name, how=how, die_at=7, streams=[{"ring": 0} | s])
+        b.dies()
+        a.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)
+        found, sent = data_of(drain(a, name)), [message(5, i, 8, 60)[1].hex() for i in range(20)]
+        equal(f"{how}: seen again", found, sent[20 - len(found) :])
+        true(f"{how}: message 7 was consumed: {len(found)} left", len(found) >= 13)
+        true(f"{how}: nothing was consumed", how != "take" or len(found) == 13)

@@ -3,16 +3,22 @@
 test, checks, and the list of tests with their outcome."""
 
 import contextlib
+import math
 import pathlib
 import shutil
 import tempfile
 import time
+import traceback
 
 from driver import Peer, PeerFailed, Refused
 
 
 class Wrong(Exception):
     """Something is not as the specification says."""
+
+
+class Skip(Exception):
+    """The test cannot be run here; the text says why."""
 
 
 def equal(what, found, expected):
@@ -35,20 +41,35 @@ def hexed(*payloads):
 
 
 class Run:
-    """One run of the tests: `peer` and `fresh` give peers, `name` gives channel names and handles."""
+    """One run of the tests: `peer` and `fresh` give peers, `name` gives channel names and handles. With doors
+    (driver.Doors) peers are let in instead of started, and `folder` is theirs already."""
 
-    def __init__(self, commands, logs):
-        self.commands, self.logs = commands, logs
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-pairs-", dir="/dev/shm"))
-        self.pool, self.temporary, self.names, self.starts = {}, [], 0, 0
+    def __init__(self, commands, logs, doors=None, folder=None):
+        self.commands, self.logs, self.doors = commands, logs, doors
+        self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="flyring-pairs-", dir="/dev/shm"))
+        self.pool, self.used, self.temporary, self.names, self.starts = {}, {}, [], 0, 0
+        self.broken, self.logs_begin, self.deadline = {}, {}, math.inf
         self.passed, self.failed = 0, []
 
     def peer(self, language, n=1):
-        """The n-th long-lived peer of a language."""
-        peer = self.pool.get((language, n))
-        if peer is None:
-            peer = self.pool[language, n] = self._start(language)
-        return peer
+        """The n-th long-lived peer of a language; another one if it has died."""
+        key = language, n
+        if key in self.broken:
+            raise PeerFailed(self.broken[key])
+        if key not in self.pool or not self.pool[key].alive():
+            begin = time.monotonic()
+            try:
+                self.pool[key] = self.doors.accept(*key, self.logs) if self.doors else self._start(language)
+            except PeerFailed as e:  # not to be waited for again and again
+                self.broken[key] = f"{e} (since an earlier test)"
+                raise
+            self.deadline += time.monotonic() - begin  # a test's time does not include its peers' start
+            for peer in self.used.values():
+                peer.deadline = self.deadline
+        self.used[key] = self.pool[key]
+        self.used[key].deadline = self.deadline
+        self.logs_begin.setdefault(self.used[key].label, self.used[key].log_sizes())
+        return self.used[key]
 
     def fresh(self, language):
         """A peer for this test only, to be killed perhaps."""
@@ -66,27 +87,37 @@ class Run:
 
     def test(self, title, function, *arguments):
         """Runs one test and counts its outcome; its result, or None if it failed."""
-        begin, result = time.monotonic(), None
-        try:
-            result = function(self, *arguments)
-            self._tidy()
-        except Exception as e:  # an answer may lack anything; whatever happens, the next test is run
-            known = isinstance(e, (Wrong, Refused, PeerFailed))
-            self.failed.append(f"{title}: " + (str(e) if known else repr(e)))
-            self._throw_away()
+        begin = time.monotonic()
+        result, wrong = self.attempt(function, self, *arguments)
+        if isinstance(wrong, Skip):
+            print(f"skip  {title}: {wrong}", flush=True)
+        elif wrong:
+            self.failed.append(f"{title}: {wrong}")
             print(f"FAIL  {self.failed[-1]}", flush=True)
         else:
             self.passed += 1
             print(f"ok    {title}  ({time.monotonic() - begin:.1f} s)", flush=True)
-        self._unlink_all()
         return result
 
-    def _peers(self):
-        return list(self.pool.values()) + self.temporary
+    def attempt(self, function, *arguments, seconds=math.inf):
+        """What the function returns and None, or None and what went wrong, which may be that it took too long; or None
+        and a Skip."""
+        self.used, self.logs_begin, self.deadline = {}, {}, time.monotonic() + seconds
+        result = wrong = None
+        try:
+            result = function(*arguments)
+            self._tidy()
+        except Exception as e:  # an answer may lack anything; whatever happens, the next test is run
+            known = isinstance(e, (Wrong, Refused, PeerFailed))
+            wrong = e if isinstance(e, Skip) else str(e) if known else f"{e!r} in {traceback.extract_tb(e.__traceback__)[-1]}"
+            self._throw_away()
+        self._unlink_all()
+        return result, wrong
 
     def _tidy(self):
         """Everything that the test opened is closed, by the peers that live on; the others end."""
-        for peer in self.pool.values():
+        for peer in (p for p in self.used.values() if not p.died):
+            true(f"{peer.label}: ended by itself", peer.alive())
             for handle in list(peer.open_channels):
                 peer.call("close", channel=handle)
             equal(f"{peer.label}: answers that nobody waited for", len(peer.pending), 0)
@@ -97,20 +128,25 @@ class Run:
 
     def _throw_away(self):
         """After a failure nobody knows what state the peers are in: new ones."""
-        for peer in self._peers():
+        for peer in [*self.used.values(), *self.temporary]:
             if peer.alive():
                 peer.kill()
-        self.pool, self.temporary = {}, []
+        self.pool = {key: peer for key, peer in self.pool.items() if key not in self.used}
+        self.temporary = []
 
     def _unlink_all(self):
-        for path in self.folder.iterdir():
+        for path in self.folder.iterdir() if self.folder.exists() else ():
             path.unlink() if not path.is_dir() else path.rmdir()
 
     def end(self):
-        for peer in self._peers():
+        for peer in [*self.pool.values(), *self.temporary]:
             with contextlib.suppress(PeerFailed):
-                peer.quit()
-        shutil.rmtree(self.folder)
+                if peer.alive():
+                    peer.quit()
+        if self.doors:
+            self.doors.close()
+        else:
+            shutil.rmtree(self.folder)
 
 
 def refused(code, peer, op, **fields):

@@ -92,21 +92,17 @@ def tests(languages, share):
         yield f"{language}: a ring of nothing but padding", cases_errors.nothing_but_padding, language
         yield f"{language}: writes the golden files", cases_golden.written, language
         yield f"{language}: reads the golden files", cases_golden.read, language
+        yield f"{language}: writes into files of newer versions", cases_golden.newer_written, language
         yield f"{language}: makes and verifies the stream of PEER.md", cases.the_stream_is_the_same, language
+        yield f"{language}: numbered streams", cases.numbered_streams, language
+        yield f"{language}: dies where it was told to", cases.told_to_die, language
     for a, b in pairs:
-        yield f"{a} creates, {b} opens", cases.open_and_create, a, b
         yield f"{b} replaces what {a} made", cases.replaced, a, b
-        yield f"{a} fills an inbox, then {b} reads it", cases.inbox_before_subscriber, a, b
         yield f"{b} holds {a} back, dies, is retired", cases.held_back, a, b, after(b)
-        yield f"{a} claims, aborts, offers batches to {b}", cases.claims_and_batches, a, b
         yield f"{a} hands a publisher's name to {b}", cases.name_handed_over, a, b, after(b)
         yield f"{a} is killed in a claim, {b} goes on", cases.killed_in_a_claim, a, b, after(b)
         yield f"{a} is killed while it publishes, {b} goes on", cases.killed_while_publishing, a, b, after(b)
     yield from cases_death.tests(languages)
-    for a, b, c in itertools.product(languages, repeat=3):
-        yield f"{a} writes, {b} begins to read, {c} goes on", cases.kept_slot, a, b, c
-    yield "everybody publishes to everybody", cases.everybody_at_once, languages
-    yield "everybody raises the same counters", cases.shared_counters, languages
     for a, b in pairs:
         yield f"stream from {a} to {b}", pair, a, b, share
 

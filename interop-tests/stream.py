@@ -13,7 +13,7 @@ FILE = pathlib.Path(__file__).resolve().parent / "stream.json"
 MASK = 2**64 - 1
 
 
-def message(seed, i, low, high):
+def message(seed, i, low, high, numbered=False):
     """(type, payload) of message i."""
     state = (seed * 0x9E3779B97F4A7C15 + i * 0xD1B54A32D192ED03) & MASK
 
@@ -28,6 +28,8 @@ def message(seed, i, low, high):
     length = low + following() % (high - low + 1)
     kind = 1 + following() % 1000
     words = [following().to_bytes(8, "little") for _ in range((length + 7) // 8)]
+    if numbered:
+        words[0] = i.to_bytes(8, "little")
     return kind, b"".join(words)[:length]
 
 

@@ -3,24 +3,32 @@
 publishers end, the subscribers read what is left, and every worker's side file is handed to the verifier."""
 
 import collections
-import contextlib
 import dataclasses
-import os
-import select
-import signal
-import subprocess
 import time
 
-from side import KEPT, LOSSY, OPERATOR, PUBLISHER, SUBSCRIBER, Life, Phase, Side
+from worker import Worker
+from side import (
+    COUNTERS,
+    KEPT,
+    LOSSY,
+    OPERATOR,
+    PUBLISHER,
+    SUBSCRIBER,
+    WORD_COUNT,
+    Phase,
+)
 
 PHASES = {
-    "publisher": PUBLISHER,
-    "reliable": SUBSCRIBER,
-    "kept": tuple(p for p in SUBSCRIBER if p != "joining") + KEPT,
+    "publisher": PUBLISHER + COUNTERS,
+    "reliable": SUBSCRIBER + COUNTERS,
+    "kept": tuple(p for p in SUBSCRIBER if p != "joining") + KEPT + COUNTERS,
     "lossy": LOSSY,
     "operator": OPERATOR,
 }
 POOLED = 2  # workers of each language that wait for orders
+WORKED = 200  # entries of its log
+VACANT = 0.1  # seconds that the place of a killed subscriber stays empty, at most
+EARLY = {Phase[p] for p in ("taking", "recovering", "joining", "resuming", "starting", "counting", "evicting")}
 
 
 class Stuck(Exception):
@@ -34,101 +42,23 @@ class Actor:
     channel: int
     role: str
     name: str
+    max_lag: int = 0  # of a publisher
     worker: object = None
     killed: bool = False  # its last worker was
     again: bool = False  # it has had one
-
-
-class Worker:
-    """One process, waiting for its orders or at work."""
-
-    def __init__(self, language, argv, folder, number):
-        self.language, self.label = language, f"{language}-{number}"
-        self.side, self.actor, self.stops, self.stopped = Side(folder / self.label), None, [], 0
-        self.killed = self.ended = 0
-        self.final = False  # the publishers had ended when it was told to
-        self.stderr_path = folder / f"{self.label}.stderr"
-        with open(self.stderr_path, "wb") as stderr:
-            self.process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
-            )
-
-        os.setpriority(os.PRIO_PROCESS, self.process.pid, os.nice(0) + 5)  # who aims must be quicker
-
-    def ready(self):
-        return bool(select.select([self.process.stdout], [], [], 0)[0])
-
-    def order(self, actor, **orders):
-        self.actor, self.begun = actor, time.monotonic_ns()
-        line = " ".join(f"{k}={v}" for k, v in orders.items())
-        with contextlib.suppress(BrokenPipeError):  # its status will say why
-            self.process.stdin.write(line.encode() + b"\n")
-            self.process.stdin.flush()
-
-    def phase(self):
-        return Phase(self.side.phase()).name if self.side.phase() else ""
-
-    def alive(self):
-        return self.process.poll() is None
-
-    def stop(self):
-        """SIGSTOP; true once it stands still, false if it had ended."""
-        self.stopped = time.monotonic_ns()
-        os.kill(self.process.pid, signal.SIGSTOP)
-        status = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        if status.si_code != os.CLD_STOPPED:
-            self.stopped = 0
-        return self.stopped != 0
-
-    def go_on(self):
-        if self.stopped and self.alive():
-            os.kill(self.process.pid, signal.SIGCONT)
-            os.waitid(os.P_PID, self.process.pid, os.WCONTINUED | os.WEXITED | os.WNOWAIT)
-            self.stops.append((self.stopped, time.monotonic_ns()))
-        self.stopped = 0
-
-    def kill(self):
-        self.killed = time.monotonic_ns()
-        self.process.kill()
-        self.reap()
-
-    def reap(self):
-        self.process.wait(10)
-        self.ended = time.monotonic_ns()
-        if self.stopped:
-            self.stops.append((self.stopped, self.ended))
-        if self.process.returncode != -signal.SIGKILL:
-            self.killed = 0  # it was faster
-        with contextlib.suppress(BrokenPipeError):  # orders that it never read
-            self.process.stdin.close()
-        self.process.stdout.close()
-
-    def life(self):
-        actor = self.actor
-        return Life(
-            f"{self.label} as {actor.role} {actor.name}",
-            actor.role,
-            self.language,
-            actor.channel,
-            self.side.entries(),
-            self.side.attempted(),
-            self.side.phase(),
-            self.killed,
-            self.ended,
-            tuple(self.stops),
-            self.final,
-        )
+    due: float = 0  # when it may have the next one
 
 
 class Round:
     """Workers of one round on channels that exist already."""
 
-    def __init__(self, commands, folder, channels, actors, random, kills, fault=("", "")):
+    def __init__(self, commands, folder, channels, actors, random, kills, least, fault=("", "")):
         self.commands, self.folder, self.channels, self.actors, self.random = commands, folder, channels, actors, random
+        self.least, self.entries = least, collections.Counter()  # by role; by role and language: entries of logs
         self.fault = fault  # name, and the role or language that has it
         self.pool = {language: collections.deque() for language in commands}
-        self.done, self.errors, self.kills = [], [], kills
-        self.pauses, self.number = 0, 0
+        self.done, self.errors, self.kills = [], [], kills  # kills: how many by phase, language and whether napping
+        self.pauses, self.number, self.played = 0, 0, 0.0  # played: seconds
 
     # Workers
 
@@ -138,13 +68,18 @@ class Round:
                 self.number += 1
                 waiting.append(Worker(language, self.commands[language], self.folder, self.number))
 
-    def take(self):
-        """A worker that waits for orders, of the language with the fewest kills; None if none is ready."""
+    def take(self, role):
+        """A worker that waits for orders, of the language with the fewest kills, or (every other time) that has done the
+        least in this role, or that which has the fault; None if none is ready."""
         self.fill_pool()
-        losses = collections.Counter()
-        for (_, language), n in self.kills.items():
-            losses[language] += n
-        for language in sorted(self.pool, key=lambda each: (losses[each], self.random.random())):
+        rank = collections.Counter()
+        by_work = self.random.random() < 0.5
+        for language in self.pool:
+            losses = sum(n for (_, each, _), n in self.kills.items() if each == language)
+            rank[language] = self.work(role, language) if by_work else losses
+        if self.fault[1] in self.pool and self.random.random() < 0.5:
+            rank[self.fault[1]] = -1
+        for language in sorted(self.pool, key=lambda each: (rank[each], self.random.random())):
             for worker in self.pool[language]:
                 if worker.ready():
                     self.pool[language].remove(worker)
@@ -155,7 +90,7 @@ class Round:
 
     def start(self, actor, **more):
         """Gives a worker this part to play, if one is ready."""
-        worker = self.take()
+        worker = self.take(actor.role)
         if not worker:
             return None
         fault = self.fault[0] if self.fault[1] in (worker.language, actor.role) else ""
@@ -164,11 +99,11 @@ class Round:
             role=actor.role,
             channel=self.channels[actor.channel],
             name=actor.name,
-            id=1 + self.actors.index(actor),
             seed=self.random.getrandbits(32),
             side=worker.side.path,
             recovering=int(actor.killed),
             resuming=int(actor.again),
+            max_lag=actor.max_lag,
             fault=fault,
             **more,
         )
@@ -179,12 +114,23 @@ class Round:
         """It has been reaped: counted, kept for the verifier."""
         actor = worker.actor
         if worker.killed:
-            self.kills[worker.phase() or "starting up", worker.language] += 1
+            self.kills[worker.phase() or "starting up", worker.language, worker.side.napping()] += 1
         elif worker.process.returncode != 0:
             words = worker.stderr_path.read_text(errors="replace")[-400:].strip()
             self.errors.append(f"{worker.label} as {actor.role} {actor.name}: {worker.process.returncode}: {words}")
+        self.entries[actor.role, worker.language] += worker.side.count()
         actor.worker, actor.killed = None, bool(worker.killed)
+        if worker.killed and actor.role == "reliable":  # else the next one would have its slot before it is missed
+            actor.due = time.monotonic() + self.random.random() * VACANT
         self.done.append(worker)
+
+    def work(self, role, language):
+        """How much was logged."""
+        busy = [a.worker for a in self.actors if a.worker and a.role == role and a.worker.language == language]
+        return self.entries[role, language] + sum(worker.side.count() for worker in busy)
+
+    def done_enough(self):
+        return all(self.work(role, each) >= least for role, least in self.least.items() for each in self.commands)
 
     # What happens to them
 
@@ -193,20 +139,24 @@ class Round:
         slots = [a for a in self.actors if a.channel == actor.channel and a.role in ("reliable", "kept")]
         self.start(actor, slot=self.random.randrange(len(slots)))
 
-    def wanted(self):
-        """The cells of the table (phase, language) to strike next: phases without a kill, then cells without one, then
-        those with the fewest."""
+    def struck(self):
+        """How many were killed, by the cells of the table: phase and language."""
+        kills = collections.Counter()
+        for (phase, language, _), n in self.kills.items():
+            kills[phase, language] += n
         cells = sorted({(p, language) for a in self.actors for p in PHASES[a.role] for language in self.commands})
-        phases = collections.Counter()
-        for (phase, _), n in self.kills.items():
-            phases[phase] += n
-        missing = [c for c in cells if not phases[c[0]]]
-        fewest = min(self.kills[c] for c in cells)
-        return missing or [c for c in cells if self.kills[c] == fewest]
+        return {cell: kills[cell] for cell in cells}
+
+    def wanted(self):
+        """The cells to strike next: of phases without a kill, then those without one, then those with the fewest."""
+        cells = self.struck()
+        phases = {phase for (phase, _), n in cells.items() if n}
+        missing = [c for c in cells if c[0] not in phases]
+        return missing or [c for c, n in cells.items() if n == min(cells.values())]
 
     def watch(self, seconds):
         """Looks at all workers until one seems to be in a wanted phase, stops it, and kills it if it really is: what a
-        stopped process has written is what it was doing."""
+        stopped process has written is what it was doing. It must have worked, or the phase be one before that."""
         numbers = collections.defaultdict(set)
         for phase, language in self.wanted():
             numbers[language].add(Phase[phase].value)
@@ -215,7 +165,7 @@ class Round:
         late = time.monotonic() + seconds
         while time.monotonic() < late:
             for words, phases, worker in targets:
-                if words[0] in phases and worker.alive():
+                if words[0] in phases and (words[WORD_COUNT] > WORKED or words[0] in EARLY) and worker.alive():
                     if worker.stop() and words[0] in phases:
                         self.strike(worker)
                         return
@@ -225,35 +175,53 @@ class Round:
         worker.kill()
         self.finished(worker)
 
+    def strike_at_work(self, workers):
+        """Kills the first of these, in any order, that is not napping at that instant, whatever its phase, and that has
+        worked for a while: who has only just started would be the most likely one not to nap."""
+        for worker in self.random.sample(workers, len(workers)):
+            if worker.side.count() > WORKED:
+                if worker.stop() and not worker.side.napping():
+                    return self.strike(worker)
+                worker.go_on()
+
     def act(self, paused):
         dice = self.random.random()
         busy = [a.worker for a in self.actors if a.worker and a.worker.phase() and not a.worker.stopped]
         busy = [worker for worker in busy if worker.alive()]
         operators = [a for a in self.actors if a.role == "operator" and not a.worker]
-        if dice < 0.1 and busy:
-            self.strike(self.random.choice(busy))
-        elif operators and (dice < 0.13 or self.wanted()[0][0] == "evicting"):
+        if dice < 0.15 and busy:
+            reliable = [w for w in busy if w.actor.role == "reliable"]  # whose death holds publishers back
+            self.strike_at_work(reliable if reliable and self.random.random() < 0.5 else busy)
+        elif operators and (dice < 0.18 or self.wanted()[0][0] == "evicting"):
             self.evict(self.random.choice(operators))
         elif dice < 0.4 and busy:
             worker = self.random.choice(busy)
             if worker.stop():
                 self.pauses += 1
                 paused.append((time.monotonic() + self.random.random() * 0.06, worker))
-        elif dice < 0.45 and busy:
-            self.random.choice(busy).side.stop()
+        elif dice < 0.5 and busy:
+            role = self.random.choice(busy).actor.role
+            others = [w for w in busy if w.actor.role == role]
+            max(others, key=lambda w: self.work(role, w.language)).side.stop()  # in favour of the slower languages
 
     def run(self, seconds, at_most):
-        """Plays for so many seconds; longer, if there is a phase without a kill."""
+        """Plays for so many seconds; longer, if there is a cell without a kill (not when a fault
+        is planted), or one has done too little."""
         begin, paused = time.monotonic(), []
         while True:
-            played = time.monotonic() - begin
-            if played > at_most or played > seconds and all(self.kills[c] for c in self.wanted()):
+            self.played = played = time.monotonic() - begin
+            if (
+                played > at_most
+                or played > seconds
+                and (self.fault[0] or all(self.struck().values()))
+                and self.done_enough()
+            ):
                 break
             for actor in self.actors:
                 if actor.worker and not actor.worker.alive():
                     actor.worker.reap()
                     self.finished(actor.worker)
-                if not actor.worker and actor.role != "operator":
+                if not actor.worker and actor.role != "operator" and actor.due <= time.monotonic():
                     self.start(actor)
             for due, worker in list(paused):
                 if due < time.monotonic():
@@ -274,8 +242,8 @@ class Round:
         """Tells all of a role to end, and waits for it."""
         workers = [a.worker for a in self.actors if a.worker and (role is None or a.role == role)]
         for worker in workers:
+            worker.final = role is None and not worker.side.stopping()
             worker.side.stop()
-            worker.final = role is None
         late = time.monotonic() + 10
         for worker in workers:
             while worker.alive() and time.monotonic() < late:

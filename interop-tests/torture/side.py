@@ -12,7 +12,7 @@ import numpy
 ENTRIES = 32768  # a worker leaves when its log is nearly full
 ENTRY_WORDS = 8
 LOG = 4096  # bytes before the log
-WORD_PHASE, WORD_STOP, WORD_COUNT, WORD_ATTEMPTED = range(4)
+WORD_PHASE, WORD_STOP, WORD_COUNT, WORD_ATTEMPTED, WORD_COUNTING, WORD_COUNTED, WORD_NAPPING = range(7)
 
 PUBLISHER = ("taking", "recovering", "offering", "claiming", "writing", "committing", "aborting", "in_batch")
 PUBLISHER += ("held_back", "closing")
@@ -20,27 +20,32 @@ SUBSCRIBER = ("joining", "polling", "handling", "idle", "leaving")
 KEPT = ("resuming", "forgetting")
 LOSSY = ("starting", "reading")
 OPERATOR = ("evicting",)
+COUNTERS = ("counting",)  # publishers, reliable and kept subscribers
 Phase = enum.IntEnum(
     "Phase",
     "working taking recovering offering claiming writing committing aborting in_batch held_back closing "
-    "joining resuming polling handling idle leaving forgetting starting reading evicting",
+    "joining resuming polling handling idle leaving forgetting starting reading evicting counting",
 )
 
 
 class Kind(enum.IntEnum):
     """Of an entry of the log; behind it what its words 1 to 7 hold."""
 
-    TAKEN = 1  # ring, epoch, position, time, publisher
+    TAKEN = 1  # ring, epoch, position, time, publisher, lag limit
     ACKNOWLEDGED = 2  # how many messages of this session were acknowledged by now, position, how many at once
     CLOSED = 3  # count, -, -, time
-    DEAD_WAIT = 4  # slot, begin, end, ns without a processor
+    DEAD_WAIT = 4  # slot, begin, end, ns lost to the machine, offers, those of them that had to look for the dead
     HELD = 5  # slot, begin, end, live, kept
     JOINED = 6  # ring, slot, cursor, epoch, kept, time when it had joined, time when it asked to
-    MESSAGE = 7  # ring, position, epoch, sequence, publisher, torn, lost before it in this ring (lossy)
+    MESSAGE = 7  # ring, position, epoch, sequence, publisher, what is wrong (below), lost before it (lossy)
     LEFT = 8  # forgot, drained, -, time
     EVICTED = 9  # slot, begin, end (0: not yet)
-    SLOT_LOST = 10  # slot, messages of the poll that ended so: they may be torn; -, time
+    SLOT_LOST = 10  # slot, messages of the poll that ended so: they may be torn; time, time when that poll began
     LOST = 11  # ring, messages lost, position; at the end of a lossy one
+    COUNTER = 12  # id of its own counter; -1: it is about to give it back
+
+
+RIGHT, TORN, WRONG_SENDER, UNKNOWN_SENDER = range(4)  # of a message
 
 
 @dataclasses.dataclass
@@ -54,6 +59,8 @@ class Life:
     entries: numpy.ndarray  # of int64, ENTRY_WORDS in a row
     attempted: int = 0  # messages of the last session that it may have published
     phase: int = 0  # when it died
+    counting: int = 0  # what it may have counted
+    counted: int = 0  # what it has
     killed: int = 0  # ns; 0: it ended by itself
     ended: int = 2**62  # ns, when it was reaped
     stops: tuple = ()  # (begin, end) of SIGSTOP, ns
@@ -76,6 +83,12 @@ class Side:
 
     def stop(self):
         self.words[WORD_STOP] = 1
+
+    def stopping(self):
+        return self.words[WORD_STOP] != 0
+
+    def napping(self):
+        return self.words[WORD_NAPPING] != 0
 
     def count(self):
         return self.words[WORD_COUNT]

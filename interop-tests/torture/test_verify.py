@@ -6,6 +6,7 @@ import sys
 
 import numpy
 from side import Kind, Life, Phase
+from counts import check_counters
 from verify import Verdict, verify
 
 MS = 1_000_000
@@ -23,7 +24,7 @@ def story():
         "second": [
             [Kind.TAKEN, 0, 2, 640, 40 * MS, 7],
             *([Kind.ACKNOWLEDGED, n, 704 + 64 * n, 1] for n in range(1, 4)),
-            [Kind.DEAD_WAIT, 3, 41 * MS, 42 * MS, 0],
+            [Kind.DEAD_WAIT, 3, 41 * MS, 42 * MS, 0, 70, 1],
             [Kind.CLOSED, 3, 0, 0, 60 * MS],
         ],
         "reliable": [
@@ -54,13 +55,20 @@ def story():
 
 def judge(told):
     killed = {"first": Phase.committing, "kept": Phase.polling}
+    counts = told.get("count", {})
     roles = {"first": "publisher", "second": "publisher", "kept": "kept", "heir": "kept"}
     lives = []
     for name, rows in told.items():
+        if name == "count":
+            continue
         entries = numpy.array([row + [0] * (8 - len(row)) for row in rows], dtype="i8")
         life = Life(name, roles.get(name, name), "none", 0, entries, ended=80 * MS, final=name not in killed)
         if name in killed:
             life.phase, life.killed, life.ended, life.attempted = killed[name], 30 * MS, 31 * MS, 5
+        logged = sum(r[3] if r[0] == Kind.ACKNOWLEDGED else r[0] == Kind.MESSAGE for r in rows)
+        life.counting = life.counted = counts.get(name, logged)
+        if name == "first":
+            life.counted -= 1
         lives.append(life)
     return lives
 
@@ -96,10 +104,30 @@ FAULTS = {
     ),
     "a living subscriber looked dead": (
         "living declared dead",
-        change("second", 4, Kind.DEAD_WAIT, 0, 41 * MS, 43 * MS, 0),
+        change("second", 4, Kind.DEAD_WAIT, 0, 41 * MS, 43 * MS, 0, 70, 1),
     ),
     "held back for long": ("waits", change("second", 4, Kind.HELD, 0, 0, 20_000 * MS, 1, 0)),
+    "six looks for the dead, and still held back": (
+        "offers",
+        change("second", 4, Kind.DEAD_WAIT, 3, 41 * MS, 42 * MS, 0, 400, 6),
+    ),
+    "a sender that was known is not": ("sender", change("reliable", 3, *message(192, 1, 3, torn=3))),
+    "a sender that is not known after its owner record": ("sender", change("reliable", 5, *message(704, 2, 0, torn=3))),
 }
+
+
+def with_a_lag_limit(name, row, *values):
+    """The second owner has one: it may evict whom it likes, and waits for nobody."""
+    told = change(name, row, *values)
+    told["second"][0] = [Kind.TAKEN, 0, 2, 640, 40 * MS, 7, 2048]
+    return told
+
+
+FAULTS["held back in spite of a lag limit"] = (
+    "waits",
+    with_a_lag_limit("second", 4, Kind.HELD, 0, 0, 3000 * MS, 1, 0),
+)
+LOST_SLOT = ("reliable", 8, Kind.SLOT_LOST, 0, 0, 71 * MS, 70 * MS)
 
 
 def closed_before_the_heir():
@@ -112,6 +140,25 @@ def closed_before_the_heir():
 FAULTS["seen again after a proper close"] = ("duplicates", closed_before_the_heir())
 
 
+def counting(name="", count=0):
+    """The story with counts: what each one logged, but `count` for one of them. The first one has counter 1, and was
+    killed between log and count."""
+    told = story()
+    told["first"][1:1] = [[Kind.COUNTER, 1]]
+    return {each: told[each] for each in ("first", "second", "reliable", "kept", "heir")} | {"count": {name: count}}
+
+
+# what is wrong (nothing), values of the counters, the story; all count 7 + 7 + 3 + 6 messages
+COUNTS = {
+    "": ({0: 22, 1: 3}, counting()),
+    "the common one is too low": ({0: 21, 1: 3}, counting()),
+    "the common one is too high": ({0: 24, 1: 4}, counting()),
+    "its own is too low": ({0: 22, 1: 2}, counting()),
+    "its own is gone": ({0: 22}, counting()),
+    "one has counted more than it logged": ({0: 24, 1: 3}, counting("reliable", 9)),
+}
+
+
 def verdict(told):
     found = Verdict()
     verify(judge(told), found)
@@ -122,15 +169,27 @@ def run():
     """(passed, failed)"""
     failed = []
     right = verdict(story())
-    if right.failures or right.counts["acknowledged"] != 7 or right.counts["seen again after a kept one's death"] != 1:
+    if (
+        right.failures
+        or right.work["none", "publisher"] != 7
+        or right.counts["seen again after a kept one's death"] != 1
+    ):
         failed.append(f"nothing is wrong, but: {dict(right.failures)} {right.counts}")
+    evicted = verdict(with_a_lag_limit(*LOST_SLOT)).failures
+    if evicted:
+        failed.append(f"evicted by a publisher with a lag limit, but: {dict(evicted)}")
     for name, (rule, told) in FAULTS.items():
         found = verdict(told).failures
         if rule not in found:
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
+    for name, (values, told) in COUNTS.items():
+        found = Verdict()
+        check_counters(judge(told), values, numpy.array([1, 1, -1, 0]), found)
+        if bool(found.failures["counters"]) != bool(name):
+            failed.append(f"counters, {name or 'nothing is wrong'}: found {dict(found.failures)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 1 + len(FAULTS) - len(failed), len(failed)
+    return 2 + len(FAULTS) + len(COUNTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

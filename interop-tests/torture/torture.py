@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random SIGKILL torture: publishers and subscribers of all languages on two channels are killed, stopped, continued and
-restarted, in rounds of ten seconds; after each round everything that they saw is checked against what was published.
+"""Random SIGKILL torture: publishers and subscribers of all languages on three channels are killed, stopped, continued
+and restarted, in rounds of ten seconds; after each round everything that they saw is checked against what was published.
 
     torture.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--fault NAME:WHO] [--worker LANGUAGE=COMMAND]
+    torture.py --faults [--seconds 10] [--seed N] [--languages ...] [--worker ...]
 
---fault: the workers of this role or language misbehave, to see that it is noticed (WORKER.md). --worker: another command
-than that of workers.toml. The last line is `N passed, N failed`; on failure the files of the round are kept."""
+--fault: the workers of this role or language misbehave, to see that it is noticed (WORKER.md). --faults: a round with
+each fault in each language, which must be noticed. --worker: another command than that of workers.toml. The last line is
+`N passed, N failed`; on failure the files of the round are kept."""
 
 import argparse
 import collections
@@ -21,17 +23,20 @@ import tomllib
 
 import chaos
 import test_verify
+from counts import check_counters, read_counters
 from verify import Verdict, verify
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ("order", "loss", "lost count", "duplicates", "tear", "never offered", "agreement", "owners", "sender")
-RULES += ("living declared dead", "waits", "errors", "phases")
+RULES += ("living declared dead", "waits", "offers", "counters", "errors", "phases", "work")
 ROUND = 10  # seconds
-LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what a processor was not to be had for subtracted
+LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
+WORK = {"publisher": 50, "reliable": 30, "kept": 30, "lossy": 10}  # messages a second, each language, at least
 CHANNELS = (
-    {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 3, "subscribers": 4},
-    {"kind": "inbox", "capacity": 16384, "alignment": 8, "publishers": 2, "subscribers": 3},
+    {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 3, "subscribers": 4, "counters": 1024},
+    {"kind": "inbox", "capacity": 16384, "alignment": 8, "publishers": 2, "subscribers": 3, "counters": 1024},
+    {"kind": "broadcast", "capacity": 8192, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 1024},
 )
 ACTORS = (
     (0, "publisher", "orders"),
@@ -44,11 +49,27 @@ ACTORS = (
     (1, "publisher", "right"),
     (1, "reliable", "third"),
     (1, "kept", "ledger"),
+    (2, "publisher", "impatient", 4096),
+    (2, "publisher", "patient"),
+    (2, "reliable", "fourth"),
+    (2, "kept", "diary"),
     (0, "lossy", "tail"),
     (1, "lossy", "tap"),
     (0, "operator", "operator"),
     (1, "operator", "operator"),
 )
+# under which rule (one of them) each planted fault must be found
+FAULTS = {
+    "skip": {"loss", "lost count"},
+    "torn": {"tear"},
+    "name": {"sender"},
+    "epoch": {"sender"},
+    "lost": {"loss", "lost count"},
+    "drop": {"loss", "lost count"},
+    "miscount": {"lost count"},
+    "count": {"counters"},
+    "asleep": {"waits"},
+}
 
 
 def commands(languages, others):
@@ -62,11 +83,12 @@ def commands(languages, others):
     return {name: whole[name] for name in languages or whole}
 
 
-def play(known, seed, seconds, kills, fault, folder):
+def play(known, seed, seconds, at_most, kills, fault, folder):
     """One round: its verdict, and the round."""
     dice = random.Random(seed)
     channels = [folder / f"channel-{i}.ring" for i in range(len(CHANNELS))]
-    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in ACTORS], dice, kills, fault)
+    least = {role: 2 * rate * seconds for role, rate in WORK.items()}  # twice, as not every entry is a message
+    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in ACTORS], dice, kills, least, fault)
     verdict = Verdict()
     try:
         for i, options in enumerate(CHANNELS):
@@ -77,28 +99,121 @@ def play(known, seed, seconds, kills, fault, folder):
             worker.reap()
             play.finished(worker)
             play.actors.remove(creator)
-        play.run(seconds, 3 * seconds)
+        play.run(seconds, at_most)
         lives = [worker.life() for worker in play.done]
-        for i in range(len(channels)):
-            verify([life for life in lives if life.channel == i and life.role != "creator"], verdict)
+        for i, path in enumerate(channels):
+            mine = [life for life in lives if life.channel == i and life.role != "creator"]
+            verify(mine, verdict)
+            check_counters(mine, *read_counters(path), verdict)
     finally:
         play.close()
     for error in play.errors:
         verdict.failures["errors"].append(error)
+    verdict.counts["pauses (SIGSTOP)"] += play.pauses
     return verdict, play
 
 
 def phases(kills, languages, every):
-    """The table, and the phases in which none was killed."""
+    """The table: killed in a nap + killed at work. The phases in which none was killed."""
     rows = dict.fromkeys(p for role in {a[1]: 0 for a in ACTORS} for p in chaos.PHASES[role])
-    print(f"\n{'killed while':14}" + "".join(f"{language:>9}" for language in languages))
-    missing = []
+    print(f"\n{'killed while':14}" + "".join(f"{language:>12}" for language in languages) + "   napping + at work")
+    missing, totals = [], collections.Counter()
     for phase in [*rows, "working", "starting up"]:
-        numbers = [kills[phase, language] for language in languages]
-        print(f"{phase:14}" + "".join(f"{n:9}" for n in numbers))
-        if phase in rows and (not any(numbers) or every and not all(numbers)):
-            missing.append(f"{phase}: {dict(zip(languages, numbers))}")
+        numbers = [(kills[phase, language, True], kills[phase, language, False]) for language in languages]
+        print(f"{phase:14}" + "".join(f"{f'{a} + {b}':>12}" for a, b in numbers))
+        totals += collections.Counter(
+            {(each, nap): n[not nap] for each, n in zip(languages, numbers) for nap in (True, False)}
+        )
+        sums = [a + b for a, b in numbers]
+        if phase in rows and (not any(sums) or every and not all(sums)):
+            missing.append(f"{phase}: {dict(zip(languages, sums))}")
+    print(f"{'all':14}" + "".join(f"{f'{totals[each, True]} + {totals[each, False]}':>12}" for each in languages))
+    return missing + [f"none was killed at work in {each}" for each in languages if not totals[each, False]]
+
+
+def work(done, languages, seconds):
+    """The table of messages, and who did too little."""
+    print(f"\n{'messages':14}" + "".join(f"{language:>12}" for language in languages) + "   at least")
+    missing = []
+    for role, rate in WORK.items():
+        least = int(rate * seconds)
+        print(f"{role:14}" + "".join(f"{done[language, role]:12}" for language in languages) + f"   {least}")
+        missing += [
+            f"{done[each, role]} messages of {role} in {each}, at least {least}"
+            for each in languages
+            if done[each, role] < least
+        ]
     return missing
+
+
+def waits(dead_waits):
+    """How long the dead held publishers back, and what is wrong with that."""
+    if not dead_waits:
+        return []
+    ordered = sorted(dead_waits)
+    p99, longest = ordered[len(ordered) * 99 // 100][0], ordered[-1][0]
+    offers, looks = max(wait[1] for wait in ordered), max(wait[2] for wait in ordered)
+    print(f"\nheld back by the dead: {len(ordered)} times, p99 {p99:.2f} ms, longest {longest:.2f} ms; ", end="")
+    print(f"at most {offers} own offers, {looks} of them more than 1 ms after the one before")
+    if longest > LONGEST_WAIT or p99 > P99_WAIT and len(ordered) >= 100:
+        return [f"p99 {p99:.2f} ms, longest {ordered[-3:]}"]
+    return []
+
+
+def torture(known, options):
+    """(passed, failed) of the rules."""
+    counts, kills, done = (collections.Counter() for _ in range(3))
+    dead_waits, failures, kept = [], collections.defaultdict(list), []
+    played, number = 0.0, 0
+    while number == 0 or played < options.seconds - 1:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
+        seconds, seed = min(options.seconds, ROUND), options.seed + number
+        verdict, round_ = play(known, seed, seconds, 3 * seconds, kills, options.fault, folder)
+        played += round_.played
+        for rule, texts in verdict.failures.items():
+            failures[rule] += [f"seed {seed}: {text}" for text in texts]
+        counts += verdict.counts
+        done += verdict.work
+        dead_waits += verdict.dead_waits
+        number += 1
+        wrong = ", ".join(rule for rule, texts in verdict.failures.items() if texts) or "ok"
+        print(
+            f"round of seed {seed}: {round_.played:.0f} s, {sum(verdict.work.values())} messages: {wrong}", flush=True
+        )
+        if wrong != "ok":
+            kept.append(folder)
+        else:
+            shutil.rmtree(folder)
+    failures["phases"] += phases(kills, list(known), options.seconds >= EVERY_LANGUAGE)
+    failures["work"] += work(done, list(known), options.seconds)
+    failures["waits"] += waits(dead_waits)
+    print(", ".join(f"{n} {what}" for what, n in counts.items()) + f", {sum(kills.values())} kills, {played:.0f} s")
+    for rule in RULES:
+        for text in failures[rule][:5]:
+            print(f"FAIL  {rule}: {text}")
+    for folder in kept:
+        print(f"kept: {folder}")
+    failed = sum(bool(failures[rule]) for rule in RULES)
+    return len(RULES) - failed, failed
+
+
+def plant(known, options):
+    """(passed, failed): each fault in each language, in a round of its own."""
+    missed = 0
+    for number, (fault, rules) in enumerate(FAULTS.items()):
+        for language in known:
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
+            kills, seconds = collections.Counter(), options.seconds
+            verdict, _ = play(known, options.seed + number, seconds, 3 * seconds, kills, (fault, language), folder)
+            shutil.rmtree(folder)
+            verdict.failures["waits"] += waits(verdict.dead_waits)
+            found = {rule: len(texts) for rule, texts in verdict.failures.items() if texts}
+            good = any(rule in rules for rule in found)
+            missed += not good
+            print(f"{'ok   ' if good else 'FAIL '} {fault} in {language}: {found or 'not noticed'}", flush=True)
+            for text in verdict.failures["errors"]:
+                print(f"      {text}")
+    return len(FAULTS) * len(known) - missed, missed
 
 
 def main():
@@ -106,43 +221,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--languages", type=lambda text: text.split(","))
-    parser.add_argument("--fault", default=":", type=lambda text: tuple(text.split(":")))
+    parser.add_argument("--fault", default=("", ""), type=lambda text: tuple(text.split(":")))
+    parser.add_argument("--faults", action="store_true")
     parser.add_argument("--worker", action="append", default=[], metavar="LANGUAGE=COMMAND")
     options = parser.parse_args()
     known = commands(options.languages, options.worker)
     passed, failed = test_verify.run()
     print(f"verifier: {passed} self-tests passed, {failed} failed; seed {options.seed}", flush=True)
-    counts, kills, waits, failures = collections.Counter(), collections.Counter(), [], collections.defaultdict(list)
-    begin, number, kept = time.monotonic(), 0, []
-    while number == 0 or time.monotonic() - begin < options.seconds - 1:
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
-        verdict, played = play(known, options.seed + number, min(options.seconds, ROUND), kills, options.fault, folder)
-        for rule, texts in verdict.failures.items():
-            failures[rule] += [f"seed {options.seed + number}: {text}" for text in texts]
-        counts += verdict.counts + collections.Counter({"pauses (SIGSTOP)": played.pauses})
-        waits += verdict.dead_waits
-        number += 1
-        if verdict.failures:
-            kept.append(folder)
-        else:
-            shutil.rmtree(folder)
-    failures["phases"] += phases(kills, list(known), options.seconds >= EVERY_LANGUAGE)
-    waits.sort()
-    if waits:
-        p99 = waits[len(waits) * 99 // 100][0]
-        print(f"\nheld back by the dead: {len(waits)} times, p99 {p99:.2f} ms, longest {waits[-1][0]:.2f} ms")
-        if waits[-1][0] > LONGEST_WAIT or p99 > P99_WAIT and len(waits) >= 100:
-            failures["waits"].append(f"p99 {p99:.2f} ms, longest {waits[-5:]}")
-    print(", ".join(f"{n} {what}" for what, n in counts.items()) + f", {sum(kills.values())} kills")
-    for rule in RULES:
-        for text in failures[rule][:5]:
-            print(f"FAIL  {rule}: {text}")
-        failed += 1 if failures[rule] else 0
-        passed += 0 if failures[rule] else 1
-    for folder in kept:
-        print(f"kept: {folder}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    more = plant(known, options) if options.faults else torture(known, options)
+    print(f"{passed + more[0]} passed, {failed + more[1]} failed")
+    return 1 if failed + more[1] else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests in another environment: pid namespaces, a full file system, a wall clock that jumps; what they share with the
+tests of cases_death.py, which hands them to pairs.py."""
+
+import itertools
+import os
+import subprocess
+import time
+
+from driver import Peer, Refused
+from harness import Skip, Wrong, data_of, drain, equal, fill, offer_within, refused, true
+
+SMALL = {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 0}
+# a JVM says on standard output that it cannot share its statistics with another one of its pid
+IN_A_PID_NAMESPACE = [
+    "env",
+    "JAVA_TOOL_OPTIONS=-XX:-UsePerfData",
+    "unshare",
+    "--pid",
+    "--fork",
+    "--mount-proc",
+    "--kill-child=KILL",
+]
+TINY_SHM = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"', "sh"]
+FAKETIME = "libfaketimeMT.so.1"
+
+
+def need_permission(words):
+    """Skips the test unless this command, which others are started by, may do what it does."""
+    try:
+        tried = subprocess.run([*words, "true"], capture_output=True, text=True)
+    except OSError as e:
+        raise Skip(f"{words[0]}: {e.strerror}") from e
+    if tried.returncode != 0:
+        raise Skip(f"{' '.join(words)}: {tried.stderr.strip()}" + ("" if os.geteuid() == 0 else " (needs root)"))
+
+
+def wrapped(run, language, words):
+    """A peer of this test only, started by another command."""
+    run.starts += 1
+    argv = [*words, *run.commands[language]]
+    peer = Peer(language, argv, run.logs, run.folder, f"{language}-{run.starts}")
+    run.temporary.append(peer)
+    return peer
+
+
+def attach(run, *peers, **options):
+    """A small channel, made by the first peer and opened by the others; its name, which is the handle of all."""
+    name = run.name()
+    peers[0].call("create", channel=name, name=name, **SMALL | options)
+    for peer in {id(p): p for p in peers[1:] if p is not peers[0]}.values():
+        peer.call("open", channel=name, name=name)
+    return name
+
+
+def within(seconds, what, attempt):
+    """What attempt() answers, once it does not refuse."""
+    late = time.monotonic() + seconds
+    while True:
+        try:
+            return attempt()
+        except Refused as e:
+            if time.monotonic() > late:
+                raise Wrong(f"{what}: still refused after {seconds} s: {e}") from e
+            time.sleep(0.005)
+
+
+def same_pid(run, writer, reader, third):
+    """Two pid namespaces, in both of which the peer has pid 1: the living is not retired, the dead is."""
+    need_permission(IN_A_PID_NAMESPACE)
+    a, b = (wrapped(run, language, IN_A_PID_NAMESPACE) for language in (writer, reader))
+    c = run.peer(third)
+    equal("pids", (a.pid, b.pid), (1, 1))
+    name = attach(run, c, a, b)
+    a.call("publisher", channel=name, publisher=name, name="feed")
+    slot = b.call("subscriber", channel=name, subscriber=name)["slot"]
+    sent = fill(a, name)
+    equal("a living subscriber was retired", offer_within(0.05, a, name, "00"), -1)
+    holder = a.call("held_by", publisher=name)["holder"]
+    equal("holder", (holder["slot"], holder["pid"], holder["live"]), (slot, 1, True))
+    equal("messages", data_of(drain(b, name)), sent)
+    fill(a, name)
+    b.kill()
+    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    refused("no-free-slot", c, "publisher", channel=name, publisher=name + "c", name="feed")
+    a.kill()
+    within(5, "the dead publisher's slot", lambda: c.call("publisher", channel=name, publisher=name, name="feed"))
+    true("published", c.call("offer", publisher=name, data="02", type=1)["position"] > 0)
+
+
+def full_file_system(run, language):
+    """1 MiB of /dev/shm: a channel that does not fit is a clear error that leaves nothing behind, one that fits works."""
+    need_permission(TINY_SHM)
+    peer = wrapped(run, language, TINY_SHM)
+    for op in ("create", "replace", "open_or_create"):
+        answer = refused("no-space", peer, op, channel="c", name="/dev/shm/big.ring", kind="inbox")
+        true(f"needed and free: {answer}", answer["needed"] > 1 << 20 >= answer["free"] > 0)
+    options = SMALL | {"capacity": 1 << 16}
+    for i in range(4):
+        peer.call("create", channel=f"c{i}", name=f"/dev/shm/c{i}.ring", **options)
+    answer = refused("no-space", peer, "create", channel="d", name="/dev/shm/d.ring", **options | {"capacity": 1 << 19})
+    true(f"needed more than is free: {answer}", answer["needed"] > answer["free"])
+    refused("no-such-channel", peer, "open", channel="d", name="/dev/shm/d.ring")
+    peer.call("publisher", channel="c3", publisher="p")
+    peer.call("subscriber", channel="c3", subscriber="s")
+    equal("it works", len(drain(peer, "s")), 0)
+    sent = fill(peer, "p")
+    equal("messages", data_of(drain(peer, "s")), sent)
+
+
+def clock_set_back(run, language, other):
+    """The wall clock jumps back by ten days: the dead are retired, the living are not, counters can be had."""
+    found = subprocess.run(["sh", "-c", f"ls /usr/lib/*/faketime/{FAKETIME}"], capture_output=True, text=True)
+    true("libfaketime is not installed (apt: faketime)", found.returncode == 0)
+    clock = run.folder / "clock"
+    clock.write_text("+0d")
+    environment = ["env", f"LD_PRELOAD={found.stdout.split()[0]}", f"FAKETIME_TIMESTAMP_FILE={clock}"]
+    environment += ["FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
+    a, b = wrapped(run, language, environment), run.fresh(other)
+    name = run.name()
+    a.call("create", channel=name, name=name, timeout=60, **SMALL | {"counters": 4})  # a JVM is slow under faketime
+    b.call("open", channel=name, name=name)
+    a.call("publisher", channel=name, publisher=name)
+    counter = a.call("counter_allocate", channel=name, label="x", type_id=1, key="")["counter"]
+    a.call("counter_free", channel=name, counter=counter)
+    b.call("subscriber", channel=name, subscriber=name)
+    sent = fill(a, name)
+    clock.write_text("-10d")
+    made = run.name()
+    a.call("create", channel=made, name=made, **SMALL)
+    with open(run.folder / f"{made}.ring", "rb") as file:
+        created = int.from_bytes(file.read(64)[56:], "little") / 1e9
+    true(f"the clock did not jump: {created - time.time()}", -11 * 86400 < created - time.time() < -9 * 86400)
+    equal("a living subscriber was retired", offer_within(0.02, a, name, "00"), -1)
+    equal("messages", data_of(drain(b, name)), sent)
+    fill(a, name)
+    b.kill()
+    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    again = a.call("counter_allocate", channel=name, label="y", type_id=1, key="")["counter"]
+    true("a counter freed in the future was handed out", again != counter)
+    clock.write_text("+0d")
+    time.sleep(0.002)
+    equal("reused", a.call("counter_allocate", channel=name, label="z", type_id=1, key="")["counter"], counter)
+    clock.unlink()
+
+
+def tests(languages):
+    """(title, function, arguments) of every test."""
+
+    def after(language):
+        return languages[(languages.index(language) + 1) % len(languages)]
+
+    for a in languages:
+        yield f"{a}: a file system of 1 MiB", full_file_system, a
+        yield f"{a}: the clock is set back", clock_set_back, a, after(a)
+    for a, b in itertools.product(languages, repeat=2):
+        yield f"{a} and {b} have the same pid in two namespaces", same_pid, a, b, after(b)

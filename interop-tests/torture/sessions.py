@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker's log tells of its sessions: one owner of a ring after the other, one reader of a slot after the other."""
+
+import dataclasses
+
+import numpy
+from side import Kind, Phase
+
+
+@dataclasses.dataclass
+class Published:
+    """What one owner of a ring published: message n was acknowledged when ends[i] with counts[i] > n was written."""
+
+    ring: int
+    epoch: int
+    start: int
+    publisher: int
+    begin: int
+    life: object
+    counts: numpy.ndarray
+    ends: numpy.ndarray
+    attempted: int
+    closed: int  # ns; 0: not
+    max_lag: int
+
+    @property
+    def acknowledged(self):
+        return int(self.counts[-1]) if len(self.counts) else 0
+
+
+@dataclasses.dataclass
+class Read:
+    """What one owner of a subscriber slot, or one lossy subscriber, saw."""
+
+    life: object
+    slot: int
+    epoch: int
+    kept: bool
+    lossy: bool
+    asked: int  # ns, before it took the slot
+    begin: int  # ns, when it had taken it
+    cursors: dict
+    messages: numpy.ndarray
+    left: int = 0  # ns; 0: not
+    forgot: bool = False
+    drained: bool = False
+    last: bool = False  # of its process
+    slot_lost: bool = False
+    noticed: int = 0  # ns, when it knew that its slot was lost
+    lost: dict = None  # by ring, at the end
+
+
+def gone(life):
+    """When this process had its slot no more, at the earliest."""
+    if life.phase in (Phase.closing, Phase.leaving, Phase.forgetting):
+        return 0  # perhaps it had closed, and was killed before it could say so
+    return life.killed or life.ended
+
+
+def sessions(life, first, last):
+    """The log's stretches from an entry of kind `first` to the next one; what is before the first is left out."""
+    kinds = life.entries[:, 0]
+    begins = [i for i in numpy.flatnonzero(kinds == first) if i == 0 or kinds[i - 1] != first]
+    for begin, end in zip(begins, [*begins, len(kinds)][1:]):
+        rows = life.entries[begin:end]
+        yield rows, rows[rows[:, 0] == last], end == len(kinds)
+
+
+def published_by(life):
+    for rows, closed, last in sessions(life, Kind.TAKEN, Kind.CLOSED):
+        acks = rows[rows[:, 0] == Kind.ACKNOWLEDGED]
+        _, ring, epoch, start, begin, publisher, lag = (int(x) for x in rows[0, :7])
+        ended = int(closed[0, 4]) if len(closed) else 0
+        acknowledged = int(acks[-1, 1]) if len(acks) else 0
+        attempted = max(life.attempted, acknowledged) if last and not ended else acknowledged
+        yield Published(ring, epoch, start, publisher, begin, life, acks[:, 1], acks[:, 2], attempted, ended, lag)
+
+
+def read_by(life):
+    for rows, left, last in sessions(life, Kind.JOINED, Kind.LEFT):
+        lost_slot = rows[rows[:, 0] == Kind.SLOT_LOST]
+        joined = rows[rows[:, 0] == Kind.JOINED]
+        _, _, slot, _, epoch, kept, begin, asked = (int(x) for x in joined[0])
+        cursors = {int(j[1]): int(j[3]) for j in joined}
+        read = Read(life, slot, epoch, bool(kept), life.role == "lossy", asked, begin, cursors, None)
+        read.messages, read.last = rows[rows[:, 0] == Kind.MESSAGE], last
+        if len(left):
+            read.forgot, read.drained, read.left = bool(left[0, 1]), bool(left[0, 2]), int(left[0, 4])
+        read.lost = {int(r[1]): int(r[2]) for r in rows[rows[:, 0] == Kind.LOST]}
+        if len(lost_slot):
+            read.slot_lost, read.noticed, read.left = True, int(lost_slot[0, 3]), int(lost_slot[0, 4])
+            read.messages = read.messages[: len(read.messages) - int(lost_slot[0, 2])]
+        yield read
