@@ -3,8 +3,8 @@
 // be a gapless run of whole messages that begins where it joined.
 //
 // A reader that joins at `claimed`, as our first draft did, meets the last lap's bytes there, whole and valid, and
-// delivers them as a message: a ghost. That is the mutant. (What the last publish committed may be seen twice by one who
-// leaves and joins again: `published` follows it.)
+// delivers them as a message: a ghost. That is the mutant. (What the last publish committed may be seen twice by one
+// who leaves and joins again: `published` follows it.)
 
 #include <algorithm>
 #include <atomic>
