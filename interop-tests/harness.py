@@ -107,15 +107,12 @@ class Run:
         try:
             result = function(*arguments)
             self._tidy()
+        except Skip as e:
+            wrong = e
+            self._throw_away()
         except Exception as e:  # an answer may lack anything; whatever happens, the next test is run
             known = isinstance(e, (Wrong, Refused, PeerFailed))
-            wrong = (
-                e
-                if isinstance(e, Skip)
-                else str(e)
-                if known
-                else f"{e!r} in {traceback.extract_tb(e.__traceback__)[-1]}"
-            )
+            wrong = str(e) if known else f"{e!r} in {traceback.extract_tb(e.__traceback__)[-1]}"
             self._throw_away()
         self._unlink_all()
         return result, wrong
