@@ -91,6 +91,7 @@ void Case::record() {
     const auto* done = reinterpret_cast<const volatile std::int64_t*>(page.data());
 
     recording_ = {};
+    recording_.opened.assign(file.data(), file.data() + base_.bytes.size());
     Tracee child(command());
     const Range core = scenario_.python ? child.code_of(extension) : Range{0, UINT64_MAX};
     for (bool more = true; more; more = child.step()) {

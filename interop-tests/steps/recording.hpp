@@ -23,6 +23,7 @@ struct Setup {
 
 /// One run of a child from mark to mark, an instruction at a time. State k: when k instructions were executed.
 struct Recording {
+    Bytes opened;                          // the file that the child opened
     std::vector<std::uint64_t> next;       // by k: where the next instruction is
     std::vector<std::size_t> state;        // by k: index into `states`
     std::vector<Bytes> states;             // the file whenever its bytes had changed; 0: at the first mark

@@ -10,6 +10,7 @@ namespace steps {
 void write_states(const std::string& stem, const Recording& recording) {
     constexpr const char* digits = "0123456789abcdef";
     std::filesystem::create_directories(std::filesystem::path(stem).parent_path());
+    write_file(stem + ".base", recording.opened);
     write_file(stem + ".ring", recording.states[0]);
     std::ofstream out(stem + ".stores");
     for (std::size_t state = 1; state < recording.states.size(); ++state) {

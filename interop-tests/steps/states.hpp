@@ -7,8 +7,8 @@
 
 namespace steps {
 
-/// Writes `stem`.ring, the file at the first mark, and `stem`.stores, what each store changed. README.md has the
-/// format.
+/// Writes `stem`.base, the file that the child opens, `stem`.ring, the file at the first mark, and `stem`.stores, what
+/// each store changed. README.md has the format.
 void write_states(const std::string& stem, const Recording& recording);
 
 }  // namespace steps

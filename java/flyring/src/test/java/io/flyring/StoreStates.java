@@ -42,50 +42,64 @@ final class StoreStates {
 
     public static void main(String[] arguments) throws Exception {
         StoreStates all = new StoreStates(Path.of(arguments[0]), Path.of(arguments[1]));
-        all.publishing();
+        all.publishing("");
+        all.publishing("-compact");
         all.slots();
         System.out.println("done: " + all.compared + " states are C++'s");
     }
 
-    private void publishing() throws Exception {
+    /** With the suffix "-compact": records aligned to 8 bytes. */
+    private void publishing(String suffix) throws Exception {
         Runnable before = () -> publisher = channel.publisher("pub");
         Runnable one = () -> {
             before.run();
             offer(length(sequence));
         };
-        compare("offer", fill(at -> !crosses(at, 64)), () -> offer(30));
-        compare("first-offer", before, () -> offer(30));
-        compare("offer-boundary", fill(at -> crosses(at, 64) && at % CAPACITY + 64 < CAPACITY), () -> offer(30));
-        compare("offer-to-end", fill(at -> at % CAPACITY + 64 == CAPACITY), () -> offer(30));
-        compare("offer-padding", fill(at -> at % CAPACITY + 256 > CAPACITY), () -> offer(200));
-        compare("offer-long", fill(at -> true), () -> offer(500));
-        Runnable limited = () -> publisher = channel.publisher("pub", LAG);
-        compare("offer-lag", fill(limited, at -> at + 64 + 8 > publisher.heldBy().position() + LAG), () -> offer(30));
-        compare("claim", one, () -> publisher.claim(30, 7));
-        compare("claim-long", one, () -> publisher.claim(500, 7));
-        compare("commit", claiming(one, 30), () -> claim.commit());
-        compare("abort", claiming(one, 40), () -> claim.abort());
-        compare("batch", one, () -> batch(10, 60, 0, 90));
-        compare("batch-padding", fill(at -> at % CAPACITY + 256 > CAPACITY), () -> batch(200, 5, 300));
-        compare("close-publisher", one, () -> publisher.close());
-        compare("close-claiming", claiming(one, 40), () -> publisher.close());
+        compare("offer" + suffix, fill(at -> !crosses(at, record(30))), () -> offer(30));
+        compare("first-offer" + suffix, before, () -> offer(30));
+        compare("offer-boundary" + suffix,
+            fill(at -> crosses(at, record(30)) && at % CAPACITY + record(30) < CAPACITY), () -> offer(30));
+        compare("offer-padding" + suffix, fill(at -> at % CAPACITY + record(200) > CAPACITY), () -> offer(200));
+        compare("offer-long" + suffix, fill(at -> !crosses(at, record(500))), () -> offer(500));
+        compare("claim" + suffix, one, () -> publisher.claim(30, 7));
+        compare("claim-long" + suffix, one, () -> publisher.claim(500, 7));
+        compare("commit" + suffix, claiming(one, 30), () -> claim.commit());
+        compare("abort" + suffix, claiming(one, 40), () -> claim.abort());
+        compare("batch" + suffix, one, () -> batch(10, 60, 0, 90));
+        compare("batch-padding" + suffix, fill(at -> at % CAPACITY + record(200) > CAPACITY),
+            () -> batch(200, 5, 300));
+        if (suffix.isEmpty()) {
+            compare("offer-to-end", fill(at -> at % CAPACITY + record(30) == CAPACITY), () -> offer(30));
+            Runnable limited = () -> publisher = channel.publisher("pub", LAG);
+            compare("offer-lag",
+                fill(limited, at -> at + record(30) + 8 > publisher.heldBy().position() + LAG), () -> offer(30));
+            compare("close-publisher", one, () -> publisher.close());
+            compare("close-claiming", claiming(one, 40), () -> publisher.close());
+        }
     }
 
     private void slots() throws Exception {
         Runnable nothing = () -> { };
         for (String name : List.of("take-publisher", "recover-claim", "recover-uncommitted", "recover-committed",
             "recover-batch")) {
-            compare(name, name, nothing, () -> channel.publisher("pub"));
+            compare(name, nothing, () -> channel.publisher("pub"));
         }
         compare("take-publisher-renamed", nothing, () -> channel.publisher("renamed"));
         compare("join", nothing, () -> channel.subscriber());
         compare("join-kept", nothing, () -> channel.subscriber("new", true));
         Runnable reader = () -> subscriber = channel.subscriber("reader", true);
         compare("resume", nothing, reader);
+        compare("poll", reader, () -> subscriber.poll(message -> { }));
         compare("leave", () -> subscriber = channel.subscriber(), () -> subscriber.close());
         compare("close-kept", reader, () -> subscriber.close());
-        // Not forget: C++ stores name_length 0 before it clears the name, instead of -1 before and 0 behind.
+        compare("forget", reader, () -> subscriber.forget());
         compare("evict", nothing, () -> channel.evict(2));
+        compare("evict-live", nothing, () -> channel.evict(1));
+    }
+
+    private long record(int length) {
+        int alignment = channel.header().alignment;
+        return Layout.RECORD_HEADER_LENGTH + length + alignment - 1 & -alignment;
     }
 
     private static int length(int sequence) {
@@ -115,8 +129,8 @@ final class StoreStates {
         need(publisher.offerBatch(messages, 0, messages.length, 1 + sequence) == lengths.length, "back-pressured");
     }
 
-    private static boolean crosses(long at, int record) {
-        return at / EIGHTH != (at + record) / EIGHTH;
+    private static boolean crosses(long at, long record) {
+        return record < EIGHTH && at / EIGHTH != (at + record) / EIGHTH;
     }
 
     private Runnable fill(LongPredicate there) {
@@ -146,14 +160,10 @@ final class StoreStates {
         }
     }
 
+    /** From what the scenario begins with over the preparation to its first mark, then store by store. */
     private void compare(String name, Runnable prepare, Runnable act) throws IOException {
-        compare(name, "take-publisher", prepare, act);
-    }
-
-    /** From a scenario's first mark over the preparation to this one's, then store by store. */
-    private void compare(String name, String from, Runnable prepare, Runnable act) throws IOException {
         Files.deleteIfExists(path);
-        Files.copy(states.resolve(from + ".ring"), path);
+        Files.copy(states.resolve(name + ".base"), path);
         Identity identity = new Identity().bootId(new UUID(0x22L << 56, 0)).pid(1002).clock(() -> 2_000_000_000L);
         channel = Channel.open(path.toString(), false, false, identity);
         sequence = (int) channel.trailers().get(0).getLong(Layout.TRAILER_MESSAGES_BEGUN);
