@@ -19,7 +19,7 @@ from pathlib import Path
 PYTHON = Path(__file__).resolve().parents[2]
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 OPTIONS = {
-    "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+    "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_sigbus=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     "PYTHONMALLOC": "malloc",
 }
