@@ -88,6 +88,7 @@ def read_by(life):
             read.forgot, read.drained, read.left = bool(left[0, 1]), bool(left[0, 2]), int(left[0, 4])
         read.lost = {int(r[1]): int(r[2]) for r in rows[rows[:, 0] == Kind.LOST]}
         if len(lost_slot):
-            read.slot_lost, read.noticed, read.left = True, int(lost_slot[0, 3]), int(lost_slot[0, 4])
+            read.slot_lost, read.noticed = True, int(lost_slot[0, 3])
+            read.left = max(begin, int(lost_slot[0, 4]))  # it may not have polled yet
             read.messages = read.messages[: len(read.messages) - int(lost_slot[0, 2])]
         yield read
