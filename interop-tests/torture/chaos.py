@@ -31,6 +31,9 @@ VACANT = 0.1  # seconds that the place of a killed subscriber stays empty, at mo
 EARLY = {Phase[p] for p in ("taking", "recovering", "joining", "resuming", "starting", "counting", "evicting")}
 
 
+MOST_ERRORS = 20  # of one round; a worker that cannot work would be started again and again
+
+
 class Stuck(Exception):
     """A worker that does not end when it is told to."""
 
@@ -118,6 +121,8 @@ class Round:
         elif worker.process.returncode != 0:
             words = worker.stderr_path.read_text(errors="replace")[-400:].strip()
             self.errors.append(f"{worker.label} as {actor.role} {actor.name}: {worker.process.returncode}: {words}")
+            if len(self.errors) > MOST_ERRORS:
+                raise Stuck("\n".join(self.errors))
         self.entries[actor.role, worker.language] += worker.side.count()
         actor.worker, actor.killed = None, bool(worker.killed)
         if worker.killed and actor.role == "reliable":  # else the next one would have its slot before it is missed

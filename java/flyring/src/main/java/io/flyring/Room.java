@@ -83,7 +83,7 @@ final class Room {
         return memory.getLongAcquire(capacity + Header.gate(slot)); // pairs with: poll 4, join 4, leave
     }
 
-    private boolean holdsBack(int slot, long needed) {
+    boolean holdsBack(int slot, long needed) {
         long gate = gate(slot);
         return gate >= 0 && gate < needed - reach;
     }
@@ -116,9 +116,8 @@ final class Room {
     /** The first half of recompute 4. */
     private void retire(long needed) {
         for (int slot = 0; slot < slots; slot++) {
-            int candidate = slot;
             if (holdsBack(slot, needed) && !channel.slots().spared(slot)) {
-                channel.slots().retire(slot, channel.trailers(), () -> holdsBack(candidate, needed));
+                channel.slots().retire(slot, channel.trailers(), this, needed);
             }
         }
     }

@@ -7,7 +7,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 
 /** The slots of publishers and subscribers in the control section: who owns them, under which name (spec 5). */
 final class Slots {
@@ -228,14 +227,17 @@ final class Slots {
         return control.getLongOpaque(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH);
     }
 
-    /** 6.7 for one slot; true if it was retired. {@code stillHolds} looks at the gate again under the slot's lock. */
-    boolean retire(int slot, List<Memory> trailers, BooleanSupplier stillHolds) {
+    /**
+     * 6.7 for one slot; true if it was retired. The room looks at the gate again under the slot's lock. (It is not a
+     * lambda that does: a JVM's first one takes it up to 40 ms to make, in which a publisher would be held back.)
+     */
+    boolean retire(int slot, List<Memory> trailers, Room room, long needed) {
         long offset = header.controlOffset + header.subscriberSlot(slot);
         try (Lock lock = file.newLock()) {
             if (!lock.tryLock(offset)) {
                 return false;
             }
-            boolean dead = !spared(slot) && stillHolds.getAsBoolean();
+            boolean dead = !spared(slot) && room.holdsBack(slot, needed);
             if (dead) {
                 int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
                 control.putLongRelease(epoch, control.getLongOpaque(epoch) + 1); // pairs with: 5.4

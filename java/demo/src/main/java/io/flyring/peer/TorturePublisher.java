@@ -70,6 +70,7 @@ final class TorturePublisher extends TortureWorker {
         enter(orders.get("recovering").equals("1") ? Phase.RECOVERING : Phase.TAKING, 2);
         Publisher publisher = channel.publisher(orders.get("name"), maxLag);
         linger(2);
+        publisher.heldBy(); // as with runDelay: this belongs to the measuring
         orders.put("recovering", "0");
         epoch = publisher.epoch();
         sequence = 0;

@@ -55,6 +55,7 @@ abstract class TortureWorker {
             side = file.map(FileChannel.MapMode.READ_WRITE, 0, file.size());
         }
         random = new SplittableRandom(Long.parseLong(orders.get("seed")));
+        runDelay(); // the first time loads classes for milliseconds, which would be taken for a wait
         String path = orders.get("channel");
         channel = orders.get("role").equals("lossy") ? Channel.openReadOnly(path) : Channel.open(path);
     }
