@@ -6,8 +6,8 @@ and restarted, in rounds of ten seconds; after each round everything that they s
     torture.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--fault NAME:WHO] [--worker LANGUAGE=COMMAND]
     torture.py --faults [--seconds 10] [--seed N] [--languages ...] [--worker ...]
 
---fault: the workers of this role or language misbehave, to see that it is noticed (WORKER.md). --faults: a round with
-each fault in each language, which must be noticed. --worker: another command than that of workers.toml. The last line is
+--fault: the workers of this role or language misbehave, to see that it is noticed (WORKER.md). --faults: rounds with
+each fault in each language, until it is noticed, three at most. --worker: another command than that of workers.toml. The last line is
 `N passed, N failed`; on failure the files of the round are kept."""
 
 import argparse
@@ -30,6 +30,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ("order", "loss", "lost count", "duplicates", "tear", "never offered", "agreement", "owners", "sender")
 RULES += ("living declared dead", "waits", "offers", "counters", "errors", "phases", "work")
 ROUND = 10  # seconds
+FAULT_ROUNDS = (
+    3  # in each of which a fault may find no opportunity: nobody dies before a slow language's publisher, say
+)
 LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
 WORK = {"publisher": 50, "reliable": 30, "kept": 30, "lossy": 10}  # messages a second, each language, at least
@@ -202,15 +205,20 @@ def plant(known, options):
     missed = 0
     for number, (fault, rules) in enumerate(FAULTS.items()):
         for language in known:
-            folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
-            kills, seconds = collections.Counter(), options.seconds
-            verdict, _ = play(known, options.seed + number, seconds, 3 * seconds, kills, (fault, language), folder)
-            shutil.rmtree(folder)
-            verdict.failures["waits"] += waits(verdict.dead_waits)
-            found = {rule: len(texts) for rule, texts in verdict.failures.items() if texts}
-            good = any(rule in rules for rule in found)
+            for attempt in range(FAULT_ROUNDS):
+                folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
+                kills, seconds = collections.Counter(), options.seconds
+                seed = options.seed + number + 1000 * attempt
+                verdict, _ = play(known, seed, seconds, 3 * seconds, kills, (fault, language), folder)
+                shutil.rmtree(folder)
+                verdict.failures["waits"] += waits(verdict.dead_waits)
+                found = {rule: len(texts) for rule, texts in verdict.failures.items() if texts}
+                good = any(rule in rules for rule in found)
+                if good:
+                    break
             missed += not good
-            print(f"{'ok   ' if good else 'FAIL '} {fault} in {language}: {found or 'not noticed'}", flush=True)
+            rounds = f", round {attempt + 1}" if attempt else ""
+            print(f"{'ok   ' if good else 'FAIL '} {fault} in {language}{rounds}: {found or 'not noticed'}", flush=True)
             for text in verdict.failures["errors"]:
                 print(f"      {text}")
     return len(FAULTS) * len(known) - missed, missed
