@@ -17,6 +17,7 @@ import sys
 import uuid
 
 import newer
+import typed as messages
 from simulation import MAJOR, MINOR, Channel
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,6 +43,7 @@ class Golden:
 
     def __init__(self, golden, **options):
         self.golden, self.options, self.operations, self.objects = golden, options, [], {}
+        self.typed = []  # what the messages decode to
         self.inject = {
             "channel_id": str(uuid.uuid5(uuid.NAMESPACE_URL, "flyring-golden:" + golden)),
             "created_at": CREATED_AT,
@@ -164,6 +166,8 @@ class Golden:
             "operations": self.operations,
             "expected": self.channel.expected(),
         }
+        if self.typed:
+            content["typed"] = self.typed
         return {self.golden + ".ring": bytes(self.channel.b), self.golden + ".json": dump(content).encode()}
 
 
@@ -500,6 +504,26 @@ def schema():
     return g
 
 
+def typed():
+    g = Golden(
+        "typed",
+        kind="broadcast",
+        capacity=4096,
+        publishers=1,
+        subscribers=1,
+        counters=0,
+        schema=messages.SCHEMA,
+        schema_id=messages.SCHEMA_ID,
+        schema_version=messages.SCHEMA_VERSION,
+    )
+    g.publisher("p0", "prices")
+    g.subscriber("s0", "reader", kept=True)
+    for name, kind, data, body in messages.messages():
+        end = g.offer("p0", kind, data.hex())
+        g.typed.append({"position": end - (8 + len(data) + 63) // 64 * 64, "message": name, "body": body})
+    return g
+
+
 def empty_foreign_publisher():
     return Golden(
         "empty-foreign-publisher",
@@ -610,6 +634,7 @@ GOLDENS = (
     counters,
     maximum_message,
     schema,
+    typed,
     empty_foreign_publisher,
     empty_foreign_subscriber,
     foreign_publisher,
