@@ -11,6 +11,9 @@ namespace bench {
 void run_flyring_offer(const Setup&);
 void run_flyring_claim(const Setup&);
 
+// typed.cpp
+void run_flyring_typed(const Setup&);
+
 // floors.cpp
 void run_raw_line(const Setup&);
 void run_bare_ring(const Setup&);

@@ -10,7 +10,7 @@ void run_flyring_offer(const Setup& setup) {
     run<FlyringOffer>(setup);
 }
 void run_flyring_claim(const Setup& setup) {
-    run<FlyringClaim>(setup);
+    run<FlyringClaim, 70, 72>(setup);
 }
 
 }  // namespace bench

@@ -32,7 +32,13 @@ class Flyring {
 
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
-        const int handed = subscriber_->poll([&](const flyring::Message& message) { read(message.data()); });
+        idle(subscriber_->poll([&](const flyring::Message& message) { read(message.data()); }));
+    }
+
+    static std::string version() { return "0.1.0"; }
+
+  protected:
+    [[gnu::always_inline]] void idle(int handed) {
         if (batch_) {
             batch_spin_.idle(handed);
         } else {
@@ -40,9 +46,6 @@ class Flyring {
         }
     }
 
-    static std::string version() { return "0.1.0"; }
-
-  protected:
     static flyring::Channel open(const Setup& setup) {
         flyring::Options options;
         options.kind = flyring::Kind::broadcast;

@@ -74,7 +74,8 @@ struct Clock {
 /// The words of messages (bench/PEER.md, messages).
 template <std::size_t Size, bool Whole>
 struct Message {
-    static_assert(Size % 8 == 0);
+    static constexpr std::size_t words = Size / 8;
+    static constexpr std::size_t rest = Size % 8;  // bytes of one more word
 
     static std::uint64_t tag(unsigned producer, std::uint64_t number) { return producer * 64 + number % 64; }
 
@@ -82,9 +83,13 @@ struct Message {
         std::memcpy(to, &tag, 8);
         if constexpr (Whole) {
             const std::uint64_t first = tag * factor;
-            for (std::size_t i = 1; i < Size / 8; ++i) {
+            for (std::size_t i = 1; i < words; ++i) {
                 const std::uint64_t word = first + i * factor;
                 std::memcpy(to + 8 * i, &word, 8);
+            }
+            if constexpr (rest != 0) {
+                const std::uint64_t word = first + words * factor;
+                std::memcpy(to + 8 * words, &word, rest);
             }
         }
     }
@@ -97,9 +102,15 @@ struct Message {
         std::uint64_t difference = word ^ tag;
         if constexpr (Whole) {
             const std::uint64_t first = tag * factor;
-            for (std::size_t i = 1; i < Size / 8; ++i) {
+            for (std::size_t i = 1; i < words; ++i) {
                 std::memcpy(&word, from + 8 * i, 8);
                 difference |= word ^ (first + i * factor);
+            }
+            if constexpr (rest != 0) {
+                const std::uint64_t last = first + words * factor;
+                word = 0;
+                std::memcpy(&word, from + 8 * words, rest);
+                difference |= word ^ (last & ((std::uint64_t{1} << 8 * rest) - 1));
             }
         }
         return difference == 0;
@@ -114,19 +125,16 @@ struct Message {
     /// After is() said no: returns if it is the end.
     [[gnu::cold, gnu::noinline]] static void must_be_end(const std::byte* from, std::uint64_t number,
                                                          std::uint64_t expected) {
-        for (std::size_t i = 0; i < (Whole ? Size / 8 : 1); ++i) {
-            std::uint64_t word;
-            std::memcpy(&word, from + 8 * i, 8);
-            if (word != end_word) wrong(number, expected, word0(from));
+        for (std::size_t i = 0; i < (Whole ? Size : 8); ++i) {
+            if (from[i] != std::byte{0xff}) wrong(number, expected, word0(from));
         }
     }
 };
 
-template <class Contender, std::size_t Size, bool Whole>
+/// M: what a message looks like; Message, or the like of it for what a contender's Write and Read get instead of bytes.
+template <class Contender, std::size_t Size, bool Whole, class M = Message<Size, Whole>>
 class Runner {
   public:
-    using M = Message<Size, Whole>;
-
     explicit Runner(const Setup& setup) : setup_(setup), shared_(bench_map(setup.dir.c_str())), contender_(setup) {
         if (shared_ == nullptr) throw std::runtime_error("cannot map " + setup.dir + "/shared");
         if (setup.scenario != Scenario::stream && setup.client()) {
@@ -203,14 +211,14 @@ class Runner {
 
     [[gnu::always_inline]] void round_trip(std::uint64_t number) {
         const std::uint64_t tag = M::tag(0, number);
-        contender_.send([tag](std::byte* to) { M::write(to, tag); });
+        contender_.send([tag](auto&& to) { M::write(to, tag); });
         receive_one(number, tag);
     }
 
     [[gnu::always_inline]] void receive_one(std::uint64_t number, std::uint64_t tag) {
         bool here = false;
         while (!here) {
-            contender_.receive([&](const std::byte* from) {
+            contender_.receive([&](auto&& from) {
                 if (!M::is(from, tag)) wrong(number, tag, M::word0(from));
                 here = true;
             });
@@ -218,10 +226,10 @@ class Runner {
     }
 
     void end_round_trips() {
-        contender_.send([](std::byte* to) { M::write_end(to); });
+        contender_.send([](auto&& to) { M::write_end(to); });
         bool here = false;
         while (!here) {
-            contender_.receive([&](const std::byte* from) {
+            contender_.receive([&](auto&& from) {
                 M::must_be_end(from, 0, 0);
                 here = true;
             });
@@ -278,7 +286,7 @@ class Runner {
         while (!ended) {
             const std::uint64_t tag = M::tag(0, number);
             bool here = false;
-            contender_.receive([&](const std::byte* from) {
+            contender_.receive([&](auto&& from) {
                 if (__builtin_expect(!M::is(from, tag), 0)) {
                     M::must_be_end(from, number, tag);
                     ended = true;
@@ -287,11 +295,11 @@ class Runner {
                 }
             });
             if (here) {
-                contender_.send([tag](std::byte* to) { M::write(to, tag); });
+                contender_.send([tag](auto&& to) { M::write(to, tag); });
                 ++number;
             }
         }
-        contender_.send([](std::byte* to) { M::write_end(to); });
+        contender_.send([](auto&& to) { M::write_end(to); });
     }
 
     [[gnu::noinline]] std::string produce() {
@@ -300,10 +308,10 @@ class Runner {
         const std::int64_t start = bench_now();
         for (std::uint64_t i = 0; i < n; ++i) {
             const std::uint64_t tag = M::tag(producer, i);
-            contender_.send([tag](std::byte* to) { M::write(to, tag); });
+            contender_.send([tag](auto&& to) { M::write(to, tag); });
         }
         ran(n, bench_now() - start);
-        contender_.send([](std::byte* to) { M::write_end(to); });
+        contender_.send([](auto&& to) { M::write_end(to); });
         std::ostringstream text;
         text << "{\"kind\": \"mean\", \"count\": " << n << "}";
         return text.str();
@@ -332,7 +340,7 @@ class Runner {
     [[gnu::always_inline]] void look(std::uint64_t& number, std::uint64_t& received, bool& ended) {
         std::uint64_t at = number, got = received;
         bool end = false;
-        contender_.receive([&](const std::byte* from) {
+        contender_.receive([&](auto&& from) {
             std::uint64_t tag = M::tag(0, at);
             if (__builtin_expect(!M::is(from, tag), 0)) {
                 if (Lossy && M::word0(from) < 64) {
@@ -360,7 +368,7 @@ class Runner {
         unsigned ends = 0;
         std::int64_t start = 0;
         while (ends < producers) {
-            contender_.receive([&](const std::byte* from) {
+            contender_.receive([&](auto&& from) {
                 const std::uint64_t tag = M::word0(from);
                 if (__builtin_expect(tag >= 128, 0)) {
                     M::must_be_end(from, received, 0);
@@ -409,7 +417,8 @@ class Runner {
     int files_ = 0;
 };
 
-template <class Contender>
+/// MoreSizes: beyond those of all contenders.
+template <class Contender, std::size_t... MoreSizes>
 void run(const Setup& setup) {
     const auto with = [&](auto size) {
         constexpr std::size_t bytes = decltype(size)::value;
@@ -427,7 +436,8 @@ void run(const Setup& setup) {
         case 65536:
             return with(std::integral_constant<std::size_t, 65536>());
         default:
-            throw std::runtime_error("--size is 32, 1024 or 65536");
+            if (!((setup.size == MoreSizes && (with(std::integral_constant<std::size_t, MoreSizes>()), true)) || ...))
+                throw std::runtime_error("--size is 32, 1024 or 65536");
     }
 }
 

@@ -55,6 +55,7 @@ struct Contender {
 static constexpr Contender contenders[] = {
     {"flyring-offer", run_flyring_offer},
     {"flyring-claim", run_flyring_claim},
+    {"flyring-typed", run_flyring_typed},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},
     {"cas-counter", run_cas_counter},

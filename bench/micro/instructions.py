@@ -25,10 +25,10 @@ TABLE = HERE / "instructions.toml"
 FLAGS = ["-std=c++17", "-O2", "-g", "-DNDEBUG"]  # what cpp/CMakeLists.txt builds with, and never -march=native
 
 TOLERANCE = 0.05
-LOOP = (
-    16384  # 32-byte messages in 1 MiB of 64-byte records: once around the ring, so that two rounds differ by whole ones
-)
-CPP = ("offer", "claim", "poll", "batch")
+# 32-byte messages in 1 MiB of 64-byte records: once around the ring, so that two rounds differ by whole ones. (Typed
+# messages: records of 128 bytes, twice.)
+LOOP = 16384
+CPP = ("offer", "claim", "poll", "batch", "typed_claim", "typed_poll")
 PYTHON = ("offer", "claim", "batch", "take", "poll")
 
 
@@ -98,9 +98,10 @@ def measure_python(python: str, extension: Path) -> dict[str, float]:
     return {name: n - counts["offer"] if name in ("take", "poll") else n for name, n in counts.items()}
 
 
-def measure_cpp(include: Path) -> dict[str, float]:
+def measure_cpp(include: Path, codecs: Path) -> dict[str, float]:
     program = BUILD / "flyring-count"
-    run([CXX, *FLAGS, "-I", str(include), str(HERE / "count.cpp"), "-o", str(program), "-lpthread"])
+    folders = ["-I", str(include), "-isystem", str(codecs)]
+    run([CXX, *FLAGS, *folders, str(HERE / "count.cpp"), "-o", str(program), "-lpthread"])
 
     def total(operation: str, n: int) -> int:
         (file,) = callgrind("cpp", [str(program), operation, str(n)], f"--toggle-collect=measured_{operation}")
@@ -112,7 +113,7 @@ def measure_cpp(include: Path) -> dict[str, float]:
 def write_table(table: dict[str, dict[str, float]]) -> None:
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        "# Instructions per message of 32 bytes, by compiler. Written by instructions.py --update; see there.",
+        "# Instructions per message of 32 bytes (typed: 70), by compiler. Written by instructions.py --update; see there.",
     ]
     for section in sorted(table):
         lines += ["", f'["{section}"]', *(f"{operation} = {n:.3f}" for operation, n in table[section].items())]
@@ -126,6 +127,12 @@ def main() -> int:
         "--python", default=str(ROOT / "build" / "venv" / "bin" / "python"), help="one that has flyring"
     )
     options.add_argument("--include", type=Path, default=ROOT / "cpp" / "include", help="of the C++ headers")
+    options.add_argument(
+        "--codecs",
+        type=Path,
+        default=ROOT / "build" / "cpp" / "demo" / "flyring-sbe" / "prices",
+        help="the folder with prices/PriceUpdate.h, made by flyring_sbe_generate",
+    )
     arguments = options.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("valgrind is needed to count instructions. Install it: sudo apt-get install valgrind")
@@ -133,13 +140,18 @@ def main() -> int:
         sys.exit(f"{CXX} is needed. Install it: sudo apt-get install g++")
     if shutil.which(arguments.python) is None:
         sys.exit(f"there is no {arguments.python}: ./dev test builds it, --python names another one that has flyring")
+    if not (arguments.codecs / "prices" / "PriceUpdate.h").exists():
+        sys.exit(f"there are no codecs in {arguments.codecs}: ./dev test builds them, --codecs names another folder")
     BUILD.mkdir(parents=True, exist_ok=True)
 
     find = "import flyring._core as core; print(core.__file__)"
     extension = Path(run([arguments.python, "-c", find], cwd="/").strip()).resolve()
     machine = platform.machine()
     sections = {"C++": f"{compiler(CXX)}, {machine}", "Python": f"{compiler_of(extension)}, {machine}, Python"}
-    measured = {"C++": measure_cpp(arguments.include), "Python": measure_python(arguments.python, extension)}
+    measured = {
+        "C++": measure_cpp(arguments.include, arguments.codecs),
+        "Python": measure_python(arguments.python, extension),
+    }
 
     table = tomllib.loads(TABLE.read_text()) if TABLE.exists() else {}
     if arguments.update:

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <benchmark/benchmark.h>
+#include <prices/PriceUpdate.h>
 #include <stdlib.h>
 
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <flyring/flyring.hpp>
+#include <flyring/sbe.hpp>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,35 @@ class Ring {
             std::memcpy(claim.data(), message_.data(), size_);
             claim.commit();
         }
+    }
+    void typed_claim() {
+        for (std::size_t i = 0; i < batch; ++i) {
+            auto update = publisher_.claim<prices::PriceUpdate>();
+            if (!update) throw std::runtime_error("no room");
+            update->instrument().id(i).putSymbol("FLYR\0\0\0").putExchange("XFLY").putCurrency("EUR");
+            update->instrument().kind(prices::InstrumentKind::STOCK);
+            update->timestamp(i).bid(1).ask(2).bidSize(3).askSize(4).sequence(5);
+            update->flags().clear().opening(true);
+            update->lastSide(prices::Side::BUY);
+            update.commit();
+        }
+    }
+    void typed_poll() {
+        std::size_t polled = 0;
+        auto look = flyring::sbe::dispatch(flyring::sbe::on<prices::PriceUpdate>([](prices::PriceUpdate& update) {
+            auto& instrument = update.instrument();
+            char chars[15];
+            instrument.getSymbol(chars, 8);
+            instrument.getExchange(chars + 8, 4);
+            instrument.getCurrency(chars + 12, 3);
+            benchmark::DoNotOptimize(chars);
+            benchmark::DoNotOptimize(instrument.id() ^ update.timestamp());
+            benchmark::DoNotOptimize(instrument.kind() + update.bid() + update.ask());
+            benchmark::DoNotOptimize(update.bidSize() + update.askSize() + update.sequence());
+            benchmark::DoNotOptimize(update.flags().opening());
+            benchmark::DoNotOptimize(update.lastSide());
+        }));
+        while (polled < batch) polled += static_cast<std::size_t>(subscriber_.poll(look));
     }
     void offer_batch() {
         if (publisher_.offer_batch({messages_.data(), batch}) != batch) throw std::runtime_error("no room");
@@ -105,22 +136,28 @@ const auto claim = [](Ring& ring) { ring.claim(); };
 const auto offer_batch = [](Ring& ring) { ring.offer_batch(); };
 const auto poll_1 = [](Ring& ring) { ring.poll(1); };
 const auto poll_256 = [](Ring& ring) { ring.poll(batch); };
+const auto typed_claim = [](Ring& ring) { ring.typed_claim(); };
+const auto typed_poll = [](Ring& ring) { ring.typed_poll(); };
 const auto take = [](Ring& ring) { ring.take(); };
 
-void add(const char* name, void (*run)(benchmark::State&)) {
-    benchmark::RegisterBenchmark(name, run)->ArgName("bytes")->Arg(32)->Arg(1024)->UseManualTime()->Unit(
-        benchmark::kMicrosecond);
+void add(const char* name, void (*run)(benchmark::State&), const std::vector<std::int64_t>& sizes = {32, 1024}) {
+    auto* const benchmark = benchmark::RegisterBenchmark(name, run)->ArgName("bytes")->UseManualTime();
+    for (const std::int64_t size : sizes) benchmark->Arg(size);
+    benchmark->Unit(benchmark::kMicrosecond);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
     add("offer", [](benchmark::State& state) { measure(state, true, offer, poll_256); });
-    add("claim_commit", [](benchmark::State& state) { measure(state, true, claim, poll_256); });
+    add("claim_commit", [](benchmark::State& state) { measure(state, true, claim, poll_256); }, {32, 70, 1024});
     add("offer_batch_256", [](benchmark::State& state) { measure(state, true, offer_batch, poll_256); });
     add("poll_1", [](benchmark::State& state) { measure(state, false, offer, poll_1); });
     add("poll_256", [](benchmark::State& state) { measure(state, false, offer, poll_256); });
     add("take", [](benchmark::State& state) { measure(state, false, offer, take); });
+    // The PriceUpdate of spec/sbe/prices.xml, every field.
+    add("typed_claim_commit", [](benchmark::State& state) { measure(state, true, typed_claim, poll_256); }, {70});
+    add("typed_poll_256", [](benchmark::State& state) { measure(state, false, typed_claim, typed_poll); }, {70});
     benchmark::Initialize(&count, words);
     if (benchmark::ReportUnrecognizedArguments(count, words)) return 1;
     benchmark::RunSpecifiedBenchmarks();

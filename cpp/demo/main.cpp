@@ -5,6 +5,9 @@
 
 #include "options.hpp"
 #include "quote.hpp"
+#ifdef FLYRING_TYPED
+#include "typed.hpp"
+#endif
 #include "words.hpp"
 
 namespace demo {
@@ -20,6 +23,13 @@ static void run(const Options& options) {
             result = line<Strategy>(options);
             break;
         case Program::ping:
+#ifdef FLYRING_TYPED
+            if (options.typed) {
+                options.ping ? static_cast<void>(result = typed_ping<Strategy>(options))
+                             : typed_pong<Strategy>(options);
+                break;
+            }
+#endif
             if (options.ping) {
                 result = ping<Strategy>(options);
             } else {

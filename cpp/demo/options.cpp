@@ -22,7 +22,11 @@ const char* const usage =
     "  --timeout S         give up when the other side is silent for so long (30)\n"
     "  --histogram FILE    ping: write the raw samples, int64 nanoseconds\n"
     "  --json              print one line of JSON instead of the table\n"
-    "  --untimed           only the mean: the clock is read before the first and after the last round trip\n";
+    "  --untimed           only the mean: the clock is read before the first and after the last round trip\n"
+#ifdef FLYRING_TYPED
+    "  --typed             ping, pong: PriceUpdate of spec/sbe/prices.xml, field by field; takes no --size\n"
+#endif
+    ;
 
 const char* name(Program program) {
     switch (program) {
@@ -80,6 +84,20 @@ static double seconds(const std::string& text) {
     return value;
 }
 
+static void check_typed(Options& options, bool sized) {
+#ifndef FLYRING_TYPED
+    throw std::invalid_argument("this demo was built without --typed: its codecs need Java and sbe-tool");
+#endif
+    if (options.program != Program::ping) throw std::invalid_argument("--typed is for ping and pong only");
+    if (sized) throw std::invalid_argument("--size cannot be given with --typed, whose message has 70 bytes");
+    // Sequences are 32 bits, 0 and 2^32 - 1 mean something else.
+    constexpr std::int64_t most = (std::int64_t{1} << 32) - 2;
+    if (options.warmup > most || options.count > most - options.warmup) {
+        throw std::invalid_argument("--typed has at most 4294967294 round trips, --warmup and --count together");
+    }
+    options.size = 70;
+}
+
 Options parse(int count, const char* const* words) {
     Options options;
     int at = 1;
@@ -93,12 +111,15 @@ Options parse(int count, const char* const* words) {
     const std::string_view side = at < count ? words[at++] : "";
     if (side != "ping" && side != "pong") throw std::invalid_argument("say ping or pong");
     options.ping = side == "ping";
+    bool sized = false;
     while (at < count) {
         const std::string_view option = words[at++];
         if (option == "--json") {
             options.json = true;
         } else if (option == "--untimed") {
             options.untimed = true;
+        } else if (option == "--typed") {
+            options.typed = true;
         } else {
             if (at == count) throw std::invalid_argument(std::string(option) + " is unknown or lacks its value");
             const std::string_view value = words[at++];
@@ -106,6 +127,7 @@ Options parse(int count, const char* const* words) {
                 options.channel = value;
             } else if (option == "--size") {
                 options.size = static_cast<std::size_t>(number(option, value, 32));
+                sized = true;
             } else if (option == "--count") {
                 options.count = number(option, value, 1);
             } else if (option == "--warmup") {
@@ -129,6 +151,7 @@ Options parse(int count, const char* const* words) {
             }
         }
     }
+    if (options.typed) check_typed(options, sized);
     return options;
 }
 

@@ -27,6 +27,7 @@ struct Options {
     std::string histogram;
     bool json = false;
     bool untimed = false;
+    bool typed = false;  // size is then that of the typed message
 };
 
 const char* name(Program program);

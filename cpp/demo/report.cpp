@@ -35,6 +35,7 @@ void print_json(const Options& options, const Result& result) {
         "\"core\":%d,\"unit\":\"ns\"",
         name(options.program), options.size, static_cast<long long>(result.count), static_cast<long long>(options.rate),
         name(options.wait), options.core);
+    if (options.typed) std::printf(",\"typed\":true");
     if (!result.samples.empty()) {
         for (const auto& [label, percent] : percentiles) {
             std::printf(",\"%s\":%lld", label, static_cast<long long>(percentile(result.samples, percent)));

@@ -1,69 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
-#include <cstdlib>
-
+#include "allocations.hpp"
 #include "support.hpp"
 
-// No allocation per message. Every allocation of this program is counted, by replacing malloc; a sanitizer replaces it
-// itself, so there the tests say that they were skipped.
-
-#define FLYRING_COUNTS_MALLOC 1
-#if defined(__SANITIZE_ADDRESS__)
-#undef FLYRING_COUNTS_MALLOC
-#define FLYRING_COUNTS_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#undef FLYRING_COUNTS_MALLOC
-#define FLYRING_COUNTS_MALLOC 0
-#endif
-#endif
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-#if FLYRING_COUNTS_MALLOC
-extern "C" {
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* memory, std::size_t size);
-
-void* malloc(std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    return __libc_malloc(size);
-}
-void* calloc(std::size_t count, std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    return __libc_calloc(count, size);
-}
-void* realloc(void* memory, std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    return __libc_realloc(memory, size);
-}
-}
-#endif
+// No allocation per message. Where a sanitizer has replaced malloc, the tests say that they were skipped.
 
 namespace {
 
 class Allocation : public support::ChannelTest {
   protected:
     void SetUp() override {
-        if (FLYRING_COUNTS_MALLOC == 0) GTEST_SKIP() << "a sanitizer has its own malloc";
+        if (!support::counts_allocations()) GTEST_SKIP() << "a sanitizer has its own malloc";
     }
 };
 
 TEST_F(Allocation, the_count_sees_a_seeded_allocation) {
-    const long before = allocations.load();
+    const long before = support::allocations();
     std::vector<int>* volatile seeded = new std::vector<int>(100);
-    EXPECT_EQ(allocations.load() - before, 2);
+    EXPECT_EQ(support::allocations() - before, 2);
     delete seeded;
     // Taking a message copies it: seen as well.
     flyring::Channel channel = flyring::Channel::create("c", support::broadcast());
     flyring::Subscriber subscriber = channel.subscriber();
     channel.publisher().offer(support::bytes("x"));
-    const long before_take = allocations.load();
+    const long before_take = support::allocations();
     EXPECT_TRUE(subscriber.take());
-    EXPECT_GT(allocations.load(), before_take);
+    EXPECT_GT(support::allocations(), before_take);
 }
 
 TEST_F(Allocation, a_million_messages_by_offer_claim_batch_and_poll_allocate_nothing) {
@@ -94,10 +55,10 @@ TEST_F(Allocation, a_million_messages_by_offer_claim_batch_and_poll_allocate_not
         }
     };
     round(1);
-    const long before = allocations.load();
+    const long before = support::allocations();
     std::int64_t value = 0;
     while (sum < 1'000'000) round(value++);
-    EXPECT_EQ(allocations.load(), before);
+    EXPECT_EQ(support::allocations(), before);
     EXPECT_EQ(sum, sent);
 }
 
@@ -109,11 +70,11 @@ TEST_F(Allocation, lossy_polls_jumps_and_owner_records_allocate_nothing) {
         flyring::Publisher publisher = channel.publisher(std::string(64, static_cast<char>('a' + i)));
         publisher.offer(support::bytes("first"));
         const auto poll = [&](auto& any) {
-            const long before = allocations.load();
+            const long before = support::allocations();
             int done = 0;
             while (any.poll([&](const flyring::Message& message) { done += message.sender().name.size() == 64; }) > 0) {
             }
-            EXPECT_EQ(allocations.load(), before);
+            EXPECT_EQ(support::allocations(), before);
             return done;
         };
         EXPECT_EQ(poll(lossy), 1);

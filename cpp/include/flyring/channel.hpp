@@ -27,10 +27,16 @@ class Channel {
         return Channel(detail::create_file(name, options, false));
     }
 
-    /// Attaches after full validation; for reading only if `options` say so. Throws NoSuchChannel, NotAChannel,
-    /// VersionTooNew, Truncated, CorruptHeader, UnsuitableFileSystem, AccessDenied, InvalidArgument, IoError.
+    /// Attaches after full validation; for reading only if `options` say so. Throws ChannelDiffers if its schema is not
+    /// the required one, NoSuchChannel, NotAChannel, VersionTooNew, Truncated, CorruptHeader, UnsuitableFileSystem,
+    /// AccessDenied, InvalidArgument, IoError.
     static Channel open(const std::string& name, const OpenOptions& options = {}) {
-        return Channel(detail::open_file(name, options));
+        if (options.min_schema_version > 65535) {
+            throw InvalidArgument("min_schema_version", "it must be 0 to 65535");
+        }
+        Channel channel(detail::open_file(name, options));
+        channel.check_schema(options);
+        return channel;
     }
 
     /// Opens the channel, or creates it if there is none. Throws ChannelDiffers if it is not what `options` ask for,
@@ -39,7 +45,10 @@ class Channel {
         detail::check_options(options);
         for (;;) {
             try {
-                Channel channel = open(name, {false, options.any_file_system, options.environment});
+                OpenOptions opening;
+                opening.any_file_system = options.any_file_system;
+                opening.environment = options.environment;
+                Channel channel = open(name, opening);
                 channel.compare(options);
                 return channel;
             } catch (const NoSuchChannel&) {
@@ -153,6 +162,20 @@ class Channel {
     void check_writable() const {
         state_->check_open();
         file().check_writable();
+    }
+
+    /// spec/messages.md 2
+    void check_schema(const OpenOptions& required) const {
+        const auto differs = [this](const char* field, std::uint32_t expected, const std::string& actual) {
+            throw ChannelDiffers(path(), field, std::to_string(expected), actual);
+        };
+        if (required.schema && schema().empty()) differs("schema", required.schema->id, "none");
+        if (required.schema && schema_id() != required.schema->id) {
+            differs("schema_id", required.schema->id, std::to_string(schema_id()));
+        }
+        if (schema_version() < required.min_schema_version) {
+            differs("schema_version", required.min_schema_version, std::to_string(schema_version()));
+        }
     }
 
     /// The order is that of spec/channel.md 3.2.

@@ -12,7 +12,8 @@ namespace flyring {
 
 namespace detail {
 class PublisherCore;
-}
+class TypedSpace;
+}  // namespace detail
 
 /// Space in the ring to be filled in place, from Publisher::claim; false if the publisher was back-pressured. Valid
 /// until commit or abort; the destructor aborts a claim that is still open.
@@ -43,6 +44,7 @@ class Claim {
   private:
     friend class Publisher;
     friend class detail::PublisherCore;
+    friend class detail::TypedSpace;
 
     Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type);
     detail::PublisherCore& open_core() const {
@@ -60,4 +62,49 @@ class Claim {
     std::size_t size_ = 0;
 };
 
+namespace detail {
+
+/// The claim of a publisher's typed claims, in a place of its own: the publisher has its address, and if it had a part
+/// of a TypedClaim, no compiler would keep the encoder in registers. The publisher owns it, or, if that goes first, the
+/// typed claim that is open.
+class TypedSpace {
+  public:
+    /// Null: back-pressured.
+    [[gnu::always_inline]] inline std::byte* claim(PublisherCore& core, std::size_t length, std::int32_t type);
+    [[gnu::always_inline]] inline std::int64_t commit() {
+        const std::int64_t end = claim_.commit();
+        taken_ = false;
+        return end;
+    }
+    std::int64_t abort() {
+        const std::int64_t end = claim_.abort();
+        taken_ = false;
+        return end;
+    }
+
+    /// The typed claim goes.
+    [[gnu::noinline]] static void give_up(TypedSpace* space) noexcept {
+        space->claim_ = Claim();
+        space->taken_ = false;
+        if (space->left_) delete space;
+    }
+
+    /// The publisher goes, before its core.
+    struct Leave {
+        void operator()(TypedSpace* space) const noexcept {
+            if (space->taken_) {
+                space->left_ = true;
+            } else {
+                delete space;
+            }
+        }
+    };
+
+  private:
+    Claim claim_;
+    bool taken_ = false;  // by a typed claim
+    bool left_ = false;   // by the publisher
+};
+
+}  // namespace detail
 }  // namespace flyring

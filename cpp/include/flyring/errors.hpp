@@ -52,7 +52,7 @@ class NoSuchChannel : public FlyringError {
     std::string path_;
 };
 
-/// open_or_create: the existing channel is not what was asked for; field() is the first that differs.
+/// open_or_create, open with a schema: the channel is not what was asked for; field() is the first that differs.
 class ChannelDiffers : public FlyringError {
   public:
     ChannelDiffers(const std::string& path, std::string field, std::string expected, std::string actual)
@@ -271,6 +271,30 @@ class TwoThreads : public FlyringError {
 class ViewAlive : public FlyringError {
   public:
     explicit ViewAlive(const std::string& text) : FlyringError("view-alive", text) {}
+};
+
+/// A typed message is not what its schema says (spec/messages.md 1). It was consumed; polling goes on.
+class BadMessage : public FlyringError {
+  public:
+    BadMessage(std::uint32_t ring, std::int64_t position, std::int32_t type, std::string reason)
+        : FlyringError("bad-message", "the message of type " + std::to_string(type) + " at position " +
+                                          std::to_string(position) + " of ring " + std::to_string(ring) +
+                                          " is bad: " + reason + "; publish and read it with codecs of one schema"),
+          ring_(ring),
+          position_(position),
+          type_(type),
+          reason_(std::move(reason)) {}
+    std::uint32_t ring() const noexcept { return ring_; }
+    /// Where its record starts, in bytes since the ring's start.
+    std::int64_t position() const noexcept { return position_; }
+    std::int32_t type() const noexcept { return type_; }
+    const std::string& reason() const noexcept { return reason_; }
+
+  private:
+    std::uint32_t ring_;
+    std::int64_t position_;
+    std::int32_t type_;
+    std::string reason_;
 };
 
 /// Another channel has taken the name of the one in use; channel_id() is its. Not sticky: the old one goes on working

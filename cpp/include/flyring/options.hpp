@@ -10,6 +10,7 @@
 #include <string>
 
 #include "flyring/layout.hpp"
+#include "flyring/schema.hpp"
 
 namespace flyring {
 
@@ -70,6 +71,14 @@ struct Options {
     /// Do not insist on the allow-list of file systems of spec/channel.md 3.1.
     bool any_file_system = false;
     Environment environment;
+
+    /// Sets schema, schema_id and schema_version.
+    Options& use(const Schema& one) {
+        schema = one.text;
+        schema_id = one.id;
+        schema_version = one.version;
+        return *this;
+    }
 };
 
 struct OpenOptions {
@@ -78,6 +87,10 @@ struct OpenOptions {
     bool read_only = false;
     bool any_file_system = false;
     Environment environment;
+    /// The channel must have a schema with the same id (spec/messages.md 2).
+    std::optional<Schema> schema{};
+    /// The channel's schema must have at least this version, 0 to 65535; 0: any.
+    std::uint32_t min_schema_version = 0;
 };
 
 }  // namespace flyring

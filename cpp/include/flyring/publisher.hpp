@@ -12,6 +12,11 @@
 
 namespace flyring {
 
+namespace sbe {
+template <typename T>
+class TypedClaim;
+}
+
 /// offer returns it when subscribers have not made room yet.
 inline constexpr std::int64_t back_pressured = layout::CONSTANTS_BACK_PRESSURED;
 
@@ -31,6 +36,12 @@ class Publisher {
     [[gnu::always_inline]] inline Claim claim(std::size_t length, std::int32_t type = 1) {
         return {*core_, length, type};
     }
+
+    /// Space for a message of the SBE codec T: an encoder over it, its header written; false if back-pressured.
+    /// `variable_length`: bytes for groups and data. Throws as claim does. Include flyring/sbe.hpp. (spec/messages.md
+    /// 3)
+    template <typename T>
+    [[gnu::always_inline]] inline sbe::TypedClaim<T> claim(std::size_t variable_length = 0);
 
     /// Copies as many of the messages as there is room for, in order, all of type `type`. Returns how many. Throws as
     /// offer does; MessageTooLarge means that none was taken. (6.3)
@@ -57,9 +68,13 @@ class Publisher {
 
   private:
     friend class Channel;
-    explicit Publisher(std::unique_ptr<detail::PublisherCore> core) noexcept : core_(std::move(core)) {}
+    template <typename T>
+    friend class sbe::TypedClaim;
+    explicit Publisher(std::unique_ptr<detail::PublisherCore> core)
+        : core_(std::move(core)), typed_(new detail::TypedSpace) {}
 
     std::unique_ptr<detail::PublisherCore> core_;
+    std::unique_ptr<detail::TypedSpace, detail::TypedSpace::Leave> typed_;
 };
 
 }  // namespace flyring

@@ -343,6 +343,15 @@ inline std::int64_t Claim::abort() {
     return end;
 }
 
+[[gnu::always_inline]] inline std::byte* detail::TypedSpace::claim(PublisherCore& core, std::size_t length,
+                                                                   std::int32_t type) {
+    std::byte* const data = core.claim(length, type, &claim_);
+    if (data == nullptr) return nullptr;
+    claim_.core_ = &core;
+    taken_ = true;
+    return data;
+}
+
 inline void Claim::give_up() noexcept {
     detail::PublisherCore& core = *std::exchange(core_, nullptr);
     if (core.usable()) {

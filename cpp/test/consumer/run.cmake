@@ -1,24 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DHOW=package|fetch -DSOURCE=<cpp folder> -DBUILD=<build folder of Flyring> -DWORK=<scratch folder>
-#       -DCXX=<compiler> -P run.cmake: builds and runs the consumer the way a user does.
+# cmake -DCONSUMER=consumer|consumer_typed -DHOW=package|fetch -DSOURCE=<cpp folder> -DBUILD=<build folder of Flyring>
+#       -DWORK=<scratch folder> -DCXX=<compiler> [-DJAR=<sbe-all.jar>] -P run.cmake: builds and runs the consumer the way a
+# user does.
 function(run)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  message("${output}")
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${ARGV} ended with ${status}")
   endif()
+  set(output "${output}" PARENT_SCOPE)
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
-set(arguments -DFLYRING_HOW=${HOW} -DCMAKE_CXX_COMPILER=${CXX})
+set(arguments -DFLYRING_HOW=${HOW} -DCMAKE_CXX_COMPILER=${CXX} -DFLYRING_SBE_JAR=${JAR})
 if(HOW STREQUAL "package")
   run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 else()
   list(APPEND arguments -DFLYRING_SOURCE=${SOURCE})
 endif()
-run(${CMAKE_COMMAND} -S ${SOURCE}/test/consumer -B ${WORK}/build ${arguments})
+file(COPY ${SOURCE}/test/${CONSUMER}/ DESTINATION ${WORK}/source)
+run(${CMAKE_COMMAND} -S ${WORK}/source -B ${WORK}/build ${arguments})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 file(MAKE_DIRECTORY ${WORK}/channels)
 file(CHMOD ${WORK}/channels PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
-run(${CMAKE_COMMAND} -E env FLYRING_DIR=${WORK}/channels ${WORK}/build/consumer)
+set(consumer ${CMAKE_COMMAND} -E env FLYRING_DIR=${WORK}/channels ${WORK}/build/consumer)
+run(${consumer})
+
+if(CONSUMER STREQUAL "consumer_typed")
+  if(NOT output MATCHES "block: 16 ")
+    message(FATAL_ERROR "two prices of 8 bytes are not a block of 16")
+  endif()
+  # Built again: nothing to generate. Then an included file changes.
+  run(${CMAKE_COMMAND} --build ${WORK}/build)
+  if(output MATCHES "Generating SBE")
+    message(FATAL_ERROR "codecs were generated although nothing had changed")
+  endif()
+  execute_process(COMMAND ${CMAKE_COMMAND} -E sleep 1.1)  # make looks at times, and file systems may know seconds only
+  file(READ ${WORK}/source/types/types.xml types)
+  string(REPLACE int64 int32 types "${types}")
+  file(WRITE ${WORK}/source/types/types.xml "${types}")
+  run(${CMAKE_COMMAND} --build ${WORK}/build)
+  run(${consumer})
+  if(NOT output MATCHES "block: 8 ")
+    message(FATAL_ERROR "the codecs are not those of the included file")
+  endif()
+  # No Java, no sbe-tool, a wrong schema: an error that says so.
+  function(fails pattern)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    string(REGEX REPLACE "[ \n]+" " " output "${output}")
+    if(status EQUAL 0 OR NOT output MATCHES "${pattern}")
+      message(FATAL_ERROR "no error like ${pattern}, but status ${status}: ${output}")
+    endif()
+  endfunction()
+  set(configure ${CMAKE_COMMAND} -S ${WORK}/source ${arguments} -B)
+  fails("Java 17 is needed to generate SBE codecs" ${configure} ${WORK}/no-java -DCMAKE_DISABLE_FIND_PACKAGE_Java=ON)
+  fails("Maven could not fetch uk.co.real-logic:sbe-all:1.38.1: .*Set FLYRING_SBE_JAR"
+        ${configure} ${WORK}/no-maven -DFLYRING_SBE_JAR= -DFLYRING_MVN=/bin/false)
+  fails("there is no ${WORK}/no.jar, which FLYRING_SBE_JAR names"
+        ${configure} ${WORK}/no-jar -DFLYRING_SBE_JAR=${WORK}/no.jar)
+  string(REPLACE Price Prise types "${types}")
+  file(WRITE ${WORK}/source/types/types.xml "${types}")
+  fails("quotes.xml: .*Price" ${CMAKE_COMMAND} --build ${WORK}/build)
+endif()

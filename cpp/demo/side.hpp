@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdio>
+#include <flyring/flyring.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "loop.hpp"
+
+// What ping and pong are made of, whatever their messages are.
+
+namespace demo {
+
+/// One side of the demo channel: its own ring, and the other side's.
+template <typename Strategy>
+class Side {
+  public:
+    explicit Side(const Options& options, const flyring::Schema& schema = {})
+        : waiter_(options),
+          channel_(flyring::Channel::open_or_create(options.channel, dimensions(options, schema))),
+          publisher_(channel_.publisher(options.ping ? "ping" : "pong")),
+          subscriber_(channel_.subscriber("", false, {1 - publisher_.ring()})) {}
+
+    /// Hands each message that is there to `handler`, waiting for at least one.
+    template <typename Handler>
+    void receive(Handler&& handler) {
+        while (subscriber_.poll(handler) == 0) waiter_.idle();
+        waiter_.progress();
+    }
+
+    template <typename Handler>
+    int poll(Handler&& handler) {
+        return subscriber_.poll(handler);
+    }
+
+    Waiter<Strategy>& waiter() noexcept { return waiter_; }
+    flyring::Publisher& publisher() noexcept { return publisher_; }
+
+  private:
+    static flyring::Options dimensions(const Options& options, const flyring::Schema& schema) {
+        flyring::Options made;
+        made.use(schema);
+        made.kind = flyring::Kind::broadcast;
+        made.publishers = 2;
+        made.subscribers = 2;
+        made.counters = 0;
+        made.capacity = options.capacity;
+        made.alignment = options.alignment;
+        return made;
+    }
+
+    Waiter<Strategy> waiter_;
+    flyring::Channel channel_;
+    flyring::Publisher publisher_;
+    flyring::Subscriber subscriber_;
+};
+
+/// Ping removes the channel at its end, whatever happens; somebody else may have been faster.
+struct Unlink {
+    const std::string& channel;
+    ~Unlink() {
+        try {
+            flyring::Channel::unlink(channel);
+        } catch (const flyring::FlyringError& error) {
+            std::fprintf(stderr, "flyring-demo: %s\n", error.what());
+        }
+    }
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void wrong(const char* what, const char* field, std::int64_t sequence) {
+    throw std::runtime_error("wrong " + std::string(what) + ": " + field + " of sequence " + std::to_string(sequence));
+}
+
+/// Calls send_probe(now) now and then, until there is an answer.
+template <typename Strategy, typename SendProbe>
+void connect(Side<Strategy>& side, SendProbe&& send_probe) {
+    constexpr std::int64_t probe_interval = 50'000'000;  // ns
+    bool answered = false;
+    std::int64_t next = 0;
+    while (!answered) {
+        const std::int64_t now = now_ns();
+        if (now >= next) {
+            send_probe(now);
+            next = now + probe_interval;
+        }
+        if (side.poll([&](const flyring::Message&) { answered = true; }) == 0) side.waiter().idle();
+    }
+    side.waiter().progress();
+}
+
+}  // namespace demo

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "flyring/claim.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/message.hpp"
+#include "flyring/publisher.hpp"
+
+// Typed messages (spec/messages.md): the codecs that sbe-tool generates for C++, over the ring's own memory. `T` is
+// such a codec, of any schema: it brings its message header and its byte order along.
+//
+//   using namespace flyring::sbe;
+//   if (auto update = publisher.claim<PriceUpdate>()) {
+//       update->bid(1).ask(2);
+//       update.commit();
+//   }
+//   subscriber.poll(dispatch(on<PriceUpdate>([&](PriceUpdate& update) { show(update.bid()); }),
+//                            on<Trade>([&](Trade& trade, const flyring::Message& message) { ... }),
+//                            otherwise([&](const flyring::Message& message) { ... })));
+//
+// Nothing here allocates or takes a lock. Messages come from other processes: leave SBE_NO_BOUNDS_CHECK undefined, and
+// generate codecs by flyring_sbe_generate (cmake/flyringSbe.cmake), which adds bounds checks that sbe-tool leaves out.
+// Then nothing outside of a message is read: the codec throws a std::runtime_error, out of poll.
+
+namespace flyring::sbe {
+
+/// Space in the ring with an encoder over it, from Publisher::claim<T>; false if the publisher was back-pressured. The
+/// message header is written, the block is not cleared: write every field. The destructor aborts a claim that is still
+/// open. May be moved until a group is begun: a group points into its encoder.
+template <typename T>
+class TypedClaim {
+  public:
+    TypedClaim(TypedClaim&& other) noexcept
+        : space_(std::exchange(other.space_, nullptr)), encoder_(std::move(other.encoder_)) {}
+    TypedClaim& operator=(TypedClaim&& other) noexcept {
+        if (this == &other) return *this;
+        if (space_ != nullptr) detail::TypedSpace::give_up(space_);
+        space_ = std::exchange(other.space_, nullptr);
+        encoder_ = std::move(other.encoder_);
+        return *this;
+    }
+    TypedClaim(const TypedClaim&) = delete;
+    TypedClaim& operator=(const TypedClaim&) = delete;
+    // Inlined wherever it ends: a call would get the encoder's address, and it would have to be in memory.
+    [[gnu::always_inline]] inline ~TypedClaim() {
+        if (space_ != nullptr) detail::TypedSpace::give_up(space_);
+    }
+
+    explicit operator bool() const noexcept { return space_ != nullptr; }
+
+    /// The encoder; only while the claim is open.
+    T* operator->() noexcept { return &encoder_; }
+    T& operator*() noexcept { return encoder_; }
+
+    /// Publishes the message. Returns and throws as Claim::commit.
+    [[gnu::always_inline]] inline std::int64_t commit() {
+        if (space_ == nullptr) Claim().commit();  // throws Closed
+        const std::int64_t end = space_->commit();
+        space_ = nullptr;
+        return end;
+    }
+
+    /// Gives the space up. Returns and throws as Claim::abort.
+    std::int64_t abort() {
+        if (space_ == nullptr) Claim().abort();  // throws Closed
+        const std::int64_t end = space_->abort();
+        space_ = nullptr;
+        return end;
+    }
+
+  private:
+    friend class flyring::Publisher;
+
+    static constexpr std::size_t header = T::messageHeader::encodedLength();
+    static constexpr std::size_t fixed = header + T::sbeBlockLength();
+
+    [[gnu::always_inline]] inline TypedClaim(Publisher& publisher, std::size_t variable) {
+        // More than memory holds is more than a ring takes: MessageTooLarge.
+        constexpr std::size_t most = std::numeric_limits<std::size_t>::max() - fixed;
+        const std::size_t length = fixed + (variable < most ? variable : most);
+        detail::TypedSpace& space = *publisher.typed_;
+        std::byte* const data = space.claim(*publisher.core_, length, static_cast<std::int32_t>(T::sbeTemplateId()));
+        if (data == nullptr) return;
+        space_ = &space;
+        std::memset(data, 0, header);  // a schema's own header may have more than the four fields
+        encoder_.wrapAndApplyHeader(reinterpret_cast<char*>(data), 0, length);
+    }
+
+    detail::TypedSpace* space_ = nullptr;  // null: not open
+    T encoder_;
+};
+
+/// A handler for the messages of one template. From on.
+template <typename T, typename Handler>
+struct On {
+    Handler handler;
+};
+
+/// A handler for all others. From otherwise.
+template <typename Handler>
+struct Otherwise {
+    Handler handler;
+};
+
+/// Calls handler(T& decoder) or handler(T& decoder, const Message& message) for messages of T. Both are valid until the
+/// handler returns, and so is what was got from them: views, groups. The decoder can write, as sbe-tool's can all; do
+/// not: a subscriber's ring is mapped for reading only, so that it ends the process with SIGSEGV.
+template <typename T, typename Handler>
+On<T, std::decay_t<Handler>> on(Handler&& handler) {
+    static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
+    return {std::forward<Handler>(handler)};
+}
+
+/// Calls handler(const Message&) for messages of no template that is handled; without it they are skipped.
+template <typename Handler>
+Otherwise<std::decay_t<Handler>> otherwise(Handler&& handler) {
+    return {std::forward<Handler>(handler)};
+}
+
+}  // namespace flyring::sbe
+
+namespace flyring::detail {
+
+/// The message header, read once: another process may write there. The payload must hold it.
+template <typename T>
+struct TypedHeader {
+    explicit TypedHeader(const Message& message) {
+        // sbe-tool knows no constant buffer.
+        const typename T::messageHeader header(const_cast<char*>(reinterpret_cast<const char*>(message.data())), 0,
+                                               message.size(), 0);
+        schema_id = header.schemaId();
+        template_id = header.templateId();
+        version = header.version();
+        block_length = header.blockLength();
+    }
+
+    std::uint64_t schema_id;
+    std::uint64_t template_id;
+    std::uint64_t version;
+    std::uint64_t block_length;
+};
+
+/// All checks of spec/messages.md 1, in their order.
+template <typename T>
+TypedHeader<T> check(const Message& message) {
+    const auto refuse = [&](const std::string& reason) {
+        throw BadMessage(message.ring(), message.position(), message.type(), reason);
+    };
+    const auto text = [](std::uint64_t number) { return std::to_string(number); };
+    constexpr std::size_t length = T::messageHeader::encodedLength();
+    const auto payload = [&] { return "the payload of " + text(message.size()) + " bytes"; };
+    if (message.size() < length) refuse(payload() + " holds no message header, which has " + text(length));
+    const TypedHeader<T> header(message);
+    if (header.schema_id != T::sbeSchemaId()) {
+        refuse("the schema id is " + text(header.schema_id) + ", the codec's is " + text(T::sbeSchemaId()));
+    }
+    if (header.template_id != T::sbeTemplateId()) {
+        refuse("the template id is " + text(header.template_id) + ", not the message's type");
+    }
+    const auto block = [&] { return "a block of " + text(header.block_length) + " bytes"; };
+    if (header.block_length > message.size() - length) refuse(payload() + " does not hold " + block());
+    if (header.block_length < T::sbeBlockLength() && header.version >= T::sbeSchemaVersion()) {
+        refuse(block() + " is too short for version " + text(header.version) + ", which has at least " +
+               text(T::sbeBlockLength()));
+    }
+    return header;
+}
+
+/// What a decoder is to read.
+struct Block {
+    const std::byte* data;  // header and block
+    std::uint64_t length;
+    std::uint64_t version;
+};
+
+/// Of a message whose block is not as long as ours, because its publisher has another version, or that is bad: throws
+/// then. A decoder does not compare its fields with the end of the block: where not even the payload reaches as far as
+/// our block does, it gets a copy in front of zeros. The arguments are a Message, which need not exist in memory else.
+template <typename T, std::size_t Size>
+[[gnu::noinline]] Block other_block(std::byte (&copy)[Size], const std::byte* data, std::size_t size, std::int32_t type,
+                                    std::int64_t position, const Sender& sender) {
+    const Message message(data, size, type, position, sender);
+    const TypedHeader<T> header = check<T>(message);
+    if (size >= Size) return {data, header.block_length, header.version};
+    std::memcpy(copy, data, size);
+    std::memset(copy + size, 0, Size - size);
+    return {copy, header.block_length, header.version};
+}
+
+/// The checks as few as they can be.
+template <typename T, std::size_t Size>
+[[gnu::always_inline]] inline Block block_of(const Message& message, std::byte (&copy)[Size]) {
+    if (__builtin_expect(static_cast<long>(message.size() >= Size), 1) != 0) {
+        const TypedHeader<T> header(message);
+        const std::uint64_t wrong = (header.schema_id ^ T::sbeSchemaId()) | (header.template_id ^ T::sbeTemplateId()) |
+                                    (header.block_length ^ T::sbeBlockLength());
+        if (__builtin_expect(static_cast<long>(wrong == 0), 1) != 0) {
+            return {message.data(), T::sbeBlockLength(), header.version};
+        }
+    }
+    return other_block<T>(copy, message.data(), message.size(), message.type(), message.position(), message.sender());
+}
+
+/// Hands a message of T's type to its handler. That is called in one place only, so that compilers inline it.
+template <typename T, typename Handler>
+[[gnu::always_inline]] inline void handle(Handler& handler, const Message& message) {
+    constexpr std::size_t header_length = T::messageHeader::encodedLength();
+    std::byte copy[header_length + T::sbeBlockLength()];
+    const Block block = block_of<T>(message, copy);
+    // sbe-tool's decoders take no constant buffer.
+    T decoder(const_cast<char*>(reinterpret_cast<const char*>(block.data)), header_length, message.size(), block.length,
+              block.version);
+    if constexpr (std::is_invocable_v<Handler&, T&, const Message&>) {
+        handler(decoder, message);
+    } else {
+        handler(decoder);
+    }
+}
+
+template <typename T, typename Handler>
+[[gnu::always_inline]] inline bool offer_to(sbe::On<T, Handler>& on, const Message& message) {
+    if (message.type() != static_cast<std::int32_t>(T::sbeTemplateId())) return false;
+    handle<T>(on.handler, message);
+    return true;
+}
+template <typename Handler>
+[[gnu::always_inline]] inline bool offer_to(sbe::Otherwise<Handler>&, const Message&) {
+    return false;
+}
+
+template <typename T, typename Handler>
+[[gnu::always_inline]] inline void hand_rest(sbe::On<T, Handler>&, const Message&) {}
+template <typename Handler>
+[[gnu::always_inline]] inline void hand_rest(sbe::Otherwise<Handler>& otherwise, const Message& message) {
+    otherwise.handler(message);
+}
+
+template <typename Part>
+struct PartOf;
+template <typename T, typename Handler>
+struct PartOf<sbe::On<T, Handler>> {
+    static constexpr std::int64_t id = T::sbeTemplateId();
+};
+template <typename Handler>
+struct PartOf<sbe::Otherwise<Handler>> {
+    static constexpr std::int64_t id = -1;
+};
+
+template <typename... Parts>
+constexpr bool all_different() {
+    const std::int64_t ids[] = {PartOf<Parts>::id..., -2};
+    for (std::size_t i = 0; i < sizeof...(Parts); ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+            if (ids[i] == ids[j]) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace flyring::detail
+
+namespace flyring::sbe {
+
+/// A handler for poll of Subscriber and LossySubscriber, and for a message that take returned. Throws BadMessage before
+/// the handler is called, and what the handler and the codec throw; the message is consumed. From dispatch.
+template <typename... Parts>
+class Dispatcher {
+    static_assert(detail::all_different<Parts...>(), "one handler for a template id, and one otherwise");
+
+  public:
+    explicit Dispatcher(Parts... parts) : parts_(std::move(parts)...) {}
+
+    [[gnu::always_inline]] inline void operator()(const Message& message) {
+        std::apply(
+            [&](Parts&... parts) __attribute__((always_inline)) {
+                if (!(detail::offer_to(parts, message) || ...)) (detail::hand_rest(parts, message), ...);
+            },
+            parts_);
+    }
+
+  private:
+    std::tuple<Parts...> parts_;
+};
+
+/// Chooses the handler by the message's type: dispatch(on<PriceUpdate>(f), on<Trade>(g), otherwise(h)).
+template <typename... Parts>
+Dispatcher<Parts...> dispatch(Parts... parts) {
+    return Dispatcher<Parts...>(std::move(parts)...);
+}
+
+}  // namespace flyring::sbe
+
+template <typename T>
+inline flyring::sbe::TypedClaim<T> flyring::Publisher::claim(std::size_t variable_length) {
+    static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
+    return {*this, variable_length};
+}
