@@ -88,7 +88,34 @@ public final class Channel implements AutoCloseable {
      * @throws IoException if a system call fails otherwise.
      */
     public static Channel open(String name) {
-        return open(name, false, false, Identity.REAL);
+        return open(name, new OpenOptions());
+    }
+
+    /**
+     * Attaches to a channel that has what the options ask for: a schema, say.
+     *
+     * @param name name or path.
+     * @param options how to attach, and what the channel must have.
+     * @return the channel.
+     * @throws ChannelDiffersException if the channel's schema is not what was asked for.
+     * @throws FlyringException as {@link #open(String)} does.
+     */
+    public static Channel open(String name, OpenOptions options) {
+        String path = Place.path(name);
+        Place.prepare(name, false);
+        ChannelFile file = ChannelFile.open(path, options.readOnly);
+        try {
+            Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
+            file.checkFileSystem(options.anyFileSystem);
+            options.check(header, path);
+            if (!options.readOnly) {
+                Lock.selfTest(file, header, path);
+            }
+            return new Channel(path, file, header, options.identity);
+        } catch (RuntimeException e) {
+            file.close();
+            throw e;
+        }
     }
 
     /**
@@ -100,19 +127,18 @@ public final class Channel implements AutoCloseable {
      * @throws FlyringException as {@link #open(String)} does.
      */
     public static Channel open(String name, boolean anyFileSystem) {
-        return open(name, anyFileSystem, false, Identity.REAL);
+        return open(name, new OpenOptions().anyFileSystem(anyFileSystem));
     }
 
     /**
-     * Attaches to a channel whose file need only be readable: it is opened and mapped for reading. Lossy subscribers
-     * work and counters can be read; what would write is {@link AccessDeniedException}.
+     * Attaches to a channel for reading: {@link OpenOptions#readOnly(boolean)}.
      *
      * @param name name or path.
      * @return the channel.
      * @throws FlyringException as {@link #open(String)} does.
      */
     public static Channel openReadOnly(String name) {
-        return open(name, false, true, Identity.REAL);
+        return openReadOnly(name, false);
     }
 
     /**
@@ -124,24 +150,7 @@ public final class Channel implements AutoCloseable {
      * @throws FlyringException as {@link #open(String)} does.
      */
     public static Channel openReadOnly(String name, boolean anyFileSystem) {
-        return open(name, anyFileSystem, true, Identity.REAL);
-    }
-
-    static Channel open(String name, boolean anyFileSystem, boolean readOnly, Identity identity) {
-        String path = Place.path(name);
-        Place.prepare(name, false);
-        ChannelFile file = ChannelFile.open(path, readOnly);
-        try {
-            Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
-            file.checkFileSystem(anyFileSystem);
-            if (!readOnly) {
-                Lock.selfTest(file, header, path);
-            }
-            return new Channel(path, file, header, identity);
-        } catch (RuntimeException e) {
-            file.close();
-            throw e;
-        }
+        return open(name, new OpenOptions().readOnly(true).anyFileSystem(anyFileSystem));
     }
 
     /**
@@ -155,10 +164,11 @@ public final class Channel implements AutoCloseable {
      */
     public static Channel openOrCreate(String name, ChannelOptions options) {
         Header.of(options, new UUID(0, 0), 0); // refuses what create would refuse
+        OpenOptions existing = new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity);
         while (true) {
             Channel channel;
             try {
-                channel = open(name, options.anyFileSystem, false, options.identity);
+                channel = open(name, existing);
             } catch (NoSuchChannelException e) {
                 try {
                     return create(name, options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The existing channel is not what {@code openOrCreate} was asked for. Code {@code differs}. */
+/** The existing channel is not what was asked for. Code {@code differs}. */
 public final class ChannelDiffersException extends FlyringException {
     private static final long serialVersionUID = 1L;
 

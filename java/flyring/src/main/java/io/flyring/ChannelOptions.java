@@ -125,6 +125,16 @@ public final class ChannelOptions {
     }
 
     /**
+     * The SBE schema of the messages, stored in the file; default none.
+     *
+     * @param value the schema.
+     * @return this.
+     */
+    public ChannelOptions schema(Schema value) {
+        return schema(value.text(), value.id(), value.version());
+    }
+
+    /**
      * Permission bits of the file; default 0600.
      *
      * @param bits 0 to 0777.

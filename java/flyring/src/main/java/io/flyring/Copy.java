@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import org.agrona.DirectBuffer;
 
 /** Copies payloads into a ring. */
 final class Copy {
+    private static final VarHandle SHORTS =
+        MethodHandles.byteArrayViewVarHandle(short[].class, ByteOrder.nativeOrder());
+    private static final VarHandle INTS =
+        MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.nativeOrder());
+    private static final VarHandle LONGS =
+        MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.nativeOrder());
+
     private Copy() {
     }
 
@@ -43,6 +53,66 @@ final class Copy {
         }
         if ((length & 1) != 0) {
             Raw.putByte(to, Raw.getByte(from));
+        }
+    }
+
+    /** Copies less than 32 bytes, whose bounds were checked, out of an array. */
+    static void words(byte[] source, int offset, long target, int length) {
+        int from = offset;
+        long to = target;
+        if ((length & 2 * Long.BYTES) != 0) {
+            Raw.putLong(to, (long) LONGS.get(source, from));
+            Raw.putLong(to + 8, (long) LONGS.get(source, from + 8));
+            from += 2 * Long.BYTES;
+            to += 2 * Long.BYTES;
+        }
+        if ((length & Long.BYTES) != 0) {
+            Raw.putLong(to, (long) LONGS.get(source, from));
+            from += Long.BYTES;
+            to += Long.BYTES;
+        }
+        if ((length & Integer.BYTES) != 0) {
+            Raw.putInt(to, (int) INTS.get(source, from));
+            from += Integer.BYTES;
+            to += Integer.BYTES;
+        }
+        if ((length & Short.BYTES) != 0) {
+            Raw.putShort(to, (short) SHORTS.get(source, from));
+            from += Short.BYTES;
+            to += Short.BYTES;
+        }
+        if ((length & 1) != 0) {
+            Raw.putByte(to, source[from]);
+        }
+    }
+
+    /** Copies less than 32 bytes, whose bounds were checked, into an array. */
+    static void words(long source, byte[] target, int offset, int length) {
+        long from = source;
+        int to = offset;
+        if ((length & 2 * Long.BYTES) != 0) {
+            LONGS.set(target, to, Raw.getLong(from));
+            LONGS.set(target, to + 8, Raw.getLong(from + 8));
+            from += 2 * Long.BYTES;
+            to += 2 * Long.BYTES;
+        }
+        if ((length & Long.BYTES) != 0) {
+            LONGS.set(target, to, Raw.getLong(from));
+            from += Long.BYTES;
+            to += Long.BYTES;
+        }
+        if ((length & Integer.BYTES) != 0) {
+            INTS.set(target, to, Raw.getInt(from));
+            from += Integer.BYTES;
+            to += Integer.BYTES;
+        }
+        if ((length & Short.BYTES) != 0) {
+            SHORTS.set(target, to, Raw.getShort(from));
+            from += Short.BYTES;
+            to += Short.BYTES;
+        }
+        if ((length & 1) != 0) {
+            target[to] = Raw.getByte(from);
         }
     }
 

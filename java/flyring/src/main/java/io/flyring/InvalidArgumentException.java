@@ -8,7 +8,13 @@ public final class InvalidArgumentException extends FlyringException {
     /** Name of the argument. */
     private final String argument;
 
-    InvalidArgumentException(String argument, String message) {
+    /**
+     * Made by Flyring.
+     *
+     * @param argument name of the argument.
+     * @param message what is wrong with it.
+     */
+    public InvalidArgumentException(String argument, String message) {
         super("invalid-argument", message);
         this.argument = argument;
     }

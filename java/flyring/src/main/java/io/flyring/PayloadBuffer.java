@@ -36,12 +36,22 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         window(memory, 0, 0);
     }
 
-    private void wrap(Memory memory, int offset, int length) {
+    private void checkOwn() {
         if (lent) {
             throw new UnsupportedOperationException("This buffer belongs to a claim or a message."
                 + " Wrap a new PayloadBuffer instead.");
         }
+    }
+
+    private void wrap(Memory memory, int offset, int length) {
+        checkOwn();
         window(memory, offset, length);
+    }
+
+    /** Lets go of what is wrapped: every access is out of bounds until something is wrapped again. */
+    public void unwrap() {
+        checkOwn();
+        invalidate();
     }
 
     private static boolean swapped(ByteOrder order) {
@@ -76,7 +86,12 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void wrap(DirectBuffer buffer) {
-        wrap(buffer, 0, buffer.capacity());
+        if (buffer instanceof PayloadBuffer other) {
+            checkOwn();
+            window(other);
+        } else {
+            wrap(buffer, 0, buffer.capacity());
+        }
     }
 
     @Override
@@ -249,7 +264,10 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void getBytes(int index, byte[] target, int offset, int length) {
-        memory().getBytes(at(index, length), target, offset, length);
+        Objects.checkFromIndexSize(offset, length, target.length);
+        if (!getFew(index, target, offset, length)) {
+            memory().getBytes(at(index, length), target, offset, length);
+        }
     }
 
     @Override
@@ -281,7 +299,10 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void putBytes(int index, byte[] source, int offset, int length) {
-        memory().putBytes(at(index, length), source, offset, length);
+        Objects.checkFromIndexSize(offset, length, source.length);
+        if (!putFew(index, source, offset, length)) {
+            memory().putBytes(at(index, length), source, offset, length);
+        }
     }
 
     @Override

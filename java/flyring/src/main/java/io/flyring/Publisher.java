@@ -17,7 +17,7 @@ import org.agrona.DirectBuffer;
  * for a type below 1, {@link ViewAliveException} while a claim is open, and {@link ChannelReplacedException} while a
  * subscriber holds it back and another channel has this one's name; in these cases nothing was published.
  */
-public final class Publisher implements AutoCloseable {
+public final class Publisher extends TypedClaims implements AutoCloseable {
     /** What publishing returns when a subscriber has not read far enough yet. */
     public static final long BACK_PRESSURED = Layout.BACK_PRESSURED;
 

@@ -6,6 +6,8 @@ import java.util.Objects;
 
 /** What {@link PayloadBuffer} does on the hot path: a window on memory, moved without allocation, and its words. */
 abstract class Window {
+    private static final int FEW = 31;
+
     private Memory memory = Memory.EMPTY;
     private int capacity;
     /** Where the window begins: the memory's address, or 0 on the heap, and the offset in it. */
@@ -20,6 +22,16 @@ abstract class Window {
         readable = newMemory.readableAt() != 0;
         writable = newMemory.writableAt() != 0;
         move(newMemory.address() + offset, newCapacity);
+    }
+
+    /** Over what another window is over; without a store of a reference if that is the same memory as before. */
+    final void window(Window other) {
+        if (memory != other.memory) {
+            memory = other.memory;
+            readable = other.readable;
+            writable = other.writable;
+        }
+        move(other.address, other.capacity);
     }
 
     /** The hot path's wrap: elsewhere in the same memory. */
@@ -174,5 +186,25 @@ abstract class Window {
         } else {
             memory.putByte(at(index, 1), value);
         }
+    }
+
+    /** Copies out, if it can be done by address and is short, as texts of fixed length are; false: it was not done. */
+    final boolean getFew(int index, byte[] target, int offset, int length) {
+        if (!readable || length > FEW || !Memory.inside(index, length, capacity)) {
+            return false;
+        }
+        Copy.words(Raw.base(address) + index, target, offset, length);
+        Reference.reachabilityFence(memory);
+        return true;
+    }
+
+    /** Copies in, likewise. The length was checked. */
+    final boolean putFew(int index, byte[] source, int offset, int length) {
+        if (!writable || length > FEW || !Memory.inside(index, length, capacity)) {
+            return false;
+        }
+        Copy.words(source, offset, Raw.base(address) + index, length);
+        Reference.reachabilityFence(memory);
+        return true;
     }
 }

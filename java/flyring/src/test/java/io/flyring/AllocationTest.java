@@ -5,10 +5,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.management.ThreadMXBean;
+import io.flyring.sbe.Dispatcher;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import prices.BookDecoder;
+import prices.BookEncoder;
+import prices.PriceUpdateDecoder;
+import prices.PriceUpdateEncoder;
+import prices.Side;
 
 /** The hot path does not allocate, and the counter that shows it sees what does. */
 class AllocationTest {
@@ -81,10 +88,59 @@ class AllocationTest {
         }
     }
 
+    @Test
+    void typedMessagesDoNotAllocate() {
+        PriceUpdateEncoder update = new PriceUpdateEncoder();
+        BookEncoder book = new BookEncoder();
+        byte[] symbol = "FLYR\0\0\0\0".getBytes(StandardCharsets.US_ASCII);
+        byte[] text = new byte[8];
+        PayloadBuffer remark = new PayloadBuffer();
+        Dispatcher dispatcher = new Dispatcher()
+            .on(new PriceUpdateDecoder(), (decoder, message) -> {
+                decoder.instrument().getSymbol(text, 0);
+                sum += text[0] + decoder.instrument().id() + decoder.bid() + decoder.lastSide().value()
+                    + (decoder.flags().opening() ? 1 : 0) + message.position();
+            })
+            .on(new BookDecoder(), (decoder, message) -> {
+                for (BookDecoder.LevelsDecoder level = decoder.levels(); level.hasNext();) {
+                    sum += level.next().price() + level.side().value();
+                }
+                decoder.wrapRemark(remark);
+                sum += remark.getByte(0);
+            })
+            .otherwise(message -> sum++);
+        try (Channel channel = Channel.create(rings.path("t.ring"), ChannelOptions.broadcast().capacity(1 << 16));
+            Publisher made = channel.publisher(); Subscriber joined = channel.subscriber()) {
+            assertNothing("typed messages", joined, dispatcher, i -> {
+                if ((i & 3) == 0) {
+                    Claim claim = made.claim(book, 4 + 2 * 13 + 2 + 8);
+                    BookEncoder.LevelsEncoder levels = book.levelsCount(2);
+                    levels.next().price(i).size(1).side(Side.BUY);
+                    levels.next().price(-i).size(2).side(Side.SELL);
+                    book.putRemark(symbol, 0, 8);
+                    claim.commit();
+                } else {
+                    Claim claim = made.claim(update);
+                    update.instrument().id(i).symbol("FLYR").putCurrency((byte) 'E', (byte) 'U', (byte) 'R');
+                    update.instrument().putSymbol(symbol, 0);
+                    update.bid(i).lastSide(Side.BUY).flags().clear().opening(true);
+                    claim.commit();
+                }
+                if ((i & 7) == 0) {
+                    made.offer(symbol, 0, 8, 99);
+                }
+            });
+        }
+    }
+
     private void assertNothing(String what, Step step) {
+        assertNothing(what, subscriber, handler, step);
+    }
+
+    private static void assertNothing(String what, Subscriber to, MessageHandler handler, Step step) {
         long bytes = allocated(i -> {
             step.go(i);
-            subscriber.poll(handler, 10);
+            to.poll(handler, 10);
         });
         assertEquals(0, bytes / MESSAGES, what + " allocates per message");
         assertTrue(bytes < 10_000, what + " allocated " + bytes + " bytes in " + MESSAGES + " messages");

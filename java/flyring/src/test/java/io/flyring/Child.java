@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import io.flyring.sbe.Dispatcher;
 import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
@@ -12,6 +13,8 @@ import org.agrona.concurrent.BackoffIdleStrategy;
 import org.agrona.concurrent.BusySpinIdleStrategy;
 import org.agrona.concurrent.SleepingIdleStrategy;
 import org.agrona.concurrent.YieldingIdleStrategy;
+import prices.PriceUpdateDecoder;
+import prices.PriceUpdateEncoder;
 
 /** What other processes do in the tests: {@code Child WHAT PATH}. It says "ready" and then waits to be killed. */
 final class Child {
@@ -143,6 +146,15 @@ final class Child {
     }
 
     /** Uses every class of the binding once. */
+    private static void typed(Publisher publisher, Subscriber subscriber) {
+        Schema.parse("<messageSchema id='7'/>");
+        PriceUpdateEncoder encoder = new PriceUpdateEncoder();
+        Claim claim = publisher.claim(encoder);
+        encoder.bid(1).instrument().symbol("FLYR");
+        claim.commit();
+        subscriber.poll(new Dispatcher().on(new PriceUpdateDecoder(), (decoder, message) -> decoder.toString()), 10);
+    }
+
     private static void everything(String path) {
         try (Channel channel = Channel.create(path, ChannelOptions.inbox().capacity(4096).schema("<x/>", 1, 1));
             Channel second = Channel.openOrCreate(path,
@@ -171,6 +183,7 @@ final class Child {
                 }
                 lossy.poll(message -> message.sender().name().length());
             }
+            typed(publisher, subscriber);
             publisher.heldBy();
             channel.evict(1);
             new BackoffIdleStrategy().idle();

@@ -3,6 +3,7 @@ package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.management.ManagementFactory;
@@ -28,12 +29,19 @@ class NoFlagTest {
         assertEquals(0, child.waitFor());
         List<String> loaded = Files.readAllLines(log);
         for (String wanted : List.of("io.flyring.PayloadBuffer ", "org.agrona.MutableDirectBuffer ",
-            "org.agrona.concurrent.BackoffIdleStrategy ")) {
+            "org.agrona.concurrent.BackoffIdleStrategy ",
+            "prices.PriceUpdateDecoder ", "io.flyring.sbe.Dispatcher ")) {
             assertTrue(loaded.stream().anyMatch(line -> line.contains(wanted)), wanted);
         }
-        for (String never : List.of("org.agrona.UnsafeApi", "org.agrona.BufferUtil", "UnsafeBuffer")) {
+        for (String never : List.of("org.agrona.UnsafeApi", "org.agrona.BufferUtil", "UnsafeBuffer",
+            "uk.co.real_logic")) {
             assertEquals(List.of(), loaded.stream().filter(line -> line.contains(never)).toList());
         }
+    }
+
+    @Test
+    void codecsNeedNoGenerator() {
+        assertThrows(ClassNotFoundException.class, () -> Class.forName("uk.co.real_logic.sbe.SbeTool"));
     }
 
     @Test

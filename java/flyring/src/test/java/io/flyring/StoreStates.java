@@ -165,7 +165,7 @@ final class StoreStates {
         Files.deleteIfExists(path);
         Files.copy(states.resolve(name + ".base"), path);
         Identity identity = new Identity().bootId(new UUID(0x22L << 56, 0)).pid(1002).clock(() -> 2_000_000_000L);
-        channel = Channel.open(path.toString(), false, false, identity);
+        channel = Channel.open(path.toString(), new OpenOptions().identity(identity));
         sequence = (int) channel.trailers().get(0).getLong(Layout.TRAILER_MESSAGES_BEGUN);
         prepare.run();
         same(name + " at the first mark", Files.readAllBytes(states.resolve(name + ".ring")), Files.readAllBytes(path));

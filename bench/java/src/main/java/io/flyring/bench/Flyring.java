@@ -18,7 +18,7 @@ abstract class Flyring extends Contender {
     final Publisher publisher;
     private final Channel channel;
     private final Subscriber subscriber;
-    private final MessageHandler handler = message -> receiver.onMessage(message.buffer(), 0);
+    private final MessageHandler handler = handler();
     private final int limit;
     private final IdleStrategy idle;
 
@@ -50,6 +50,11 @@ abstract class Flyring extends Contender {
         PayloadBuffer message = new PayloadBuffer();
         message.wrap(ByteBuffer.allocateDirect(messages.size));
         return message;
+    }
+
+    /** What the poll calls. */
+    MessageHandler handler() {
+        return message -> receiver.onMessage(message.buffer(), 0);
     }
 
     @Override

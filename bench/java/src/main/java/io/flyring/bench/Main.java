@@ -45,6 +45,7 @@ public final class Main {
         return switch (setup.contender) {
             case "flyring-offer" -> new FlyringOffer(setup, messages);
             case "flyring-claim" -> new FlyringClaim(setup, messages);
+            case "flyring-typed" -> new FlyringTyped(setup);
             case "flyring-batch" -> new FlyringBatch(setup, messages);
             case "raw-line" -> new RawLine(setup, messages);
             case "varhandle-cas-counter" -> new CasCounter(setup);

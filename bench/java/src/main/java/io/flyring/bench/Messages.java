@@ -4,8 +4,11 @@ package io.flyring.bench;
 import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
-/** The words of messages (bench/PEER.md, messages), written and compared through the contender's own buffers. */
-final class Messages {
+/**
+ * The words of messages (bench/PEER.md, messages), written and compared through the contender's own buffers. One
+ * subclass at most is loaded in a process, so that calls are direct.
+ */
+class Messages {
     /** The tag of the last message of a slice. */
     static final long END = -1;
 

@@ -13,6 +13,8 @@ import org.agrona.concurrent.YieldingIdleStrategy;
 final class Options {
     static final int MIN_SIZE = 32;
     static final long NANOS = 1_000_000_000L;
+    /** Sequences are uint32, and two of them say something else. */
+    private static final long MOST_TYPED = (1L << 32) - 2;
 
     boolean ping;
     boolean counter;
@@ -28,6 +30,8 @@ final class Options {
     double timeout = 30;
     Path histogram;
     boolean json;
+    boolean typed;
+    private boolean sized;
     boolean untimed;
 
     /** A wrong command line. */
@@ -57,7 +61,24 @@ final class Options {
         if (options.size < MIN_SIZE) {
             throw new Wrong("--size is " + options.size + ", it must be at least " + MIN_SIZE + ".");
         }
+        if (options.typed) {
+            options.checkTyped();
+        }
         return options;
+    }
+
+    private void checkTyped() {
+        if (counter) {
+            throw new Wrong("--typed is for ping and pong only.");
+        }
+        if (sized) {
+            throw new Wrong("--size cannot be given with --typed, whose messages have " + TypedExchange.LENGTH
+                + " bytes.");
+        }
+        if (warmup > MOST_TYPED || count > MOST_TYPED - warmup) {
+            throw new Wrong("--warmup and --count are at most " + MOST_TYPED + " together with --typed.");
+        }
+        size = TypedExchange.LENGTH;
     }
 
     private static String next(Iterator<String> rest, String what) {
@@ -72,8 +93,12 @@ final class Options {
             switch (name) {
                 case "--json" -> json = true;
                 case "--untimed" -> untimed = true;
+                case "--typed" -> typed = true;
                 case "--channel" -> channel = next(rest, "a value after " + name);
-                case "--size" -> size = Integer.parseInt(next(rest, "a value after " + name));
+                case "--size" -> {
+                    size = Integer.parseInt(next(rest, "a value after " + name));
+                    sized = true;
+                }
                 case "--count" -> count = Long.parseLong(next(rest, "a value after " + name));
                 case "--warmup" -> warmup = Long.parseLong(next(rest, "a value after " + name));
                 case "--rate" -> rate = Double.parseDouble(next(rest, "a value after " + name));

@@ -4,7 +4,6 @@ package io.flyring.demo;
 import io.flyring.Channel;
 import io.flyring.ChannelOptions;
 import io.flyring.Claim;
-import io.flyring.Message;
 import io.flyring.MessageHandler;
 import io.flyring.NoSuchChannelException;
 import io.flyring.Publisher;
@@ -12,34 +11,35 @@ import io.flyring.Subscriber;
 import java.io.IOException;
 
 /** Sends messages, checks every byte of every answer, and measures how long they took. */
-final class Ping implements MessageHandler {
+final class Ping {
     private static final long PROBE_NANOS = 50_000_000L;
 
     private final Options options;
-    private final int size;
+    private final Exchange exchange;
+    private final MessageHandler handler;
     private final Patience patience;
     private final Report report;
     private Publisher publisher;
     private Subscriber subscriber;
     private long expected;
     private long sentAt;
-    private double price;
     private boolean answered;
 
     Ping(Options options) {
         this.options = options;
-        this.size = options.size;
+        this.exchange = Exchange.of(options);
+        this.handler = exchange.handler(this::onMessage);
         this.patience = new Patience(options, "pong");
         this.report = new Report(options, "ping");
     }
 
-    static Channel channel(Options options) {
-        return Channel.openOrCreate(options.channel, ChannelOptions.broadcast().publishers(2).subscribers(2)
-            .counters(0).capacity(options.capacity).alignment(options.alignment));
+    static Channel channel(Options options, Exchange exchange) {
+        return Channel.openOrCreate(options.channel, exchange.channel(ChannelOptions.broadcast().publishers(2)
+            .subscribers(2).counters(0).capacity(options.capacity).alignment(options.alignment)));
     }
 
     void run() throws IOException {
-        try (Channel channel = channel(options);
+        try (Channel channel = channel(options, exchange);
             Publisher questions = channel.publisher("ping");
             Subscriber answers = channel.subscriber(1 - questions.ring())) {
             publisher = questions;
@@ -54,7 +54,7 @@ final class Ping implements MessageHandler {
     }
 
     private void end() {
-        send(Quote.END, 0);
+        send(Exchange.END, 0);
         try {
             Channel.unlink(options.channel);
         } catch (NoSuchChannelException e) {
@@ -67,9 +67,9 @@ final class Ping implements MessageHandler {
         while (!answered) {
             if (System.nanoTime() - lastProbe >= PROBE_NANOS) {
                 lastProbe = System.nanoTime();
-                send(Quote.PROBE, lastProbe);
+                send(Exchange.PROBE, lastProbe);
             }
-            subscriber.poll(this, 1);
+            subscriber.poll(handler, 1);
             patience.idle();
         }
     }
@@ -123,7 +123,7 @@ final class Ping implements MessageHandler {
         send(sequence, now);
         patience.reset();
         while (!answered) {
-            if (subscriber.poll(this, 1) == 0) {
+            if (subscriber.poll(handler, 1) == 0) {
                 patience.idle();
             }
         }
@@ -131,30 +131,26 @@ final class Ping implements MessageHandler {
 
     private void send(long sequence, long now) {
         sentAt = now;
-        price = Quote.price(sequence);
-        Claim claim = publisher.claim(size);
+        Claim claim = exchange.claim(publisher);
         while (claim == null) {
             patience.idle();
-            claim = publisher.claim(size);
+            claim = exchange.claim(publisher);
         }
-        Quote.write(claim.buffer(), size, sequence, now, price);
+        exchange.ask(sequence, now);
         claim.commit();
     }
 
-    @Override
-    public void onMessage(Message message) {
-        long sequence = message.buffer().getLong(Quote.SEQUENCE);
-        if (sequence == Quote.PROBE && expected != Quote.PROBE) {
+    private void onMessage() {
+        long sequence = exchange.sequence();
+        if (sequence == Exchange.PROBE && expected != Exchange.PROBE) {
             return;
         }
         if (sequence != expected) {
             throw Quote.wrong("sequence", expected, sequence, expected);
         }
-        if (sequence == Quote.PROBE) {
-            answered = true;
-            return;
+        if (sequence != Exchange.PROBE) {
+            exchange.checkAnswer(sequence, sentAt);
         }
-        Quote.checkAnswer(message.buffer(), message.length(), size, sequence, sentAt, price);
         answered = true;
     }
 }

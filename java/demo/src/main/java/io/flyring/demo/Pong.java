@@ -3,25 +3,28 @@ package io.flyring.demo;
 
 import io.flyring.Channel;
 import io.flyring.Claim;
-import io.flyring.Message;
 import io.flyring.MessageHandler;
 import io.flyring.Publisher;
 import io.flyring.Subscriber;
 
-/** Sends every message back with its quantity negated, until one has sequence -1. */
-final class Pong implements MessageHandler {
+/** Answers every message, until one says that it is the end. */
+final class Pong {
     private final Options options;
+    private final Exchange exchange;
+    private final MessageHandler handler;
     private final Patience patience;
     private Publisher publisher;
     private boolean ended;
 
     Pong(Options options) {
         this.options = options;
+        this.exchange = Exchange.of(options);
+        this.handler = exchange.handler(this::onMessage);
         this.patience = new Patience(options, "ping");
     }
 
     void run() {
-        try (Channel channel = Ping.channel(options);
+        try (Channel channel = Ping.channel(options, exchange);
             Publisher answers = channel.publisher("pong");
             Subscriber subscriber = channel.subscriber(1 - answers.ring())) {
             publisher = answers;
@@ -33,26 +36,25 @@ final class Pong implements MessageHandler {
 
     /** One turn; a method of its own, so that it is compiled as a whole. */
     private void serve(Subscriber subscriber) {
-        if (subscriber.poll(this, 1) == 0) {
+        if (subscriber.poll(handler, 1) == 0) {
             patience.idle();
         } else {
             patience.reset();
         }
     }
 
-    @Override
-    public void onMessage(Message message) {
-        int length = message.length();
-        if (message.buffer().getLong(Quote.SEQUENCE) == Quote.END) {
+    private void onMessage() {
+        exchange.checkQuestion();
+        if (exchange.sequence() == Exchange.END) {
             ended = true;
             return;
         }
-        Claim claim = publisher.claim(length);
+        Claim claim = exchange.claimAnswer(publisher);
         while (claim == null) {
             patience.idle();
-            claim = publisher.claim(length);
+            claim = exchange.claimAnswer(publisher);
         }
-        Quote.answer(message.buffer(), claim.buffer(), length);
+        exchange.answer();
         claim.commit();
     }
 }

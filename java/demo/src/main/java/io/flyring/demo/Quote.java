@@ -5,9 +5,6 @@ import io.flyring.PayloadBuffer;
 
 /** The message of the demos, little endian: sequence, send time, price, quantity, then filler. */
 final class Quote {
-    static final long PROBE = 0;
-    static final long END = -1;
-
     static final int SEQUENCE = 0;
     static final int SEND_TIME = 8;
     static final int PRICE = 16;

@@ -50,6 +50,9 @@ final class Report {
         json.addProperty("wait", options.wait);
         json.addProperty("core", options.core);
         json.addProperty("unit", "ns");
+        if (options.typed) {
+            json.addProperty("typed", true);
+        }
         if (!options.untimed) {
             for (int i = 0; i < NAMES.length; i++) {
                 json.addProperty(NAMES[i], histogram.getValueAtPercentile(PERCENTILES[i]));

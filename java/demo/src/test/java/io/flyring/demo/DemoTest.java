@@ -2,6 +2,7 @@
 package io.flyring.demo;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -20,6 +21,8 @@ import org.HdrHistogram.Histogram;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import prices.PriceUpdateDecoder;
+import prices.PriceUpdateEncoder;
 
 class DemoTest {
     private Path folder;
@@ -79,6 +82,51 @@ class DemoTest {
     }
 
     @Test
+    void typedMessagesGoRoundToo() throws Exception {
+        Process pong = start("pong", "--typed", "--wait", "yield");
+        JsonObject json = JsonParser.parseString(output(start("ping", "--typed", "--wait", "yield", "--count", "3000",
+            "--warmup", "100", "--json"))).getAsJsonObject();
+        output(pong);
+        assertEquals(70, json.get("size").getAsInt());
+        assertTrue(json.get("typed").getAsBoolean());
+        Process raw = start("pong", "--timeout", "0.2");
+        assertEquals(1, raw.waitFor());
+        Process typed = start("ping", "--typed", "--timeout", "0.2");
+        String errors = new String(typed.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(1, typed.waitFor());
+        assertTrue(errors.contains("schema_id"), errors);
+        Files.delete(folder.resolve("demo.ring"));
+    }
+
+    @Test
+    void everyWrongByteOfATypedAnswerIsFound() {
+        PayloadBuffer buffer = new PayloadBuffer();
+        buffer.wrap(new byte[PriceUpdateEncoder.BLOCK_LENGTH]);
+        PriceUpdateDecoder decoder = new PriceUpdateDecoder().wrap(buffer, 0, PriceUpdateEncoder.BLOCK_LENGTH, 1);
+        TypedExchange exchange = new TypedExchange();
+        for (boolean answer : new boolean[] {false, true}) {
+            for (long sequence = 1230; sequence < 1242; sequence++) {
+                long number = sequence;
+                TypedExchange.write(new PriceUpdateEncoder().wrap(buffer, 0), number, 99, answer);
+                exchange.check(decoder, number, 99, answer);
+                assertThrows(Demo.Failed.class, () -> exchange.check(decoder, number, 99, !answer));
+                for (int i = 0; i < buffer.capacity(); i++) {
+                    byte good = buffer.getByte(i);
+                    buffer.putByte(i, (byte) (good ^ 4));
+                    assertThrows(Demo.Failed.class, () -> exchange.check(decoder, number, 99, answer), "byte " + i);
+                    buffer.putByte(i, good);
+                }
+            }
+        }
+    }
+
+    @Test
+    void theGeneratorIsNotOnTheClassPath() {
+        assertThrows(ClassNotFoundException.class, () -> Class.forName("uk.co.real_logic.sbe.SbeTool"));
+        assertFalse(System.getProperty("java.class.path").contains("sbe-"));
+    }
+
+    @Test
     void theCounterGoesUpInTurn() throws Exception {
         Process pong = start("counter", "pong", "--wait", "yield");
         String output = output(start("counter", "ping", "--wait", "yield", "--count", "2000", "--warmup", "10",
@@ -98,7 +146,8 @@ class DemoTest {
     @Test
     void aWrongCommandLineIsExplained() {
         for (String line : List.of("", "dance", "ping --size 31", "ping --what", "ping --count x", "ping --wait never",
-            "counter", "ping --count")) {
+            "counter", "ping --count", "ping --typed --size 70", "counter ping --typed",
+            "pong --typed --count 4294967294")) {
             assertThrows(Options.Wrong.class, () -> Options.parse(Arrays.stream(line.split(" "))
                 .filter(word -> !word.isEmpty()).toList()), line);
         }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.StringReader;
+import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.util.Locale;
+import java.util.Set;
+import javax.xml.XMLConstants;
+import javax.xml.parsers.DocumentBuilder;
+import javax.xml.parsers.DocumentBuilderFactory;
+import javax.xml.parsers.ParserConfigurationException;
+import javax.xml.transform.OutputKeys;
+import javax.xml.transform.Transformer;
+import javax.xml.transform.TransformerException;
+import javax.xml.transform.TransformerFactory;
+import javax.xml.transform.dom.DOMSource;
+import javax.xml.transform.stream.StreamResult;
+import org.w3c.dom.Document;
+import org.w3c.dom.Element;
+import org.xml.sax.InputSource;
+import org.xml.sax.SAXException;
+import org.xml.sax.SAXParseException;
+import org.xml.sax.helpers.DefaultHandler;
+
+/** A schema's XML, read by the JDK's parser: no document type, no network, XIncludes of files resolved. */
+final class SchemaXml {
+    private static final String XINCLUDE = "http://www.w3.org/2001/XInclude";
+    private static final String APACHE = "http://apache.org/xml/features/";
+    /** Text that is declared to be one of these says the truth when it is stored as UTF-8. */
+    private static final Set<String> UNICODE = Set.of("UTF-8", "US-ASCII", "ASCII");
+    private static final String BYTE_ORDER_MARK = "\uFEFF";
+
+    private final String name;
+    private final byte[] bytes;
+    private final String string;
+    private final String place;
+    private final Document document;
+    private final String text;
+
+    /** Bytes in the encoding that they declare, from a file, whose URI is the place, or from elsewhere: null. */
+    SchemaXml(String name, byte[] bytes, String place) {
+        this(name, bytes, null, place);
+    }
+
+    SchemaXml(String name, String string) {
+        this(name, null, string, null);
+    }
+
+    private SchemaXml(String name, byte[] bytes, String string, String place) {
+        this.name = name;
+        this.bytes = bytes;
+        this.string = string;
+        this.place = place;
+        Document plain = parse(false);
+        boolean includes = plain.getElementsByTagNameNS(XINCLUDE, "include").getLength() > 0;
+        if (includes && place == null) {
+            throw wrong("it has an XInclude, which can be resolved only if the schema is loaded from a file");
+        }
+        this.document = includes ? parse(true) : plain;
+        this.text = includes || !unicode(plain.getXmlEncoding()) || !unicode(plain.getInputEncoding())
+            ? serialized() : verbatim();
+    }
+
+    Element root() {
+        return document.getDocumentElement();
+    }
+
+    String text() {
+        return text;
+    }
+
+    InvalidArgumentException wrong(String what) {
+        return new InvalidArgumentException("schema", name + " is no SBE schema that can be used: " + what + ".");
+    }
+
+    private Document parse(boolean include) {
+        InputSource source = bytes == null ? new InputSource(new StringReader(string))
+            : new InputSource(new ByteArrayInputStream(bytes));
+        source.setSystemId(place);
+        try {
+            DocumentBuilderFactory factory = DocumentBuilderFactory.newDefaultNSInstance();
+            factory.setFeature(XMLConstants.FEATURE_SECURE_PROCESSING, true);
+            factory.setFeature(APACHE + "disallow-doctype-decl", true);
+            factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_DTD, "file"); // of what is included: there is no DTD
+            factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_SCHEMA, "");
+            if (include) {
+                factory.setXIncludeAware(true);
+                factory.setFeature(APACHE + "xinclude/fixup-base-uris", false); // the text is not to name our files
+                factory.setFeature(APACHE + "xinclude/fixup-language", false);
+            }
+            DocumentBuilder builder = factory.newDocumentBuilder();
+            builder.setErrorHandler(new Errors());
+            builder.setEntityResolver((publicId, systemId) -> localOnly(systemId));
+            return builder.parse(source);
+        } catch (SAXParseException e) {
+            throw because(e, (e.getLineNumber() > 0 ? "line " + e.getLineNumber() + ": " : "") + e.getMessage());
+        } catch (SAXException | IOException e) {
+            throw because(e, e.getMessage());
+        } catch (ParserConfigurationException e) {
+            throw new AssertionError("the JDK's parser knows these", e);
+        }
+    }
+
+    private InvalidArgumentException because(Exception e, String what) {
+        InvalidArgumentException error = wrong(what.replaceAll("\\.$", ""));
+        error.initCause(e);
+        return error;
+    }
+
+    /** What is included; null: as it would be found anyway. */
+    private static InputSource localOnly(String uri) throws SAXException {
+        if (!uri.toLowerCase(Locale.ROOT).startsWith("file:")) {
+            throw new SAXException("it includes " + uri + ", which is no file");
+        }
+        return null;
+    }
+
+    private static boolean unicode(String encoding) {
+        return encoding == null || UNICODE.contains(encoding.toUpperCase(Locale.ROOT));
+    }
+
+    private String verbatim() {
+        String read = bytes == null ? string : new String(bytes, StandardCharsets.UTF_8);
+        return read.startsWith(BYTE_ORDER_MARK) ? read.substring(1) : read;
+    }
+
+    private String serialized() {
+        StringWriter to = new StringWriter();
+        to.write("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        try {
+            Transformer transformer = TransformerFactory.newDefaultInstance().newTransformer();
+            transformer.setOutputProperty(OutputKeys.OMIT_XML_DECLARATION, "yes"); // it would name the old encoding
+            transformer.transform(new DOMSource(document), new StreamResult(to));
+            return to.toString();
+        } catch (TransformerException e) {
+            throw new AssertionError("a document can be written", e);
+        }
+    }
+
+    /** Errors are thrown, not printed. */
+    private static final class Errors extends DefaultHandler {
+        @Override
+        public void error(SAXParseException e) throws SAXException {
+            throw e;
+        }
+    }
+}

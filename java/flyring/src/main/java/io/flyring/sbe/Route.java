@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.sbe;
+
+import io.flyring.BadMessageException;
+import io.flyring.Message;
+import io.flyring.PayloadBuffer;
+import java.util.Objects;
+import org.agrona.sbe.MessageDecoderFlyweight;
+
+/** From the messages of one template to their handler. */
+final class Route<D extends MessageDecoderFlyweight> {
+    private static final int USUAL_LENGTH = 8;
+    private static final int TEMPLATE_AT = 16;
+    private static final int SCHEMA_AT = 32;
+    private static final int VERSION_AT = 48;
+    private static final int UINT16 = 0xffff;
+
+    final int template;
+    private final int schema;
+    private final D decoder;
+    private final TypedHandler<? super D> handler;
+    /** Null: the usual one. */
+    private final MessageHeader header;
+    /** Over the message, and let go of when its handler returns; then the decoder and what came of it are dead. */
+    private final PayloadBuffer view = new PayloadBuffer();
+
+    Route(D decoder, TypedHandler<? super D> handler, MessageHeader header) {
+        this.template = decoder.sbeTemplateId();
+        this.schema = decoder.sbeSchemaId();
+        this.decoder = decoder;
+        this.handler = Objects.requireNonNull(handler, "handler");
+        this.header = header;
+    }
+
+    /**
+     * Checks the message and calls the handler. All in one method because HotSpot inlines none of more than 325
+     * bytecodes, however often it is called: so a handler, with its codec, is compiled by itself and not together with
+     * all of the poll, which is more than the compiler's limits allow where a field takes it many steps (22 and newer).
+     */
+    void onMessage(Message message) {
+        final PayloadBuffer payload = message.buffer();
+        final int length = payload.capacity();
+        final int headerLength = header == null ? USUAL_LENGTH : header.length();
+        if (length < headerLength) {
+            throw new BadMessageException(message, "its " + length + " bytes are less than a message header of "
+                + headerLength + ", for " + decoder.getClass().getSimpleName());
+        }
+        final int itsSchema;
+        final int itsTemplate;
+        final int block;
+        final int version;
+        if (header == null) {
+            final long fields = payload.getLong(0);
+            block = (int) fields & UINT16;
+            itsTemplate = (int) (fields >>> TEMPLATE_AT) & UINT16;
+            itsSchema = (int) (fields >>> SCHEMA_AT) & UINT16;
+            version = (int) (fields >>> VERSION_AT);
+        } else {
+            block = header.blockLength(payload);
+            itsTemplate = header.templateId(payload);
+            itsSchema = header.schemaId(payload);
+            version = header.version(payload);
+        }
+        if (itsSchema != schema) {
+            throw new BadMessageException(message, "its header has the schema id " + itsSchema + ", "
+                + decoder.getClass().getSimpleName() + " the schema id " + schema);
+        }
+        if (itsTemplate != template) {
+            throw new BadMessageException(message, "its header has the template id " + itsTemplate + ", "
+                + decoder.getClass().getSimpleName() + " the template id " + template);
+        }
+        if (block < 0 || block > length - headerLength) {
+            throw new BadMessageException(message, "its " + length + " bytes are less than the header's "
+                + headerLength + " and the block's " + Integer.toUnsignedString(block));
+        }
+        if (block < decoder.sbeBlockLength() && Integer.compareUnsigned(version, decoder.sbeSchemaVersion()) >= 0) {
+            throw new BadMessageException(message, "its block of " + block + " bytes is too short for version "
+                + Integer.toUnsignedString(version) + ", which has at least " + decoder.sbeBlockLength());
+        }
+        view.wrap(payload);
+        try {
+            decoder.wrap(view, headerLength, block, version);
+            handler.onMessage(decoder, message);
+        } finally {
+            view.unwrap();
+        }
+    }
+}
