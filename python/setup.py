@@ -15,15 +15,29 @@ SOURCES = (
     "publisher",
     "offer",
     "batch",
+    "offer_array",
     "claim",
     "reader",
     "subscriber",
     "poll",
+    "poll_runs",
+    "arrays",
     "lossy",
     "lossy_ring",
     "lossy_poll",
+    "lossy_runs",
+    "sbe",
+    "sbe_field",
+    "sbe_values",
+    "sbe_text",
+    "sbe_enums",
+    "sbe_parts",
+    "sbe_groups",
+    "sbe_message",
+    "sbe_claim",
+    "sbe_dispatch",
 )
-HEADERS = ("core", "layout", "publisher", "ring", "sender", "reader", "subscriber", "lossy")
+HEADERS = ("core", "layout", "publisher", "ring", "sender", "reader", "subscriber", "lossy", "arrays", "parts", "sbe", "sbe_parts")
 
 setup(
     ext_modules=[

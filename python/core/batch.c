@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* offer_batch: many messages in one claim (spec 6.3). */
-#include "publisher.h"
+#include "parts.h"
 
 typedef struct {
     Py_buffer *views;
     Py_ssize_t count;
+    int32_t type;
 } batch;
 
 static void batch_release(batch *messages)
@@ -51,12 +52,17 @@ static inline int64_t record_length(const ring_writer *ring, const Py_buffer *vi
     return ring_align(ring, RECORD_HEADER_LENGTH + view->len);
 }
 
-/* How many of the messages from `first` fit together below `most` bytes; `total` gets their bytes. */
-static Py_ssize_t that_fit(const ring_writer *ring, const batch *messages, Py_ssize_t first, int64_t most,
+static int64_t record_length_of(const ring_writer *ring, const void *all, Py_ssize_t first)
+{
+    return record_length(ring, &((const batch *)all)->views[first]);
+}
+
+static Py_ssize_t that_fit(const ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t most,
                            int64_t *total)
 {
+    const batch *messages = all;
     Py_ssize_t i = first;
-    for (*total = 0; i < messages->count; i++) {
+    for (*total = 0; i < count; i++) {
         int64_t n = record_length(ring, &messages->views[i]);
         if (*total + n > most)
             break;
@@ -65,8 +71,10 @@ static Py_ssize_t that_fit(const ring_writer *ring, const batch *messages, Py_ss
     return i - first;
 }
 
-static void write_part(ring_writer *ring, const Py_buffer *views, Py_ssize_t count, int64_t total, int32_t type)
+static void write_part(ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t total)
 {
+    const Py_buffer *views = ((const batch *)all)->views + first;
+    int32_t type = ((const batch *)all)->type;
     ring_begin(ring, total);
     uint8_t *record = ring->data + (ring->tail & ring->mask);
     for (Py_ssize_t i = 1; i < count; i++) { /* nobody gets here before record 1 has its length: plain */
@@ -81,30 +89,10 @@ static void write_part(ring_writer *ring, const Py_buffer *views, Py_ssize_t cou
     ring_advance(ring, total, count);
 }
 
-/* How many were taken, or -1 with an exception. */
-static Py_ssize_t offer_all(Publisher *self, const batch *messages, int32_t type)
+static Py_ssize_t offer_all(Publisher *self, batch *messages, int32_t type)
 {
-    ring_writer *ring = &self->ring;
-    Py_ssize_t done = 0;
-    while (done < messages->count) {
-        int64_t limit_before = ring->limit;
-        if (done > 0)
-            self->held_since = 0; /* it got on: no look (6.2, 4) whose error would hide how many were taken */
-        int room = publisher_make_room(self, record_length(ring, &messages->views[done]));
-        if (room < 0)
-            return -1;
-        if (room == 0)
-            break;
-        int64_t most = ring_to_end(ring) < ring->longest ? ring_to_end(ring) : ring->longest, total;
-        Py_ssize_t count = that_fit(ring, messages, done, most, &total);
-        if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->evicts))
-            publisher_recompute(self, total);
-        if (!ring_has_room(ring, total))
-            count = that_fit(ring, messages, done, ring->limit - RECORD_HEADER_LENGTH - ring->tail, &total);
-        write_part(ring, messages->views + done, count, total, type);
-        done += count;
-    }
-    return done;
+    messages->type = type;
+    return offer_parts(self, messages, messages->count, record_length_of, that_fit, write_part);
 }
 
 PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)

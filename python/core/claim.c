@@ -35,7 +35,7 @@ static void claim_release_buffer(Claim *self, Py_buffer *view)
     self->exports--;
 }
 
-static PyObject *claim_end(Claim *self, bool commit)
+PyObject *claim_end(Claim *self, bool commit)
 {
     if (self->data == NULL)
         return core_raise("ClosedError", "(s)", "claim");
@@ -76,10 +76,9 @@ static PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
     return Py_NewRef(Py_None);
 }
 
-static void claim_dealloc(Claim *self)
+void claim_forget(Claim *self)
 {
-    PyTypeObject *type = Py_TYPE((PyObject *)self);
-    if (self->data != NULL) { /* forgotten: without exports, for they would hold a reference */
+    if (self->data != NULL) { /* without exports, for they would hold a reference */
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         PyObject *position = publisher_end_claim(self->publisher, false);
@@ -89,6 +88,12 @@ static void claim_dealloc(Claim *self)
         PyErr_Restore(kind, value, traceback);
     }
     Py_XDECREF((PyObject *)self->publisher);
+}
+
+static void claim_dealloc(Claim *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    claim_forget(self);
     PyObject_Free(self);
     Py_DECREF(type);
 }

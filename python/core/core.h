@@ -20,6 +20,7 @@
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Atomic access to mapped memory. `at` must be naturally aligned; the spec's layout sees to that. */
 #define ATOMIC32(at) ((_Atomic int32_t *)(void *)(at))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LossySubscriber: how it begins and closes, and what it tells. It owns nothing in the file. */
 #include "lossy.h"
+#include "arrays.h"
 
 #include "ring.h"
 
@@ -222,6 +223,7 @@ static PyMethodDef methods[] = {
      "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
      "``timeout`` seconds for the first (0: do not wait; None: for ever). A message is a private copy,\n"
      "valid until its handler returns; one whose handler raised counts as consumed."},
+    {"_poll_arrays", (PyCFunction)(void (*)(void))reader_poll_arrays, METH_FASTCALL, "for poll_arrays"},
     {"take", KEYWORDS(lossy_take),
      "take(timeout=0) -> Message | None\n\n"
      "One message that owns its bytes, or None if there was none within ``timeout`` seconds."},

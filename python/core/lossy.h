@@ -36,6 +36,7 @@ typedef struct {
 typedef struct {
     const uint8_t *payload;
     int64_t length, bytes; /* of the payload; of the record, aligned */
+    int64_t count; /* messages: 1, or those of a run */
     int32_t type;
 } lossy_record;
 
@@ -63,10 +64,10 @@ lossy_turn lossy_begin_turn(const Lossy *self, const lossy_ring *ring);
 int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *found);
 /* 6.10, 5: 1 go on, 0 the turn is over, -1 an exception. */
 int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn);
-static inline void lossy_consume(lossy_ring *ring, int64_t bytes)
+static inline void lossy_consume(lossy_ring *ring, int64_t bytes, int64_t messages)
 {
     ring->cursor += bytes;
-    ring->messages = (int64_t)((uint64_t)ring->messages + 1); /* wraps, if the file says so */
+    ring->messages = (int64_t)((uint64_t)ring->messages + (uint64_t)messages); /* wraps, if the file says so */
 }
 /* Only a hint: whether lossy_next might find or lose something. */
 bool lossy_something(const Lossy *self, const lossy_ring *ring);
@@ -79,6 +80,13 @@ void lossy_let_go_of_memory(Lossy *self);
 /* lossy_poll.c */
 
 extern const reader_kind lossy_kind;
+/* Room for so many bytes in self->copy; and a copy of a payload there, to be tested by lossy_lapped: false with an
+   exception. */
+bool lossy_room_for_copy(Lossy *self, int64_t length);
+bool lossy_copy(Lossy *self, const lossy_record *found);
+/* lossy_runs.c: as lossy_next, for an array_poll, with the copy made. A run has at most `most` messages. */
+int lossy_next_run(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *array_poll, Py_ssize_t most,
+                   lossy_record *found);
 PyObject *lossy_take(Lossy *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *lossy_peek(Lossy *self, PyObject *ignored);
 PyObject *lossy_valid(Lossy *self, PyObject *ignored);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* poll, take, peek and valid of a reader without a slot (spec 6.10). */
+#include "arrays.h"
 #include "lossy.h"
 
 #define LEAST_COPY 256
 
-static bool room_for_copy(Lossy *self, int64_t length)
+/* What differs between poll and poll_arrays; known when it is compiled. `how` is the handler, or an array_poll. */
+typedef int next_function(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *how, Py_ssize_t most,
+                          lossy_record *found);
+typedef int hand_out_function(Reader *self, void *how, Message **shell);
+
+bool lossy_room_for_copy(Lossy *self, int64_t length)
 {
     if (LIKELY(length <= self->copy_length))
         return true;
@@ -21,8 +27,27 @@ static bool room_for_copy(Lossy *self, int64_t length)
     return true;
 }
 
+bool lossy_copy(Lossy *self, const lossy_record *found)
+{
+    if (!lossy_room_for_copy(self, found->length))
+        return false;
+    copy_words(self->copy, found->payload, found->length); /* 4 */
+    return true;
+}
+
+ALWAYS_INLINE int next_for_poll(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *how, Py_ssize_t most,
+                                lossy_record *found)
+{
+    (void)how;
+    (void)most;
+    int more = lossy_next(self, ring, turn, found);
+    found->count = 1;
+    return more > 0 && !lossy_copy(self, found) ? -1 : more;
+}
+
 /* One ring's turn in a poll: how many messages were handed out, at most `limit`; -1 with an exception. */
-static Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, PyObject *handler, Py_ssize_t limit, Message **shell)
+ALWAYS_INLINE Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, void *how, Py_ssize_t limit, Message **shell,
+                                   next_function *next, hand_out_function *hand_out)
 {
     Py_ssize_t done = 0;
     lossy_turn turn = lossy_begin_turn(self, ring);
@@ -30,10 +55,7 @@ static Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, PyObject *handler, Py
     int more = 1;
     (*shell)->ring = ring->from.ring;
     (*shell)->from = &ring->from;
-    while (done < limit && (more = lossy_next(self, ring, &turn, &found)) > 0) {
-        if (!room_for_copy(self, found.length))
-            return -1;
-        copy_words(self->copy, found.payload, found.length); /* 4 */
+    while (done < limit && (more = next(self, ring, &turn, how, limit - done, &found)) > 0) {
         if (lossy_lapped(self, ring)) {
             more = lossy_jump(self, ring, &turn);
             if (more <= 0)
@@ -45,18 +67,19 @@ static Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, PyObject *handler, Py
         message->length = (Py_ssize_t)found.length;
         message->position = ring->cursor;
         message->type = found.type;
-        lossy_consume(ring, found.bytes); /* even if the handler raises */
-        done++;
-        if (reader_hand_out(&self->base, handler, shell) != HANDED)
+        lossy_consume(ring, found.bytes, found.count); /* even if the handler raises */
+        done += (Py_ssize_t)found.count;
+        if (hand_out(&self->base, how, shell) != HANDED)
             return -1;
     }
     return more < 0 ? -1 : done;
 }
 
-static Py_ssize_t poll_once(Reader *base, PyObject *handler, Py_ssize_t limit)
+ALWAYS_INLINE Py_ssize_t poll_rings(Reader *base, void *how, Py_ssize_t limit, next_function *next,
+                                    hand_out_function *hand_out)
 {
     Lossy *self = (Lossy *)base;
-    if (!room_for_copy(self, LEAST_COPY))
+    if (!lossy_room_for_copy(self, LEAST_COPY))
         return -1;
     Message *shell = reader_borrow_shell(base);
     if (shell == NULL)
@@ -68,7 +91,7 @@ static Py_ssize_t poll_once(Reader *base, PyObject *handler, Py_ssize_t limit)
         at = at + 1 == self->count ? 0 : at + 1;
         if (UNLIKELY(ring->corrupt))
             continue;
-        Py_ssize_t done = poll_ring(self, ring, handler, limit - total, &shell);
+        Py_ssize_t done = poll_ring(self, ring, how, limit - total, &shell, next, hand_out);
         if (done != 0)
             self->next = at;
         total = done < 0 ? -1 : total + done;
@@ -77,6 +100,16 @@ static Py_ssize_t poll_once(Reader *base, PyObject *handler, Py_ssize_t limit)
         reader_return_shell(base, shell);
     base->use = IDLE;
     return total;
+}
+
+static Py_ssize_t poll_once(Reader *self, void *handler, Py_ssize_t limit)
+{
+    return poll_rings(self, handler, limit, next_for_poll, reader_hand_out);
+}
+
+static Py_ssize_t poll_arrays_once(Reader *self, void *poll, Py_ssize_t limit)
+{
+    return poll_rings(self, poll, limit, lossy_next_run, array_hand_out);
 }
 
 /* The ring's next message, as one that owns its bytes. NULL with an exception, or without: the turn is over. */
@@ -93,7 +126,7 @@ static Message *take_from(Lossy *self, lossy_ring *ring)
             return NULL;
         copy_words(message->bytes, found.payload, found.length); /* 4 */
         if (!lossy_lapped(self, ring)) {
-            lossy_consume(ring, found.bytes);
+            lossy_consume(ring, found.bytes, 1);
             return message;
         }
         Py_DECREF((PyObject *)message);
@@ -185,7 +218,7 @@ PyObject *lossy_valid(Lossy *self, PyObject *ignored)
     }
     self->peeked_ring = NULL;
     if (valid)
-        lossy_consume(ring, self->peeked_length);
+        lossy_consume(ring, self->peeked_length, 1);
     else if (lossy_jump(self, ring, &turn) < 0)
         return NULL;
     return PyBool_FromLong(valid);
@@ -218,4 +251,4 @@ static void kind_let_go(Reader *self)
     lossy_let_go_of_memory((Lossy *)self);
 }
 
-const reader_kind lossy_kind = {kind_usable, poll_once, kind_take, kind_ready, kind_let_go};
+const reader_kind lossy_kind = {kind_usable, poll_once, poll_arrays_once, kind_take, kind_ready, kind_let_go};

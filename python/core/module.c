@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module: errors, fork handling, a few system calls and sums that Python has not. */
 #define _GNU_SOURCE
-#include "core.h"
+#include "sbe.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -115,6 +115,9 @@ static PyObject *file_system_type(PyObject *module, PyObject *fd)
 static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
+    {"dispatch", (PyCFunction)(void (*)(void))sbe_dispatch, METH_FASTCALL | METH_KEYWORDS,
+     "dispatch(handlers, otherwise=None)\n\n"
+     "A handler for poll that calls ``handlers[Message](decoder, message)`` by template id."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -145,6 +148,11 @@ static int execute(PyObject *module)
         add_type(module, make_message_type(module)) < 0 || add_type(module, make_publisher_type(module)) < 0 ||
         add_type(module, make_claim_type(module)) < 0 || add_type(module, make_subscriber_type(module)) < 0 ||
         add_type(module, make_lossy_type(module)) < 0)
+        return -1;
+    if (add_type(module, make_flyweight_type(module)) < 0 ||
+        add_type(module, make_message_flyweight_type(module)) < 0 || add_type(module, make_field_type(module)) < 0 ||
+        add_type(module, make_layout_type(module)) < 0 || add_type(module, make_group_type(module)) < 0 ||
+        add_type(module, make_group_iterator_type(module)) < 0 || add_type(module, make_dispatcher_type(module)) < 0)
         return -1;
     PyObject *layout = core_layout();
     int added = layout == NULL ? -1 : PyModule_AddObjectRef(module, "LAYOUT", layout);

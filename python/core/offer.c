@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* offer and claim, and what a publisher does when it is held back (spec 6.1, 6.2, 6.7). */
-#include "publisher.h"
+#include "sbe.h"
 
 #define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
 
@@ -199,8 +199,7 @@ int publisher_wait(Publisher *self, wait_state *state, bool *begun, int64_t time
 
 /* Operations */
 
-/* Room for a record of n bytes, waiting as long as asked: 1, 0 back-pressured, -1 an exception. */
-static int room_within(Publisher *self, int64_t n, int64_t timeout)
+int room_within(Publisher *self, int64_t n, int64_t timeout)
 {
     wait_state state;
     bool begun = false;
@@ -258,8 +257,13 @@ PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     if (LIKELY(PyBytes_CheckExact(values[0])))
         return offer_bytes(self, PyBytes_AsString(values[0]), PyBytes_Size(values[0]), type, timeout);
     Py_buffer view;
-    if (PyObject_GetBuffer(values[0], &view, PyBUF_SIMPLE) < 0)
-        return NULL;
+    if (PyObject_GetBuffer(values[0], &view, PyBUF_SIMPLE) < 0) {
+        PyObject *copy = message_to_offer(values[0], values[1], &type);
+        PyObject *end =
+            copy == NULL ? NULL : offer_bytes(self, PyBytes_AsString(copy), PyBytes_Size(copy), type, timeout);
+        Py_XDECREF(copy);
+        return end;
+    }
     PyObject *position = offer_bytes(self, view.buf, view.len, type, timeout);
     PyBuffer_Release(&view);
     return position;
@@ -272,11 +276,14 @@ PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     PyObject *values[3] = {NULL, NULL, NULL};
     int32_t type = 1;
     int64_t timeout = WAIT_NOT;
+    if (n > 0 && !PyLong_CheckExact(args[0]) && PyType_Check(args[0]))
+        return publisher_claim_message(self, args, n, names);
     if (!parse_arguments(&expected, args, n, names, values) ||
         (values[1] != NULL && (type = parse_type(values[1])) == 0) ||
         (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
         return NULL;
-    Py_ssize_t length = PyNumber_AsSsize_t(values[0], PyExc_OverflowError);
+    Py_ssize_t length =
+        PyLong_CheckExact(values[0]) ? PyLong_AsSsize_t(values[0]) : PyNumber_AsSsize_t(values[0], PyExc_OverflowError);
     if (length == -1 && PyErr_Occurred())
         return NULL;
     if (length < 0)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* poll and take (spec 6.9). */
+#include "arrays.h"
 #include "subscriber.h"
 
-typedef struct {
-    const uint8_t *payload;
-    int64_t length, next; /* of the payload; where the next record starts */
-    int32_t type;
-} record;
+/* What differs between poll and poll_arrays; known when it is compiled. `how` is the handler, or an array_poll. */
+typedef int next_function(Subscriber *self, ring_reader *ring, void *how, Py_ssize_t most, record *found);
+typedef int hand_out_function(Reader *self, void *how, Message **shell);
 
 /* 6.9, 5: false, with an exception, if the slot was taken away: what was read may have been overwritten before. */
 static inline bool still_ours(Subscriber *self)
@@ -28,8 +27,8 @@ static void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *rea
     core_raise("CorruptRingError", "(iLs)", ring->ring, (long long)ring->cursor, text);
 }
 
-/* The next message at or after the cursor, which moves over what is not a message: 1 found, 0 none, -1 corrupt. */
-static inline int next_message(Subscriber *self, ring_reader *ring, record *found)
+/* As subscriber_next_message. */
+ALWAYS_INLINE int next_message(Subscriber *self, ring_reader *ring, record *found)
 {
     for (int64_t stop = ring->cursor + self->capacity; ring->cursor < stop;) { /* a hostile ring might be all padding */
         const uint8_t *at = ring->data + (ring->cursor & self->mask);
@@ -46,6 +45,7 @@ static inline int next_message(Subscriber *self, ring_reader *ring, record *foun
             found->payload = at + RECORD_PAYLOAD;
             found->length = length - RECORD_HEADER_LENGTH;
             found->next = ring->cursor + n;
+            found->count = 1;
             return 1;
         }
         if (found->type == TYPE_OWNER) {
@@ -61,15 +61,21 @@ static inline int next_message(Subscriber *self, ring_reader *ring, record *foun
     return 0;
 }
 
+int subscriber_next_message(Subscriber *self, ring_reader *ring, record *found)
+{
+    return next_message(self, ring, found);
+}
+
 /* 6.9 on one ring: how many messages were handed out, at most `limit`; -1 with an exception. */
-static Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, PyObject *handler, Py_ssize_t limit, Message **shell)
+ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *how, Py_ssize_t limit, Message **shell,
+                                   next_function *next, hand_out_function *hand_out)
 {
     Py_ssize_t done = 0;
     record found;
     int more = 0;
     (*shell)->ring = ring->ring;
     (*shell)->from = ring->from;
-    while (done < limit && (more = next_message(self, ring, &found)) == 1) {
+    while (done < limit && (more = next(self, ring, how, limit - done, &found)) == 1) {
         Message *message = *shell;
         int64_t start = ring->cursor;
         message->data = found.payload;
@@ -77,8 +83,8 @@ static Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, PyObject *handl
         message->position = start;
         message->type = found.type;
         ring->cursor = found.next; /* consumed, even if the handler raises */
-        done++;
-        int result = reader_hand_out(&self->base, handler, shell);
+        done += (Py_ssize_t)found.count;
+        int result = hand_out(&self->base, how, shell);
         if (UNLIKELY(result != HANDED)) {
             if (result == PINNED)
                 self->pinned_ring = ring;
@@ -96,7 +102,8 @@ static Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, PyObject *handl
 }
 
 /* 6.9 on all rings. */
-static Py_ssize_t poll_once(Reader *base, PyObject *handler, Py_ssize_t limit)
+ALWAYS_INLINE Py_ssize_t poll_rings(Reader *base, void *how, Py_ssize_t limit, next_function *next,
+                                    hand_out_function *hand_out)
 {
     Subscriber *self = (Subscriber *)base;
     Message *shell = reader_borrow_shell(base);
@@ -109,7 +116,7 @@ static Py_ssize_t poll_once(Reader *base, PyObject *handler, Py_ssize_t limit)
         at = at + 1 == self->count ? 0 : at + 1;
         if (UNLIKELY(ring->corrupt))
             continue;
-        Py_ssize_t done = poll_ring(self, ring, handler, limit - total, &shell);
+        Py_ssize_t done = poll_ring(self, ring, how, limit - total, &shell, next, hand_out);
         if (done != 0)
             self->next = at;
         total = done < 0 ? -1 : total + done;
@@ -118,6 +125,23 @@ static Py_ssize_t poll_once(Reader *base, PyObject *handler, Py_ssize_t limit)
         reader_return_shell(base, shell);
     base->use = IDLE;
     return total > 0 && !still_ours(self) ? -1 : total;
+}
+
+ALWAYS_INLINE int next_for_poll(Subscriber *self, ring_reader *ring, void *how, Py_ssize_t most, record *found)
+{
+    (void)how;
+    (void)most;
+    return next_message(self, ring, found);
+}
+
+static Py_ssize_t poll_once(Reader *self, void *handler, Py_ssize_t limit)
+{
+    return poll_rings(self, handler, limit, next_for_poll, reader_hand_out);
+}
+
+static Py_ssize_t poll_arrays_once(Reader *self, void *poll, Py_ssize_t limit)
+{
+    return poll_rings(self, poll, limit, subscriber_next_run, array_hand_out);
 }
 
 static bool anything_there(void *context)
@@ -208,4 +232,4 @@ static void kind_let_go(Reader *self)
     subscriber_let_go_of_memory((Subscriber *)self);
 }
 
-const reader_kind subscriber_kind = {kind_usable, poll_once, kind_take, anything_there, kind_let_go};
+const reader_kind subscriber_kind = {kind_usable, poll_once, poll_arrays_once, kind_take, anything_there, kind_let_go};

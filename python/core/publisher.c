@@ -116,6 +116,8 @@ static void publisher_dealloc(Publisher *self)
     publisher_let_go_of_memory(self);
     Py_XDECREF((PyObject *)self->lock);
     Py_XDECREF(self->name);
+    Py_XDECREF(self->message_class);
+    Py_XDECREF((PyObject *)self->message_layout);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -193,6 +195,7 @@ static PyMethodDef methods[] = {
      "claim(length, type=1, timeout=0) -> Claim | None\n\n"
      "Space for a message of ``length`` bytes, or None if there was no room within ``timeout`` seconds.\n"
      "Nothing else can be done with the publisher until it is committed or aborted."},
+    {"_offer_array", (PyCFunction)(void (*)(void))publisher_offer_array, METH_FASTCALL, "for offer_array"},
     {"offer_batch", KEYWORDS(publisher_offer_batch),
      "offer_batch(messages, type=1) -> int\n\n"
      "Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none\n"

@@ -7,6 +7,7 @@
 #include "ring.h"
 
 struct Claim;
+struct Layout;
 
 typedef struct {
     PyObject_HEAD
@@ -27,6 +28,8 @@ typedef struct {
     geometry shape;
     LockFile *lock;
     PyObject *name; /* bytes */
+    PyObject *message_class; /* that was claimed last, or NULL; and its layout (sbe.h) */
+    struct Layout *message_layout;
     fork_node node;
 } Publisher;
 
@@ -39,6 +42,10 @@ typedef struct Claim {
 } Claim;
 
 Claim *claim_new(Publisher *publisher, Py_ssize_t length);
+/* The methods commit and abort. */
+PyObject *claim_end(Claim *self, bool commit);
+/* Nobody refers to it any more: it is aborted if it is open, and lets go of its publisher. */
+void claim_forget(Claim *self);
 /* Commits or aborts the open claim: the new end position, or NULL with an exception. No export may be alive. */
 PyObject *publisher_end_claim(Publisher *publisher, bool commit);
 
@@ -65,11 +72,14 @@ static inline bool publisher_usable(Publisher *self)
 int publisher_make_room(Publisher *self, int64_t n);
 /* 6.2, 1 to 3 for n bytes at the tail. */
 void publisher_recompute(Publisher *self, int64_t n);
+/* Room for a record of n bytes, waiting as long as asked: 1, 0 back-pressured, -1 an exception. */
+int room_within(Publisher *self, int64_t n, int64_t timeout);
 /* Waits for any gate to move: 1 look again, 0 time is up, -1 an exception. */
 int publisher_wait(Publisher *self, wait_state *state, bool *begun, int64_t timeout);
-/* offer.c, batch.c */
+/* offer.c, batch.c, offer_array.c */
 PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize_t n);
 
 #endif

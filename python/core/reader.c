@@ -127,19 +127,28 @@ PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObjec
         PyErr_SetString(PyExc_TypeError, "handler must be callable");
         return NULL;
     }
-    if (values[1] != NULL) {
-        limit = PyNumber_AsSsize_t(values[1], PyExc_OverflowError);
-        if (limit == -1 && PyErr_Occurred())
-            return NULL;
-        if (limit < 1)
-            return core_raise("InvalidArgumentError", "(ss)", "limit", "must be 1 or more messages");
-    }
-    if (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0)
+    if ((values[1] != NULL && !reader_limit(values[1], &limit)) ||
+        (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
         return NULL;
+    return reader_poll_by(self, self->kind->poll, values[0], limit, timeout);
+}
+
+bool reader_limit(PyObject *object, Py_ssize_t *limit)
+{
+    *limit = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+    if (*limit == -1 && PyErr_Occurred())
+        return false;
+    if (*limit < 1)
+        core_raise("InvalidArgumentError", "(ss)", "limit", "must be 1 or more messages");
+    return *limit >= 1;
+}
+
+PyObject *reader_poll_by(Reader *self, poll_function *poll, void *how, Py_ssize_t limit, int64_t timeout)
+{
     if (!self->kind->usable(self))
         return NULL;
     Py_INCREF((PyObject *)self); /* a handler may drop the last reference */
-    Py_ssize_t done = self->kind->poll(self, values[0], limit);
+    Py_ssize_t done = poll(self, how, limit);
     if (done == 0 && timeout != WAIT_NOT) {
         wait_state state;
         wait_begin(&state, self->wait, timeout);
@@ -149,7 +158,7 @@ PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObjec
             else if ((again = wait_for_more(self, &state)) < 0)
                 done = -1;
             else if (again > 0)
-                done = self->kind->poll(self, values[0], limit);
+                done = poll(self, how, limit);
         }
     } else if (done == 0 && !look_now_and_then(self)) {
         done = -1;

@@ -7,12 +7,15 @@
 
 struct Reader;
 
+/* How many messages were handed out, as `how` says; -1 with an exception. */
+typedef Py_ssize_t poll_function(struct Reader *self, void *how, Py_ssize_t limit);
+
 /* What differs. `self` of each is the Reader. */
 typedef struct {
     /* Raises and returns false if it cannot be used now. */
     bool (*usable)(struct Reader *self);
-    /* How many messages were handed out; -1 with an exception. */
-    Py_ssize_t (*poll)(struct Reader *self, PyObject *handler, Py_ssize_t limit);
+    /* What is handed out to a handler, and to an array_poll. */
+    poll_function *poll, *poll_arrays;
     /* NULL without an exception: nothing there. */
     PyObject *(*take)(struct Reader *self);
     /* Only a hint: runs without the GIL. */
@@ -47,6 +50,10 @@ PyObject *reader_no_such_ring(void); /* raises */
 PyObject *reader_rings(int count, int32_t (*ring)(Reader *, int), Reader *self);
 /* The method poll. */
 PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+/* An argument of poll: false with an exception. */
+bool reader_limit(PyObject *object, Py_ssize_t *limit);
+/* The rest of poll, and of what is like it. */
+PyObject *reader_poll_by(Reader *self, poll_function *poll, void *how, Py_ssize_t limit, int64_t timeout);
 /* The timeout of the method take: -1 with an exception. */
 int64_t reader_take_timeout(PyObject *const *args, Py_ssize_t n, PyObject *names);
 /* The rest of take, after a first attempt gave NULL. */
@@ -61,12 +68,10 @@ static inline void reader_begin(Reader *self)
 
 enum { HANDED, RAISED, PINNED, FORKED };
 
-/* Calls the handler with the message in *shell, which is another one afterwards if somebody kept it. All but HANDED:
-   with an exception. PINNED: with or without one of the handler, an export is alive. */
-static inline int reader_hand_out(Reader *self, PyObject *handler, Message **shell)
+/* After a handler gave `result` (NULL: raised) for `message`, which was in *shell: there is another one if somebody keeps
+   it. All but HANDED: with an exception. PINNED: with or without one of the handler, an export is alive. */
+static inline int reader_handed_out(Reader *self, Message *message, PyObject *result, Message **shell)
 {
-    Message *message = *shell;
-    PyObject *result = PyObject_CallFunctionObjArgs(handler, (PyObject *)message, NULL);
     Py_XDECREF(result);
     if (UNLIKELY(self->forked)) { /* the handler forked, and this is the child: nothing here is ours */
         if (result != NULL)
@@ -84,6 +89,14 @@ static inline int reader_hand_out(Reader *self, PyObject *handler, Message **she
     if (UNLIKELY(Py_REFCNT((PyObject *)message) != 1)) /* somebody keeps it: it must not become another message */
         return reader_other_shell(self, shell) ? HANDED : RAISED;
     return HANDED;
+}
+
+/* Calls the handler with the message in *shell. */
+static inline int reader_hand_out(Reader *self, void *handler, Message **shell)
+{
+    Message *message = *shell;
+    PyObject *result = PyObject_CallFunctionObjArgs((PyObject *)handler, (PyObject *)message, NULL);
+    return reader_handed_out(self, message, result, shell);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subscriber: how it begins, loses its slot, and closes (spec 5.3, 5.4, 6.6). */
 #include "subscriber.h"
+#include "arrays.h"
 
 PyTypeObject *subscriber_type;
 
@@ -292,6 +293,7 @@ static PyMethodDef methods[] = {
      "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
      "``timeout`` seconds for the first (0: do not wait; None: for ever). A message is valid until its\n"
      "handler returns; one whose handler raised counts as consumed, and the exception reaches the caller."},
+    {"_poll_arrays", (PyCFunction)(void (*)(void))reader_poll_arrays, METH_FASTCALL, "for poll_arrays"},
     {"take", KEYWORDS(subscriber_take),
      "take(timeout=0) -> Message | None\n\n"
      "One message that owns its bytes, or None if there was none within ``timeout`` seconds."},

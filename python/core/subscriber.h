@@ -33,6 +33,14 @@ typedef struct {
     fork_node node;
 } Subscriber;
 
+/* A message in a ring, or a run of equal ones. */
+typedef struct {
+    const uint8_t *payload;
+    int64_t length, next; /* of the payload; where the next record starts */
+    int64_t count; /* messages */
+    int32_t type;
+} record;
+
 static inline bool epoch_holds(Subscriber *self)
 {
     const int64_t *word = atomic_load_explicit(&self->epoch_word, memory_order_relaxed);
@@ -68,6 +76,10 @@ static inline bool subscriber_usable(Subscriber *self)
 
 /* poll.c */
 extern const reader_kind subscriber_kind;
+/* The next message at or after the cursor, which moves over what is not a message: 1 found, 0 none, -1 corrupt. */
+int subscriber_next_message(Subscriber *self, ring_reader *ring, record *found);
+/* poll_runs.c: the same for an array_poll. A run has at most `most` messages. */
+int subscriber_next_run(Subscriber *self, ring_reader *ring, void *array_poll, Py_ssize_t most, record *found);
 PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
 #endif

@@ -109,3 +109,83 @@ def test_a_wrong_answer_names_field_and_sequence() -> None:
         theirs.offer(content(0, 1, -1, 40))
         theirs.offer(right)
         ping.receive(5, bytes(right), ping.take(1))
+
+
+def test_typed_messages(folder: Path) -> None:
+    result = json.loads(both("--typed", "--json"))
+    assert (result["typed"], result["size"], result["count"]) == (True, 70, 500)
+    assert result["p50"] > 0
+    title, *_ = both("--typed", "--untimed", "--core", "0").splitlines()
+    assert title == "ping python: 500 round trips of 70 bytes, closed loop, wait yield, core 0"
+    assert "typed" not in json.loads(both("--json"))
+    assert os.listdir(folder) == []
+
+
+def test_typed_needs_a_channel_with_the_schema(folder: Path) -> None:
+    from flyring import Channel
+
+    Channel.create("demo", "broadcast", publishers=2, subscribers=2, counters=0).close()
+    for program in ("ping", "pong"):
+        done = subprocess.run(
+            [sys.executable, "-m", "flyring.demo", program, "--typed"], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "schema_id = 0, but 7 was asked for" in done.stderr
+
+
+def test_what_typed_cannot_be_given_with() -> None:
+    for arguments in (["ping", "--size", "32"], ["counter", "ping"], ["ping", "--count", str(2**32)]):
+        done = subprocess.run(
+            [sys.executable, "-m", "flyring.demo", *arguments, "--typed"], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_the_schema_of_the_demo_is_that_of_the_specification() -> None:
+    from flyring.demo_typed import SCHEMA
+
+    assert SCHEMA.text == (Path(__file__).parents[2] / "spec" / "sbe" / "prices.xml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("instrument.id", 43),
+        ("instrument.symbol", "FLYRX"),
+        ("instrument.exchange", ""),
+        ("instrument.currency", "USD"),
+        ("instrument.kind", 1),
+        ("timestamp", 78),
+        ("bid", 100000005),
+        ("ask", 100001005),
+        ("bidSize", 7),
+        ("askSize", 7),
+        ("flags", 4),
+        ("lastSide", None),
+        ("sequence", 6),
+    ],
+)
+def test_a_wrong_typed_answer_names_field_and_sequence(path: str, value: object) -> None:
+    import argparse
+
+    import flyring
+    from flyring.demo_typed import SCHEMA, PriceUpdate, TypedError, TypedPing, fill
+
+    with flyring.Channel.create("wrong", "broadcast", publishers=2, subscribers=2, schema=SCHEMA) as channel:
+        mine, theirs = channel.publisher(), channel.publisher()
+        ping = TypedPing(argparse.Namespace(rate=0.0, timeout=1.0), mine, channel.subscriber(rings=[1]))
+        *inside, name = path.split(".")
+
+        def answer(sequence: int, wrong: bool) -> None:
+            with theirs.claim(PriceUpdate) as update:
+                fill(update, sequence, 77, True)
+                if wrong:
+                    setattr(getattr(update, inside[0]) if inside else update, name, value)
+                update.commit()
+
+        answer(0, False)  # to an old probe: skipped
+        answer(5, False)
+        ping.round_trip(5, 77)
+        answer(5, True)
+        with pytest.raises(TypedError, match=f"{path} of message [56]"):
+            ping.round_trip(5, 77)

@@ -19,6 +19,7 @@ from .claim import Claim
 from .counters import Counter, Counters
 from .errors import (
     AccessDeniedError,
+    BadMessageError,
     ChannelDiffersError,
     ChannelExistsError,
     ChannelReplacedError,
@@ -54,6 +55,7 @@ __version__: Final = "0.1.0"
 __all__ = [
     "BACK_PRESSURED",
     "AccessDeniedError",
+    "BadMessageError",
     "Channel",
     "ChannelDiffersError",
     "ChannelExistsError",

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # The C core (core/*.c). Publisher and Subscriber are documented by their subclasses in publisher.py, subscriber.py.
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from mmap import mmap
-from typing import Any, ClassVar, Final, Self, SupportsIndex, final
+from typing import Any, ClassVar, Final, Generic, Self, SupportsIndex, TypeVar, final, overload
 
 from typing_extensions import Buffer
 
 from .sender import Sender
+
+_Get = TypeVar("_Get", covariant=True)
+_Set = TypeVar("_Set", contravariant=True)
+_Entry = TypeVar("_Entry", bound=Flyweight, covariant=True)
+_Message = TypeVar("_Message", bound=MessageFlyweight)
 
 LAYOUT: Final[dict[str, int]]
 
@@ -101,15 +106,26 @@ class Publisher:
         max_lag: int,
         /,
     ) -> Self: ...
-    def offer(self, data: Buffer, type: int = 1, timeout: float | None = 0) -> int:
+    def offer(self, data: Buffer | MessageFlyweight, type: int = 1, timeout: float | None = 0) -> int:
         """Copies and publishes one message: the ring's new end position in bytes, or BACK_PRESSURED (-1) if there was
         no room within ``timeout`` seconds (0: do not wait; None: for ever). MessageTooLargeError;
-        InvalidArgumentError unless ``type`` is 1 to 2^31-1."""
+        InvalidArgumentError unless ``type`` is 1 to 2^31-1. That of a typed message is its template id: do not give
+        it."""
 
+    @overload
     def claim(self, length: SupportsIndex, type: int = 1, timeout: float | None = 0) -> Claim | None:
         """Space for a message of ``length`` bytes, or None if there was no room within ``timeout`` seconds. Nothing
         else can be done with the publisher until it is committed or aborted."""
 
+    @overload
+    def claim(
+        self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = 0
+    ) -> _Message | None:
+        """A message to be written in place, its header is; or None as above. ``variable_length``: bytes for its groups
+        and data. The block is not cleared: write every field, then ``commit`` or ``abort``. InvalidArgumentError if
+        the template id cannot be a type."""
+
+    def _offer_array(self, layout: Layout, rows: Any, /) -> int: ...
     def offer_batch(self, messages: Iterable[Buffer], type: int = 1) -> int:
         """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
 
@@ -147,6 +163,16 @@ class Subscriber:
         seconds for the first (0: do not wait; None: for ever). A message is valid until its handler returns; one whose
         handler raised counts as consumed, and the exception reaches the caller."""
 
+    def _poll_arrays(
+        self,
+        layout: Layout,
+        view: Callable[[Message, int, int, int, int, int], object],
+        handler: Callable[[Any], object],
+        limit: SupportsIndex,
+        otherwise: Callable[[Message], object] | None,
+        timeout: float | None,
+        /,
+    ) -> int: ...
     def take(self, timeout: float | None = 0) -> Message | None:
         """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
 
@@ -189,6 +215,16 @@ class LossySubscriber:
         seconds for the first (0: do not wait; None: for ever). A message is a private copy, valid until its handler
         returns; one whose handler raised counts as consumed, and the exception reaches the caller."""
 
+    def _poll_arrays(
+        self,
+        layout: Layout,
+        view: Callable[[Message, int, int, int, int, int], object],
+        handler: Callable[[Any], object],
+        limit: SupportsIndex,
+        otherwise: Callable[[Message], object] | None,
+        timeout: float | None,
+        /,
+    ) -> int: ...
     def take(self, timeout: float | None = 0) -> Message | None:
         """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
 
@@ -221,3 +257,142 @@ class LossySubscriber:
     def rings(self) -> tuple[int, ...]: ...
     @property
     def closed(self) -> bool: ...
+
+# SBE (flyring.sbe)
+
+@final
+class Field(Generic[_Get, _Set]):
+    """One attribute of a message, group entry or composite. Made by ``flyring.sbe.fields``."""
+
+    def __new__(
+        cls,
+        kind: str,
+        name: str,
+        offset: int,
+        primitive: str,
+        length: int,
+        since: int,
+        byte_order: str,
+        null: float | None = None,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        type: Any = None,
+        codec: str | None = None,
+        extra: tuple[Any, ...] | None = None,
+        /,
+    ) -> Self: ...
+    @overload
+    def __get__(self, instance: None, owner: type[Any], /) -> Self: ...
+    @overload
+    def __get__(self, instance: Flyweight, owner: type[Any] | None = None, /) -> _Get: ...
+    def __set__(self, instance: Flyweight, value: _Set, /) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def type(self) -> Any: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def since(self) -> int: ...
+    @property
+    def encoding(self) -> str | None: ...
+    @property
+    def typestr(self) -> str: ...
+
+@final
+class Layout:
+    """The block of a message or entry class, and what follows it."""
+
+    def __new__(
+        cls,
+        name: str,
+        block_length: int,
+        parts: tuple[Field[Any, Any], ...],
+        header: tuple[int | str, ...] = ...,
+        template_id: int = 0,
+        schema_id: int = 0,
+        version: int = 0,
+        /,
+    ) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def block_length(self) -> int: ...
+    @property
+    def header_length(self) -> int: ...
+    @property
+    def template_id(self) -> int: ...
+
+class Flyweight:
+    @property
+    def acting_version(self) -> int:
+        """The schema version of who wrote it."""
+
+    @property
+    def acting_block_length(self) -> int:
+        """In bytes, of who wrote it."""
+
+class MessageFlyweight(Flyweight):
+    @classmethod
+    def encode(cls, buffer: Buffer, offset: SupportsIndex = 0) -> Self:
+        """Writes the header, and gives the message to be written behind it. The block is not cleared: write every
+        field. MessageTooShortError."""
+
+    @classmethod
+    def decode(cls, buffer: Buffer, offset: SupportsIndex = 0) -> Self:
+        """Checks the header, and gives the message to be read. WrongMessageError, MessageTooShortError."""
+
+    @classmethod
+    def wrap(
+        cls, buffer: Buffer, offset: SupportsIndex = 0, block_length: SupportsIndex = ..., version: SupportsIndex = ...
+    ) -> Self:
+        """A message without header, to be read: its block begins at ``offset``. MessageTooShortError."""
+
+    def commit(self) -> int:
+        """Publishes the claim: the ring's new end position in bytes. OrderError if groups or data were not written (the
+        claim stays open); ClosedError; SlotLostError; SbeError if it is no claim."""
+
+    def abort(self) -> int:
+        """Gives the claim up (it becomes padding): the ring's new end position in bytes."""
+
+    @property
+    def encoded_length(self) -> int:
+        """Bytes of the whole message so far, header included (without one after ``wrap``)."""
+
+    def __bytes__(self) -> bytes:
+        """A copy of the whole message, header included. OrderError if it is not complete."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, traceback: object, /) -> None:
+        """Aborts the claim if it is still open; lets go of the buffer of any other message."""
+
+@final
+class Group(Generic[_Entry]):
+    """The entries of a group: ``len``, iteration and indexes when reading, ``encode`` when writing."""
+
+    def encode(self, count: int, /) -> GroupIterator[_Entry]:
+        """Begins the group: an iterator over its ``count`` entries, each to be written before the next. OrderError if
+        it is not its turn; OutOfRangeError; MessageTooShortError."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> GroupIterator[_Entry]: ...
+    def __getitem__(self, index: SupportsIndex, /) -> _Entry: ...
+
+@final
+class GroupIterator(Iterator[_Entry]):
+    def __next__(self) -> _Entry: ...
+
+def dispatch(
+    handlers: Mapping[type[_Message], Callable[[Any, Message], object]],
+    otherwise: Callable[[Message], object] | None = None,
+) -> Callable[[Message], object]:
+    """A handler for ``poll`` that calls ``handlers[Message](decoder, message)`` by the record's type, which is the
+    template id. Both are valid until the handler returns.
+
+    A type without a handler goes to ``otherwise``, or is skipped. BadMessageError for a message that is not what its
+    type says; it is consumed. One dispatch may serve many subscribers, also lossy ones, and what ``take`` returned.
+    """

@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from uuid import UUID
 
 from . import layout
@@ -35,6 +35,9 @@ from .subscriber import Subscriber
 from .system import Identity, channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
 from .wait import Wait
 
+if TYPE_CHECKING:
+    from .sbe.schema import Schema
+
 POPULATE_READ, POPULATE_WRITE = 22, 23  # of madvise, Linux 5.14; mmap has no names for them
 REAL = Identity()
 
@@ -55,12 +58,13 @@ class Options(TypedDict, total=False):
     1 publisher, 1 subscriber and the alignment 8 (None)."""
     counters: int
     """0 to 65536 (64)."""
-    schema: str
-    """Text that describes the messages, at most 16 MiB of UTF-8 (none)."""
+    schema: str | Schema
+    """Text that describes the messages, at most 16 MiB of UTF-8; or a ``flyring.sbe.Schema``, which has id and version
+    too (none)."""
     schema_id: int
-    """0 to 65535 (0)."""
+    """0 to 65535 (0). Not with a ``Schema``."""
     schema_version: int
-    """0 to 65535 (0)."""
+    """0 to 65535 (0). Not with a ``Schema``."""
     mode: int
     """Permission bits of the file (0o600)."""
     any_file_system: bool
@@ -124,6 +128,8 @@ class Channel:
         name: str | os.PathLike[str],
         *,
         read_only: bool = False,
+        schema: Schema | None = None,
+        min_schema_version: int = 0,
         any_file_system: bool = False,
         identity: Identity = REAL,
     ) -> Self:
@@ -132,10 +138,16 @@ class Channel:
         ``read_only``: the file is opened and mapped for reading. Lossy subscribers and the values of counters can be
         had; what would write is AccessDeniedError.
 
+        ``schema``: the channel must have one with the same id, of any version (spec/messages.md 2).
+        ``min_schema_version``: the channel's schema must be at least so new. ChannelDiffersError (``schema``,
+        ``schema_id``, ``schema_version``) if not.
+
         NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
-        CorruptHeaderError, UnsuitableFileSystemError, IoError.
+        CorruptHeaderError, UnsuitableFileSystemError, InvalidArgumentError, IoError.
         """
         path = channel_path(name)
+        if schema is not None:
+            check_is_schema(schema)
         check_folder(path, create=False)
         fd = open_file(path, read_only)
         try:
@@ -143,8 +155,9 @@ class Channel:
             check_file_system(fd, path, any_file_system)
             if not read_only:
                 test_locks(fd, path)
-            schema = os.pread(fd, header.schema_length, header.schema_offset)
-            return cls(fd, path, header, schema, identity, any_file_system, read_only)
+            check_schema(path, header, None if schema is None else schema.id, min_schema_version)
+            text = os.pread(fd, header.schema_length, header.schema_offset)
+            return cls(fd, path, header, text, identity, any_file_system, read_only)
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError) and not isinstance(error, FlyringError):
@@ -404,7 +417,7 @@ class Channel:
 
     @property
     def schema(self) -> str | None:
-        """The text that describes the messages, or None."""
+        """The text that describes the messages, or None. As message classes: ``flyring.sbe.Schema.of(channel)``."""
         return self._schema.decode("utf-8", "replace") if self._schema else None
 
     @property
@@ -460,9 +473,41 @@ def channel_at(path: str) -> UUID | None:
         return None
 
 
+def check_schema(path: str, header: Header, schema_id: int | None, min_schema_version: int) -> None:
+    """What ``open`` was asked to find (spec/messages.md 2)."""
+    if not 0 <= min_schema_version <= 0xFFFF:
+        raise InvalidArgumentError("min_schema_version", f"{min_schema_version!r} must be 0 to 65535")
+    if schema_id is not None and header.schema_length == 0:
+        raise ChannelDiffersError(path, "schema", schema_id, None)
+    if schema_id is not None and header.schema_id != schema_id:
+        raise ChannelDiffersError(path, "schema_id", schema_id, header.schema_id)
+    if header.schema_version < min_schema_version:
+        raise ChannelDiffersError(path, "schema_version", min_schema_version, header.schema_version)
+
+
+def schema_of(options: Options) -> tuple[str, int, int]:
+    """Text, id and version. InvalidArgumentError."""
+    schema = options.get("schema") or ""
+    if isinstance(schema, str):
+        return schema, options.get("schema_id", 0), options.get("schema_version", 0)
+    for option in ("schema_id", "schema_version"):
+        if option in options:
+            raise InvalidArgumentError(option, "is the schema's own: give the one or the other")
+    check_is_schema(schema)
+    return schema.text, schema.id, schema.version
+
+
+def check_is_schema(schema: object) -> None:
+    from .sbe.schema import Schema
+
+    if not isinstance(schema, Schema):
+        raise InvalidArgumentError("schema", f"{schema!r} must be a flyring.sbe.Schema")
+
+
 def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, bytes]:
     """The header that the options ask for, and the schema's bytes. InvalidArgumentError."""
-    schema = (options.get("schema") or "").encode("utf-8")
+    text, schema_id, schema_version = schema_of(options)
+    schema = text.encode("utf-8")
     header = Header(
         kind=kind,
         capacity=options.get("capacity", layout.DEFAULT_CAPACITY),
@@ -472,8 +517,8 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
         foreign=options.get("foreign"),
         counters=options.get("counters", layout.DEFAULT_COUNTERS),
         schema_length=len(schema),
-        schema_id=options.get("schema_id", 0),
-        schema_version=options.get("schema_version", 0),
+        schema_id=schema_id,
+        schema_version=schema_version,
         channel_id=identity.new_channel_id(),
         created_at=identity.creation_time(),
     )

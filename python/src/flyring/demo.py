@@ -26,6 +26,7 @@ from . import (
     Subscriber,
     channel_path,
     demo_counter,
+    demo_typed,
     unlink,
 )
 
@@ -54,7 +55,7 @@ def filler(sequence: int, size: int) -> bytes:
 
 
 class Ping:
-    """The asking side: publishes a message, waits for its answer, checks every byte of it."""
+    """The asking side: publishes a message, waits for its answer, checks every byte of it. See also TypedPing."""
 
     def __init__(self, options: argparse.Namespace, publisher: Publisher, subscriber: Subscriber) -> None:
         self.size: int = options.size
@@ -135,6 +136,9 @@ class Ping:
             record(taken)
         return total / count
 
+    def stop(self) -> None:
+        self.offer(content(STOP, time.monotonic_ns(), 1, self.size), 1, 1)
+
 
 def content(sequence: int, send_time: int, sign: int, size: int, pack: Callable[..., bytes] = MESSAGE.pack) -> bytes:
     """A message of ping (sign 1), or pong's answer to it (sign -1)."""
@@ -146,7 +150,7 @@ def run_ping(options: argparse.Namespace) -> None:
     with open_channel(options) as channel:
         publisher = channel.publisher("ping", wait=options.wait)
         subscriber = channel.subscriber("ping", rings=[1 - publisher.ring], wait=options.wait)
-        ping = Ping(options, publisher, subscriber)
+        ping = (demo_typed.TypedPing if options.typed else Ping)(options, publisher, subscriber)
         try:
             ping.connect()
             ping.untimed(options.warmup)
@@ -156,7 +160,7 @@ def run_ping(options: argparse.Namespace) -> None:
                 histogram = new_histogram()
                 report("ping", options, ping.timed(options.count, recorder(histogram)), histogram)
         finally:
-            ping.offer(content(STOP, time.monotonic_ns(), 1, options.size), 1, 1)
+            ping.stop()
             with contextlib.suppress(NoSuchChannelError):
                 unlink(options.channel)
 
@@ -165,6 +169,9 @@ def run_pong(options: argparse.Namespace) -> None:
     with open_channel(options) as channel:
         publisher = channel.publisher("pong", wait=options.wait)
         subscriber = channel.subscriber("pong", rings=[1 - publisher.ring], wait=options.wait)
+        if options.typed:
+            demo_typed.pong(options, publisher, subscriber)
+            return
         take, offer = subscriber.take, publisher.offer
         unpack, pack = MESSAGE.unpack_from, MESSAGE.pack
         timeout: float = options.timeout
@@ -208,6 +215,7 @@ def open_channel(options: argparse.Namespace) -> Channel:
         publishers=2,
         subscribers=2,
         counters=0,
+        schema=demo_typed.SCHEMA if options.typed else "",
     )
 
 
@@ -245,6 +253,8 @@ def report(program: str, options: argparse.Namespace, mean: float, histogram: Hd
             "core": options.core,
             "unit": "ns",
         }
+        if options.typed:
+            result["typed"] = True
         print(json.dumps(result | values))
     else:
         pace = f"{options.rate:g} per second" if options.rate else "closed loop"
@@ -263,7 +273,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m flyring.demo", description=__doc__)
     parser.add_argument("program", nargs="+", help="ping or pong, or counter ping, or counter pong")
     parser.add_argument("--channel", default="demo", metavar="NAME", help="channel name or path (demo)")
-    parser.add_argument("--size", type=int, default=32, metavar="BYTES", help="message size, 32 or more (32)")
+    parser.add_argument("--size", type=int, metavar="BYTES", help="message size, 32 or more (32)")
+    parser.add_argument("--typed", action="store_true", help="messages are PriceUpdate of prices.xml, field by field")
     parser.add_argument("--count", type=int, default=1_000_000, metavar="N", help="measured round trips (1000000)")
     parser.add_argument("--warmup", type=int, default=100_000, metavar="N", help="round trips before them (100000)")
     parser.add_argument("--rate", type=float, default=0, metavar="R", help="messages per second; 0: no schedule (0)")
@@ -286,6 +297,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if not named:
         parser.error("say ping, pong, counter ping or counter pong")
     options.program = named[0]
+    if options.typed and (options.size is not None or len(options.program.split("-")) > 1):
+        parser.error("--typed is for ping and pong, and has a size of its own")
+    if options.typed and options.warmup + options.count > demo_typed.MOST:
+        parser.error(f"--typed takes {demo_typed.MOST} messages at most")
+    if options.size is None:
+        options.size = demo_typed.LENGTH if options.typed else MESSAGE.size
     if options.size < MESSAGE.size:
         parser.error(f"--size must be {MESSAGE.size} or more")
     if options.count < 1:
@@ -305,7 +322,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.core >= 0:
             os.sched_setaffinity(0, {options.core})
         programs[options.program](options)
-    except (DemoError, demo_counter.CounterError, FlyringError, OSError) as error:
+    except (DemoError, demo_counter.CounterError, demo_typed.TypedError, FlyringError, OSError) as error:
         print(f"flyring.demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccessDeniedError",
+    "BadMessageError",
     "ChannelDiffersError",
     "ChannelExistsError",
     "ChannelReplacedError",
@@ -266,6 +267,22 @@ class ViewAliveError(FlyringError, BufferError):
     """Memory would become invalid that is still in use: an export of a message or claim, or an open claim."""
 
     code = "view-alive"
+
+
+class BadMessageError(FlyringError, ValueError):
+    """A typed message is not what its schema says (spec/messages.md 1). It was consumed; the ring goes on.
+
+    Carries ``ring``, ``position`` (bytes), ``type`` (of its record) and ``reason``.
+    """
+
+    code = "bad-message"
+
+    def __init__(self, ring: int, position: int, type: int, reason: str) -> None:
+        self.ring, self.position, self.type, self.reason = ring, position, type, reason
+        super().__init__(
+            f"the message of type {type} at position {position} of ring {ring} is not what its type says: {reason}; "
+            "it was skipped: look at its publisher"
+        )
 
 
 class ChannelReplacedError(FlyringError):

@@ -15,7 +15,11 @@ from .system import is_locked
 from .wait import Wait
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
     from .channel import Channel
+    from .sbe.flyweight import Message
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,18 @@ class Publisher(_core.Publisher):
 
     def _look(self) -> None:
         self._channel._look()
+
+    def offer_array(self, message: type[Message], array: NDArray[numpy.void]) -> int:
+        """Publishes each row of a structured array with ``Message.dtype`` as one message, headers included: how many
+        were taken, 0 to all, as ``offer_batch``.
+
+        An array with the same fields in other types, or places, is cast, by name. InvalidArgumentError for a class with
+        groups or data, and if a field is missing, unknown, or would lose something; MessageTooLargeError.
+        """
+        from .sbe.dtype import fixed_records_of
+
+        records = fixed_records_of(message)
+        return self._offer_array(records.layout, records.rows(array))
 
     def held_by(self) -> Holder | None:
         """The subscriber slot with the smallest position, or None if no slot gates this ring."""

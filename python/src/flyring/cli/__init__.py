@@ -17,8 +17,11 @@ from .check import check
 from .evict import evict
 from .info import info
 from .ls import ls
+from .publish import publish
 from .recover import recover
 from .report import printable
+from .sbe import add_arguments, sbe
+from .tail import tail
 
 NOT_POSSIBLE = 2
 
@@ -50,6 +53,20 @@ def run(options: argparse.Namespace) -> int:
             return check(options.name, options.json)
         case "recover":
             return recover(options.name, options.json)
+        case "tail":
+            return tail(
+                options.name,
+                as_table=options.table,
+                since_start=options.since_start,
+                messages=options.message,
+                where=options.where,
+                count=options.count,
+                ring=options.ring,
+            )
+        case "publish":
+            return publish(options.name, options.file, options.as_name)
+        case "sbe":
+            return sbe(options)
         case _:
             return evict(options.name, options.slot, options.json)
 
@@ -74,6 +91,10 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
         return one
 
+    def line_command(name: str, text: str) -> argparse.ArgumentParser:
+        """One without --json."""
+        return commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+
     one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a whole channel")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one = command("info", "show header, slots, positions and counters; status 1 if the header breaks a rule")
@@ -85,4 +106,25 @@ def parser() -> argparse.ArgumentParser:
     one = command("evict", "take a subscriber slot away from its owner, alive or dead")
     one.add_argument("name", metavar="NAME")
     one.add_argument("slot", metavar="SLOT", type=int, help="its number, as info shows it")
+    one = line_command(
+        "tail", "follow a channel live, as JSON lines, disturbing nobody; status 1 if messages were lost"
+    )
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("--table", action="store_true", help="print aligned columns instead of JSON lines")
+    one.add_argument("--since-start", action="store_true", help="begin with what is still in the ring")
+    one.add_argument("--message", metavar="NAME", action="append", default=[], help="only these; may be given again")
+    one.add_argument(
+        "--where",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        help="only messages of which this holds; also != < <= > >=, and a.b inside a composite; may be given again",
+    )
+    one.add_argument("--count", metavar="N", type=int, help="end after so many")
+    one.add_argument("--ring", metavar="K", type=int, help="only this ring")
+    one = line_command("publish", "publish JSON lines as tail prints them; status 1 if a line was refused")
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
+    one.add_argument("--name", dest="as_name", metavar="PUBLISHER", default="", help="the publisher's name")
+    add_arguments(line_command("sbe", "read an SBE schema: make a Python module of it, or check it"))
     return top

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed messages in SBE (Simple Binary Encoding), read and written where they are (spec/messages.md).
+
+    from flyring import sbe
+
+    prices = sbe.Schema.load("prices.xml")
+    update = prices.PriceUpdate.encode(bytearray(100))
+    update.bid = 1
+
+With a channel: ``publisher.claim(prices.PriceUpdate)``, ``sbe.dispatch({prices.PriceUpdate: on_update})``.
+"""
+
+from .._core import Group, dispatch
+from .errors import (
+    MessageTooShortError,
+    OrderError,
+    OutOfRangeError,
+    SbeError,
+    SchemaError,
+    SchemaWarning,
+    UnknownValueError,
+    WrongMessageError,
+    WrongTypeError,
+)
+from .flyweight import Composite, Entry, Message
+from .json import from_dict, to_dict
+from .schema import Schema
+
+__all__ = [
+    "Composite",
+    "Entry",
+    "Group",
+    "Message",
+    "MessageTooShortError",
+    "OrderError",
+    "OutOfRangeError",
+    "SbeError",
+    "Schema",
+    "SchemaError",
+    "SchemaWarning",
+    "UnknownValueError",
+    "WrongMessageError",
+    "WrongTypeError",
+    "dispatch",
+    "from_dict",
+    "to_dict",
+]
