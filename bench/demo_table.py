@@ -43,6 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1_000_000, help="round trips of each pair (default 1000000)")
     parser.add_argument("--size", type=int, default=32, help="message size in bytes (default 32)")
+    parser.add_argument("--typed", action="store_true", help="SBE messages of 70 bytes instead, field by field")
     parser.add_argument("--only", nargs=2, metavar=("PING", "PONG"), help="only this pair of languages")
     arguments = parser.parse_args()
     cores = demos.two_cores()
@@ -52,16 +53,17 @@ def main() -> int:
     rows += [(f"{a} <-> {b}", a, b, []) for a in demos.LANGUAGES for b in demos.LANGUAGES]
     if arguments.only:
         rows = [(f"{arguments.only[0]} <-> {arguments.only[1]}", *arguments.only, [])]
-    print(
-        f"round trips of {arguments.size} bytes between two processes on cores {cores[0]} and {cores[1]}, wait {wait}; ns"
-    )
+    size = "typed messages" if arguments.typed else f"{arguments.size} bytes"
+    if arguments.typed:
+        rows = [row for row in rows if not row[3]]
+    print(f"round trips of {size} between two processes on cores {cores[0]} and {cores[1]}, wait {wait}; ns")
     print(f"{'ping <-> pong':<26}" + "".join(f"{c:>10}" for c in COLUMNS), flush=True)
     failures = 0
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         os.environ["FLYRING_DIR"] = folder
         for number, (title, ping, pong, kind) in enumerate(rows):
             options = ["--channel", f"demo{number}", "--count", str(arguments.count), "--wait", wait]
-            options += ["--size", str(arguments.size)]
+            options += ["--typed"] if arguments.typed else ["--size", str(arguments.size)]
             try:
                 result = round_trips(ping, pong, kind, options, cores)
                 print(f"{title:<26}" + "".join(f"{result[c]:>10.0f}" for c in COLUMNS), flush=True)

@@ -1,24 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in README.md work when pasted: each prints what all three sent."""
+"""The programs in README.md work when pasted: each prints what all three sent, bytes or typed messages."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SUFFIX = {"python": "hello.py", "cpp": "hello.cpp", "java": "Hello.java"}
+SCHEMA = ROOT / "spec" / "sbe" / "prices.xml"
+PROGRAMS = {"hello": ("hello.py", "hello.cpp", "Hello.java"), "prices": ("prices.py", "prices.cpp", "Prices.java")}
+LANGUAGES = ("python", "cpp", "java")
+CMAKE = """cmake_minimum_required(VERSION 3.16)
+project(readme LANGUAGES CXX)
+set(FLYRING_BUILD_DEMOS OFF)
+add_subdirectory({root}/cpp flyring)
+add_compile_options(-Wall -Wextra)
+add_executable(hello hello.cpp)
+target_link_libraries(hello flyring::flyring)
+add_executable(prices prices.cpp)
+target_link_libraries(prices flyring::flyring)
+flyring_sbe_generate(TARGET prices SCHEMA prices.xml)
+"""
 
 
 def snippets() -> dict[str, str]:
+    """{file name: text}: the first program of each language is hello, the second prices."""
     found = re.findall(r"^```(python|cpp|java)\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
-    if sorted(language for language, _ in found) != ["cpp", "java", "python"]:
-        sys.exit(f"README.md should hold one program per language, not {[language for language, _ in found]}")
-    return dict(found)
+    texts = {language: [text for other, text in found if other == language] for language in LANGUAGES}
+    if [len(texts[language]) for language in LANGUAGES] != [len(PROGRAMS)] * len(LANGUAGES):
+        sys.exit(f"README.md should hold {len(PROGRAMS)} programs per language, not {[each for each, _ in found]}")
+    return {
+        file: texts[language][number]
+        for number, files in enumerate(PROGRAMS.values())
+        for language, file in zip(LANGUAGES, files)
+    }
 
 
 def main() -> int:
@@ -28,21 +48,22 @@ def main() -> int:
     passed = failed = 0
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory(dir="/dev/shm") as channels:
         folder = Path(name)
-        for language, text in snippets().items():
-            (folder / SUFFIX[language]).write_text(text)
-        cpp_flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-pthread", f"-I{ROOT / 'cpp/include'}"]
-        subprocess.run(["c++", *cpp_flags, "hello.cpp", "-o", "hello"], cwd=folder, check=True)
-        subprocess.run(["javac", "-cp", str(jars[0]), "Hello.java"], cwd=folder, check=True)
-        commands = {
-            "python": [sys.executable, "hello.py"],
-            "cpp": ["./hello"],
-            "java": ["java", "-cp", f"{jars[0]}:.", "Hello"],
-        }
+        shutil.copy(SCHEMA, folder)
+        for file, text in snippets().items():
+            (folder / file).write_text(text)
+        (folder / "CMakeLists.txt").write_text(CMAKE.format(root=ROOT))
+
+        def build(*command: str) -> None:
+            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+        build("cmake", "-S", ".", "-B", "build")
+        build("cmake", "--build", "build", "--target", "hello", "prices", "--parallel", "2")
+        build("javac", "-cp", str(jars[0]), "Hello.java", "Prices.java")
         environment = os.environ | {"FLYRING_DIR": channels}
 
-        def run(language: str, *arguments: str) -> str:
+        def run(argv: list[str], *arguments: str) -> str:
             return subprocess.run(
-                [*commands[language], *arguments],
+                [*argv, *arguments],
                 cwd=folder,
                 env=environment,
                 check=True,
@@ -51,17 +72,25 @@ def main() -> int:
                 text=True,
             ).stdout
 
-        for reader in commands:
-            sent = [f"{sender} to {reader}" for sender in commands]
-            for sender, message in zip(commands, sent):
-                run(sender, message)
-            got = run(reader).splitlines()
-            if sorted(got) == sorted(sent) and run(reader) == "":
-                passed += 1
-                print(f"ok: {reader} printed {got}")
-            else:
-                failed += 1
-                print(f"FAILED: {reader} printed {got}, not {sent}")
+        for program, (python, _, java) in PROGRAMS.items():
+            commands = {
+                "python": [sys.executable, python],
+                "cpp": [f"build/{program}"],
+                "java": ["java", "-cp", f"{jars[0]}:.", java.removesuffix(".java")],
+            }
+            typed = program == "prices"
+            for reader in LANGUAGES:
+                sent = [f"{sender[0]}2{reader[0]}" for sender in LANGUAGES]  # a symbol has 8 characters
+                for sender, message in zip(LANGUAGES, sent):
+                    run(commands[sender], message)
+                expected = [f"{message} 100 101" if typed else message for message in sent]
+                got = run(commands[reader]).splitlines()
+                if sorted(got) == sorted(expected) and run(commands[reader]) == "":
+                    passed += 1
+                    print(f"ok: {program} in {reader} printed {got}")
+                else:
+                    failed += 1
+                    print(f"FAILED: {program} in {reader} printed {got}, not {expected}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
