@@ -136,7 +136,8 @@ class GoldenTypedTest {
             Claim claim = claim(encoder);
             instrument(encoder.instrument(), body.getAsJsonObject("instrument"));
             encoder.timestamp(Long.parseUnsignedLong(body.get("timestamp").getAsString()))
-                .bid(body.get("bid").getAsLong()).ask(body.get("ask").getAsLong()).bidSize(body.get("bidSize").getAsLong())
+                .bid(body.get("bid").getAsLong()).ask(body.get("ask").getAsLong())
+                .bidSize(body.get("bidSize").getAsLong())
                 .askSize(body.get("askSize").getAsLong()).sequence(body.get("sequence").getAsLong())
                 .lastSide(decoder.lastSide());
             encoder.flags().clear().opening(set.get("opening").getAsBoolean())
