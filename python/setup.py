@@ -37,7 +37,10 @@ SOURCES = (
     "sbe_claim",
     "sbe_dispatch",
 )
-HEADERS = ("core", "layout", "publisher", "ring", "sender", "reader", "subscriber", "lossy", "arrays", "parts", "sbe", "sbe_parts")
+HEADERS = (
+    *("core", "layout", "publisher", "ring", "sender", "reader", "subscriber", "lossy"),
+    *("arrays", "parts", "sbe", "sbe_parts"),
+)
 
 setup(
     ext_modules=[
