@@ -5,6 +5,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends maven openjdk-17-jdk-headless
 WORKDIR /src
 COPY java java
+COPY spec/sbe spec/sbe
 RUN mvn -B -q -f java/pom.xml -DskipTests package
 
 FROM debian:bookworm-slim
