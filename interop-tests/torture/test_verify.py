@@ -159,9 +159,9 @@ COUNTS = {
 }
 
 
-def verdict(told):
+def verdict(told, gaps=()):
     found = Verdict()
-    verify(judge(told), found)
+    verify(judge(told), found, gaps)
     return found
 
 
@@ -178,6 +178,17 @@ def run():
     evicted = verdict(with_a_lag_limit(*LOST_SLOT)).failures
     if evicted:
         failed.append(f"evicted by a publisher with a lag limit, but: {dict(evicted)}")
+    waits = [
+        [
+            wait[0]
+            for wait in verdict(
+                change("second", 4, Kind.DEAD_WAIT, 3, 41 * MS, 47 * MS, lost * MS, 70, 1), gaps
+            ).dead_waits
+        ]
+        for lost, gaps in ((0, ()), (2, ()), (1, ((40 * MS, 42 * MS), (45 * MS, 46 * MS), (50 * MS, 60 * MS))))
+    ]
+    if waits != [[6], [4], [4]]:
+        failed.append(f"waits of 6 ms, of which 0, 2 and 2 were lost: {waits}")
     for name, (rule, told) in FAULTS.items():
         found = verdict(told).failures
         if rule not in found:
@@ -189,7 +200,7 @@ def run():
             failed.append(f"counters, {name or 'nothing is wrong'}: found {dict(found.failures)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 2 + len(FAULTS) + len(COUNTS) - len(failed), len(failed)
+    return 3 + len(FAULTS) + len(COUNTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

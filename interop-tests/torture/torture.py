@@ -23,6 +23,7 @@ import tomllib
 
 import chaos
 import test_verify
+from canary import Canaries
 from counts import check_counters, read_counters
 from verify import Verdict, verify
 
@@ -105,11 +106,14 @@ def play(known, seed, seconds, at_most, kills, fault, folder):
             worker.reap()
             play.finished(worker)
             play.actors.remove(creator)
-        play.run(seconds, at_most)
+        with Canaries(folder) as canaries:
+            play.run(seconds, at_most)
+        gaps = canaries.gaps()
+        verdict.counts["ms taken by the host"] += round(sum(end - begin for begin, end in gaps) / 1e6)
         lives = [worker.life() for worker in play.done]
         for i, path in enumerate(channels):
             mine = [life for life in lives if life.channel == i and life.role != "creator"]
-            verify(mine, verdict)
+            verify(mine, verdict, gaps)
             check_counters(mine, *read_counters(path), verdict)
     finally:
         play.close()

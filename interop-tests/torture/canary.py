@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a virtual machine's host takes away: one real-time process per core, which does nothing but sleep for half a
+millisecond, and writes down when it was woken up late. Nothing in this machine keeps it from running, if it may be
+real-time (root); else what the workers themselves take counts as well.
+
+    canary.py CORE    prints begin and end of each gap, CLOCK_MONOTONIC in ns, until it is killed"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+SLEEP, LATE = 500_000, 1_000_000  # ns
+
+
+class Canaries:
+    """Those of all cores that we may use; a context manager."""
+
+    def __init__(self, folder):
+        self.files = [folder / f"canary-{core}" for core in sorted(os.sched_getaffinity(0))]
+        self.processes = []
+
+    def __enter__(self):
+        for path in self.files:
+            with open(path, "wb") as file:
+                core = path.name.rpartition("-")[2]
+                self.processes.append(subprocess.Popen([sys.executable, __file__, core], stdout=file))
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def gaps(self):
+        """(begin, end) of each, merged over the cores."""
+        lines = [line.split() for path in self.files for line in path.read_text().splitlines()]
+        merged = []
+        for begin, end in sorted((int(line[0]), int(line[1])) for line in lines if len(line) == 2):
+            if merged and begin <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(merged[-1][1], end)
+            else:
+                merged.append((begin, end))
+        return merged
+
+
+def main():
+    os.sched_setaffinity(0, {int(sys.argv[1])})
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    while True:
+        begin = time.monotonic_ns() + SLEEP
+        time.sleep(SLEEP / 1e9)
+        end = time.monotonic_ns()
+        if end - begin > LATE:
+            print(begin, end, flush=True)
+
+
+if __name__ == "__main__":
+    main()
