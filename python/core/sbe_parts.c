@@ -24,8 +24,9 @@ int64_t part_dimension(Flyweight *owner, Field *field, int64_t position, int64_t
     const uint8_t *at = *root->source + position;
     uint64_t entries = load_place(at, &field->count), length = load_place(at, &field->entry_length), bytes;
     position += field->dimension_length;
+    /* Entries without bytes cost nothing to claim, but who loops over 2^62 of them never ends. */
     if (entries > INT64_MAX || length > INT64_MAX || __builtin_mul_overflow(entries, length, &bytes) ||
-        !part_is_there(root, position, bytes))
+        !part_is_there(root, position, bytes) || (length == 0 && entries > (uint64_t)root->length))
         return part_ends_early(owner, field);
     *count = (int64_t)entries;
     *entry_length = (int64_t)length;

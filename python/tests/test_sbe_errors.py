@@ -336,7 +336,9 @@ def test_data_longer_than_the_message(length: int) -> None:
         _ = read.d
 
 
-def test_ever_so_many_empty_entries_take_no_time() -> None:
+def test_more_empty_entries_than_bytes_are_refused() -> None:
+    """Nothing bounds them, and who loops over 2^32 of them seems to hang."""
+
     class Entries(Entry, block_length=0):
         __slots__ = ()
         t = fields.data("t", "uint8", maximum=9, since=1)
@@ -346,8 +348,13 @@ def test_ever_so_many_empty_entries_take_no_time() -> None:
         g = fields.group("g", Entries, Dimension(6, (0, "uint16"), (2, "uint32")))
         d = fields.data("d", "uint8", maximum=254)
 
-    read = Empty.decode(header(0) + struct.pack("<HI", 0, 2**32 - 1) + b"\1z")
-    assert (len(read.g), read.d, read.encoded_length) == (2**32 - 1, b"z", 16)
+    read = Empty.decode(header(0) + struct.pack("<HI", 0, 16) + b"\1z")
+    assert (len(read.g), len(list(read.g)), read.d, read.encoded_length) == (16, 16, b"z", 16)
+    for count in (17, 2**32 - 1):
+        read = Empty.decode(header(0) + struct.pack("<HI", 0, count) + b"\1z")
+        for name in ("g", "d", "encoded_length"):
+            with pytest.raises(sbe.MessageTooShortError):
+                getattr(read, name)
 
 
 def test_classes_that_cannot_be() -> None:
