@@ -76,6 +76,20 @@ inline std::int64_t run_delay() {
     return waited;
 }
 
+struct Moment {
+    std::int64_t time;   // as of now()
+    std::int64_t delay;  // as of run_delay()
+};
+
+/// Both of one moment: read again if this thread waited for a processor in between.
+inline Moment moment() {
+    for (;;) {
+        const auto delay = run_delay();
+        const auto time = now();
+        if (run_delay() == delay) return {time, delay};
+    }
+}
+
 /// The file that outlives this process.
 class Side {
   public:

@@ -102,7 +102,7 @@ class PublishingWorker final : public Worker {
             if (dead.slot >= 0) dead.count();
             if (done) break;
             side_.phase(held_back);
-            const auto asked = now();
+            const auto asked = moment();
             const auto holder = publisher.held_by();
             if (since == 0) {
                 since = now();
@@ -112,7 +112,7 @@ class PublishingWorker final : public Worker {
             const std::int64_t now_dead = is_dead ? std::int64_t{holder->slot} : -1;
             if (now_dead != dead.slot) {
                 end(dead);
-                dead = DeadWait{now_dead, asked, run_delay()};
+                dead = DeadWait{now_dead, asked.time, asked.delay};
                 dead.due = dead.begin + 1'000'000;
                 lost_to_the_machine_ = 0;
             }
@@ -131,8 +131,9 @@ class PublishingWorker final : public Worker {
 
     void end(const DeadWait& dead) {
         if (dead.slot < 0) return;
-        const auto lost = std::max(run_delay() - dead.delay, lost_to_the_machine_);
-        side_.log(dead_wait, dead.slot, dead.begin, now(), lost, dead.offers, dead.looks);
+        const auto over = moment();
+        const auto lost = std::max(over.delay - dead.delay, lost_to_the_machine_);
+        side_.log(dead_wait, dead.slot, dead.begin, over.time, lost, dead.offers, dead.looks);
     }
 
     void acknowledge(std::int64_t count, std::int64_t position) {

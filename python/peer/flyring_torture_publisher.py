@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import flyring
 from flyring._core import crc32c
-from flyring_torture_worker import HEADER, NAP, Kind, Phase, Worker, publisher_number, run_delay
+from flyring_torture_worker import HEADER, NAP, Kind, Phase, Worker, moment, publisher_number
 
 LOOK_AGAIN = 1_000_000  # ns after which a publisher that is held back looks again for the dead (channel.md 6.2, 4)
 
@@ -88,7 +88,7 @@ class Publisher(Worker):
                 if tried >= due:
                     looks, due = looks + 1, tried + LOOK_AGAIN
             self.side.phase(Phase.HELD_BACK)
-            asked = time.monotonic_ns()
+            asked, delay_now = moment()
             holder = publisher.held_by()
             if since == 0:
                 since, first = time.monotonic_ns(), holder
@@ -96,7 +96,7 @@ class Publisher(Worker):
             if now_dead != dead:
                 if dead >= 0:
                     self.end_of_dead(dead, begin, delay, offers, looks)
-                dead, begin, delay, offers, looks = now_dead, asked, run_delay(), 0, 0
+                dead, begin, delay, offers, looks = now_dead, asked, delay_now, 0, 0
                 due, self.lost_to_the_machine = begin + LOOK_AGAIN, 0
             if self.side.stopped():
                 break
@@ -114,8 +114,9 @@ class Publisher(Worker):
             self.side.log(Kind.HELD, slot, since, time.monotonic_ns(), live, kept)
 
     def end_of_dead(self, slot: int, begin: int, delay: int, offers: int, looks: int) -> None:
-        lost = max(run_delay() - delay, self.lost_to_the_machine)
-        self.side.log(Kind.DEAD_WAIT, slot, begin, time.monotonic_ns(), lost, offers, looks)
+        over, delay_now = moment()
+        lost = max(delay_now - delay, self.lost_to_the_machine)
+        self.side.log(Kind.DEAD_WAIT, slot, begin, over, lost, offers, looks)
 
     def acknowledge(self, count: int, position: int) -> None:
         self.sequence += count

@@ -10,7 +10,7 @@ import os
 import random
 import struct
 import time
-from typing import Final
+from typing import Final, Tuple
 
 import flyring
 from flyring._core import crc32c
@@ -31,6 +31,15 @@ def run_delay() -> int:
     """What this thread waited for a processor, ns."""
     with open("/proc/thread-self/schedstat", "rb") as file:
         return int(file.read().split()[1])
+
+
+def moment() -> Tuple[int, int]:
+    """The time, and what this thread waited for a processor until then, both of one moment: read again if it waited
+    in between."""
+    while True:
+        delay, now = run_delay(), time.monotonic_ns()
+        if run_delay() == delay:
+            return now, delay
 
 
 class Side:

@@ -70,7 +70,7 @@ final class TorturePublisher extends TortureWorker {
         enter(orders.get("recovering").equals("1") ? Phase.RECOVERING : Phase.TAKING, 2);
         Publisher publisher = channel.publisher(orders.get("name"), maxLag);
         linger(2);
-        publisher.heldBy(); // as with runDelay: this belongs to the measuring
+        publisher.heldBy(); // as with moment(): this belongs to the measuring
         orders.put("recovering", "0");
         epoch = publisher.epoch();
         sequence = 0;
@@ -115,7 +115,7 @@ final class TorturePublisher extends TortureWorker {
         while (!attempt.getAsBoolean()) {
             countOffer();
             phase(Phase.HELD_BACK);
-            long asked = System.nanoTime();
+            Moment asked = moment();
             Holder holder = publisher.heldBy();
             if (since == 0) {
                 since = System.nanoTime();
@@ -154,10 +154,10 @@ final class TorturePublisher extends TortureWorker {
         }
     }
 
-    private void beginOfDead(int slot, long since) {
+    private void beginOfDead(int slot, Moment since) {
         dead = slot;
-        deadSince = since;
-        delay = runDelay();
+        deadSince = since.time();
+        delay = since.delay();
         lostToTheMachine = 0;
         offers = 0;
         looks = 0;
@@ -166,7 +166,8 @@ final class TorturePublisher extends TortureWorker {
 
     private void endOfDead() {
         if (dead >= 0) {
-            log(Entry.DEAD_WAIT, dead, deadSince, System.nanoTime(), Math.max(runDelay() - delay, lostToTheMachine),
+            Moment over = moment();
+            log(Entry.DEAD_WAIT, dead, deadSince, over.time(), Math.max(over.delay() - delay, lostToTheMachine),
                 offers, looks);
         }
     }

@@ -55,7 +55,7 @@ abstract class TortureWorker {
             side = file.map(FileChannel.MapMode.READ_WRITE, 0, file.size());
         }
         random = new SplittableRandom(Long.parseLong(orders.get("seed")));
-        runDelay(); // the first time loads classes for milliseconds, which would be taken for a wait
+        moment(); // the first time loads classes for milliseconds, which would be taken for a wait
         String path = orders.get("channel");
         channel = orders.get("role").equals("lossy") ? Channel.openReadOnly(path) : Channel.open(path);
     }
@@ -129,8 +129,22 @@ abstract class TortureWorker {
         return value ? 1 : 0;
     }
 
-    /** What this thread waited for a processor, ns. */
-    static long runDelay() {
+    /** A time, and what this thread waited for a processor until then, both ns. */
+    record Moment(long time, long delay) {
+    }
+
+    /** Both of one moment: read again if this thread waited for a processor in between. */
+    static Moment moment() {
+        while (true) {
+            long delay = runDelay();
+            long time = System.nanoTime();
+            if (runDelay() == delay) {
+                return new Moment(time, delay);
+            }
+        }
+    }
+
+    private static long runDelay() {
         try {
             return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ")[1]);
         } catch (IOException e) {
