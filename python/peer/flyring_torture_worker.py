@@ -10,7 +10,7 @@ import os
 import random
 import struct
 import time
-from typing import Final, Tuple
+from typing import Final
 
 import flyring
 from flyring._core import crc32c
@@ -33,7 +33,7 @@ def run_delay() -> int:
         return int(file.read().split()[1])
 
 
-def moment() -> Tuple[int, int]:
+def moment() -> tuple[int, int]:
     """The time, and what this thread waited for a processor until then, both of one moment: read again if it waited
     in between."""
     while True:

@@ -22,6 +22,8 @@ import org.agrona.MutableDirectBuffer;
  * when a foreign array or buffer is wrapped.
  */
 public final class PayloadBuffer extends Window implements MutableDirectBuffer {
+    private static final ByteOrder NATIVE = ByteOrder.nativeOrder();
+
     /** Of a claim or a message, which move it. */
     private final boolean lent;
 
@@ -52,10 +54,6 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     public void unwrap() {
         checkOwn();
         invalidate();
-    }
-
-    private static boolean swapped(ByteOrder order) {
-        return order != ByteOrder.nativeOrder();
     }
 
     @Override
@@ -166,34 +164,34 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     @Override
     public long getLong(int index, ByteOrder order) {
         long value = getLong(index);
-        return swapped(order) ? Long.reverseBytes(value) : value;
+        return order != NATIVE ? Long.reverseBytes(value) : value;
     }
 
     @Override
     public void putLong(int index, long value, ByteOrder order) {
-        putLong(index, swapped(order) ? Long.reverseBytes(value) : value);
+        putLong(index, order != NATIVE ? Long.reverseBytes(value) : value);
     }
 
     @Override
     public int getInt(int index, ByteOrder order) {
         int value = getInt(index);
-        return swapped(order) ? Integer.reverseBytes(value) : value;
+        return order != NATIVE ? Integer.reverseBytes(value) : value;
     }
 
     @Override
     public void putInt(int index, int value, ByteOrder order) {
-        putInt(index, swapped(order) ? Integer.reverseBytes(value) : value);
+        putInt(index, order != NATIVE ? Integer.reverseBytes(value) : value);
     }
 
     @Override
     public short getShort(int index, ByteOrder order) {
         short value = getShort(index);
-        return swapped(order) ? Short.reverseBytes(value) : value;
+        return order != NATIVE ? Short.reverseBytes(value) : value;
     }
 
     @Override
     public void putShort(int index, short value, ByteOrder order) {
-        putShort(index, swapped(order) ? Short.reverseBytes(value) : value);
+        putShort(index, order != NATIVE ? Short.reverseBytes(value) : value);
     }
 
     @Override
@@ -204,7 +202,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     @Override
     public char getChar(int index, ByteOrder order) {
         char value = getChar(index);
-        return swapped(order) ? Character.reverseBytes(value) : value;
+        return order != NATIVE ? Character.reverseBytes(value) : value;
     }
 
     @Override
@@ -214,7 +212,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
 
     @Override
     public void putChar(int index, char value, ByteOrder order) {
-        putChar(index, swapped(order) ? Character.reverseBytes(value) : value);
+        putChar(index, order != NATIVE ? Character.reverseBytes(value) : value);
     }
 
     @Override

@@ -55,6 +55,16 @@ abstract class Window {
         return (int) (address - memory.address());
     }
 
+    /**
+     * The index of an access, checked. Its last byte and its first are compared each for itself, and with the capacity
+     * as it is: like this, and only like this, HotSpot merges the checks of a message's fields as it does those of an
+     * array's elements, into one of the field that lies farthest.
+     */
+    private int first(int index, int length) {
+        Objects.checkIndex(index + (length - 1), capacity);
+        return Objects.checkIndex(index, capacity);
+    }
+
     final int at(int index, int length) {
         return base() + Objects.checkFromIndexSize(index, length, capacity);
     }
@@ -75,8 +85,9 @@ abstract class Window {
      * @return its value.
      */
     public final long getLong(int index) {
-        if (readable && Memory.inside(index, Long.BYTES, capacity)) {
-            long value = Raw.getLong(Raw.base(address) + index);
+        if (readable) {
+            final long offset = first(index, Long.BYTES);
+            long value = Raw.getLong(Raw.base(address) + offset);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -90,8 +101,9 @@ abstract class Window {
      * @param value its value.
      */
     public final void putLong(int index, long value) {
-        if (writable && Memory.inside(index, Long.BYTES, capacity)) {
-            Raw.putLong(Raw.base(address) + index, value);
+        if (writable) {
+            final long offset = first(index, Long.BYTES);
+            Raw.putLong(Raw.base(address) + offset, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putLong(at(index, Long.BYTES), value);
@@ -105,8 +117,9 @@ abstract class Window {
      * @return its value.
      */
     public final int getInt(int index) {
-        if (readable && Memory.inside(index, Integer.BYTES, capacity)) {
-            int value = Raw.getInt(Raw.base(address) + index);
+        if (readable) {
+            final long offset = first(index, Integer.BYTES);
+            int value = Raw.getInt(Raw.base(address) + offset);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -120,8 +133,9 @@ abstract class Window {
      * @param value its value.
      */
     public final void putInt(int index, int value) {
-        if (writable && Memory.inside(index, Integer.BYTES, capacity)) {
-            Raw.putInt(Raw.base(address) + index, value);
+        if (writable) {
+            final long offset = first(index, Integer.BYTES);
+            Raw.putInt(Raw.base(address) + offset, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putInt(at(index, Integer.BYTES), value);
@@ -135,8 +149,9 @@ abstract class Window {
      * @return its value.
      */
     public final short getShort(int index) {
-        if (readable && Memory.inside(index, Short.BYTES, capacity)) {
-            short value = Raw.getShort(Raw.base(address) + index);
+        if (readable) {
+            final long offset = first(index, Short.BYTES);
+            short value = Raw.getShort(Raw.base(address) + offset);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -150,8 +165,9 @@ abstract class Window {
      * @param value its value.
      */
     public final void putShort(int index, short value) {
-        if (writable && Memory.inside(index, Short.BYTES, capacity)) {
-            Raw.putShort(Raw.base(address) + index, value);
+        if (writable) {
+            final long offset = first(index, Short.BYTES);
+            Raw.putShort(Raw.base(address) + offset, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putShort(at(index, Short.BYTES), value);
@@ -165,8 +181,9 @@ abstract class Window {
      * @return its value.
      */
     public final byte getByte(int index) {
-        if (readable && Memory.inside(index, 1, capacity)) {
-            byte value = Raw.getByte(Raw.base(address) + index);
+        if (readable) {
+            final long offset = first(index, 1);
+            byte value = Raw.getByte(Raw.base(address) + offset);
             Reference.reachabilityFence(memory);
             return value;
         }
@@ -180,30 +197,34 @@ abstract class Window {
      * @param value its value.
      */
     public final void putByte(int index, byte value) {
-        if (writable && Memory.inside(index, 1, capacity)) {
-            Raw.putByte(Raw.base(address) + index, value);
+        if (writable) {
+            final long offset = first(index, 1);
+            Raw.putByte(Raw.base(address) + offset, value);
             Reference.reachabilityFence(memory);
         } else {
             memory.putByte(at(index, 1), value);
         }
     }
 
-    /** Copies out, if it can be done by address and is short, as texts of fixed length are; false: it was not done. */
+    /**
+     * Copies out, if it can be done by address and is short, as texts of fixed length are; false: it was not done. The
+     * array's bounds were checked.
+     */
     final boolean getFew(int index, byte[] target, int offset, int length) {
-        if (!readable || length > FEW || !Memory.inside(index, length, capacity)) {
+        if (!readable || length > FEW || length <= 0) {
             return false;
         }
-        Copy.words(Raw.base(address) + index, target, offset, length);
+        Copy.words(Raw.base(address) + first(index, length), target, offset, length);
         Reference.reachabilityFence(memory);
         return true;
     }
 
-    /** Copies in, likewise. The length was checked. */
+    /** Copies in, likewise. */
     final boolean putFew(int index, byte[] source, int offset, int length) {
-        if (!writable || length > FEW || !Memory.inside(index, length, capacity)) {
+        if (!writable || length > FEW || length <= 0) {
             return false;
         }
-        Copy.words(source, offset, Raw.base(address) + index, length);
+        Copy.words(source, offset, Raw.base(address) + first(index, length), length);
         Reference.reachabilityFence(memory);
         return true;
     }

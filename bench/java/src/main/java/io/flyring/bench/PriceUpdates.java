@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 import prices.InstrumentDecoder;
 import prices.InstrumentEncoder;
 import prices.InstrumentKind;
-import prices.PriceFlagsDecoder;
 import prices.PriceUpdateDecoder;
 import prices.PriceUpdateEncoder;
 import prices.Side;
@@ -21,17 +22,26 @@ final class PriceUpdates extends Messages {
     static final int HEADER_LENGTH = 8;
     static final int LENGTH = HEADER_LENGTH + PriceUpdateEncoder.BLOCK_LENGTH;
 
-    /** Symbol, exchange and currency. */
+    /** Symbol, exchange and currency, as written. */
     private static final byte[] TEXTS = "FLYR\0\0\0\0XFLYEUR".getBytes(StandardCharsets.US_ASCII);
     private static final int EXCHANGE = 8;
     private static final int CURRENCY = 12;
+
+    /** The same, as read. A constant, like all below: then the compiler knows the length and need not compare. */
+    private static final byte[] READ = new byte[TEXTS.length];
+    private static final VarHandle LONGS = words(long[].class);
+    private static final VarHandle INTS = words(int[].class);
+    private static final VarHandle SHORTS = words(short[].class);
+    private static final long SYMBOL_WORD = (long) LONGS.get(TEXTS, 0);
+    private static final int EXCHANGE_WORD = (int) INTS.get(TEXTS, EXCHANGE);
+    private static final short CURRENCY_WORD = (short) SHORTS.get(TEXTS, CURRENCY);
+    private static final InstrumentKind[] KINDS = {InstrumentKind.STOCK, InstrumentKind.FUTURE};
+    private static final Side[] SIDES = {Side.BUY, Side.SELL};
 
     /** Wrapped by who sends. */
     final PriceUpdateEncoder encoder = new PriceUpdateEncoder();
     /** Wrapped by who receives. */
     final PriceUpdateDecoder decoder = new PriceUpdateDecoder();
-    /** Symbol, exchange and currency. */
-    private final byte[] texts = new byte[TEXTS.length];
 
     PriceUpdates(int size) {
         super(size, true);
@@ -58,26 +68,31 @@ final class PriceUpdates extends Messages {
 
     @Override
     boolean is(DirectBuffer from, int at, long tag) {
-        PriceFlagsDecoder flags = decoder.flags();
         return decoder.timestamp() == timestamp(tag) & decoder.bid() == bid(tag) & decoder.ask() == bid(tag) + 1000
             & decoder.bidSize() == tag + 1 & decoder.askSize() == tag + 2 & decoder.sequence() == tag
-            & flags.opening() == ((tag & 1) == 0) & flags.closing() == ((tag & 2) == 0) & !flags.halted()
-            & decoder.lastSide() == side(tag) & isInstrument(decoder.instrument(), tag);
+            & decoder.flags().getRaw() == (~tag & 3) & decoder.lastSide() == side(tag)
+            & isInstrument(decoder.instrument(), tag);
     }
 
-    private boolean isInstrument(InstrumentDecoder instrument, long tag) {
-        instrument.getSymbol(texts, 0);
-        instrument.getExchange(texts, EXCHANGE);
-        instrument.getCurrency(texts, CURRENCY);
-        return instrument.id() == tag & instrument.kind() == kind(tag) & Arrays.equals(texts, TEXTS);
+    private static boolean isInstrument(InstrumentDecoder instrument, long tag) {
+        instrument.getSymbol(READ, 0);
+        instrument.getExchange(READ, EXCHANGE);
+        instrument.getCurrency(READ, CURRENCY);
+        return instrument.id() == tag & instrument.kind() == kind(tag) & (long) LONGS.get(READ, 0) == SYMBOL_WORD
+            & (int) INTS.get(READ, EXCHANGE) == EXCHANGE_WORD & (short) SHORTS.get(READ, CURRENCY) == CURRENCY_WORD
+            & READ[CURRENCY + 2] == 'R';
+    }
+
+    private static VarHandle words(Class<?> array) {
+        return MethodHandles.byteArrayViewVarHandle(array, ByteOrder.nativeOrder());
     }
 
     private static InstrumentKind kind(long tag) {
-        return (tag & 1) == 0 ? InstrumentKind.STOCK : InstrumentKind.FUTURE;
+        return KINDS[(int) tag & 1];
     }
 
     private static Side side(long tag) {
-        return (tag & 4) == 0 ? Side.BUY : Side.SELL;
+        return SIDES[(int) tag >> 2 & 1];
     }
 
     private static long timestamp(long tag) {

@@ -14,6 +14,7 @@ final class Route<D extends MessageDecoderFlyweight> {
     private static final int SCHEMA_AT = 32;
     private static final int VERSION_AT = 48;
     private static final int UINT16 = 0xffff;
+    private static final int NONE = Integer.MAX_VALUE;
 
     final int template;
     private final int schema;
@@ -23,6 +24,15 @@ final class Route<D extends MessageDecoderFlyweight> {
     private final MessageHeader header;
     /** Over the message, and let go of when its handler returns; then the decoder and what came of it are dead. */
     private final PayloadBuffer view = new PayloadBuffer();
+
+    /** The usual header of the last message: one that has the same, and is as long as that says, is as good. */
+    private long goodHeader;
+    /** Bytes of that header and its block; {@link #NONE}: there is no such message. */
+    private int goodLength = NONE;
+    /** Of the last message, as its header says. */
+    private int blockAt;
+    private int block;
+    private int version;
 
     Route(D decoder, TypedHandler<? super D> handler, MessageHeader header) {
         this.template = decoder.sbeTemplateId();
@@ -40,46 +50,52 @@ final class Route<D extends MessageDecoderFlyweight> {
     void onMessage(Message message) {
         final PayloadBuffer payload = message.buffer();
         final int length = payload.capacity();
-        final int headerLength = header == null ? USUAL_LENGTH : header.length();
-        if (length < headerLength) {
-            throw new BadMessageException(message, "its " + length + " bytes are less than a message header of "
-                + headerLength + ", for " + decoder.getClass().getSimpleName());
-        }
-        final int itsSchema;
-        final int itsTemplate;
-        final int block;
-        final int version;
-        if (header == null) {
-            final long fields = payload.getLong(0);
-            block = (int) fields & UINT16;
-            itsTemplate = (int) (fields >>> TEMPLATE_AT) & UINT16;
-            itsSchema = (int) (fields >>> SCHEMA_AT) & UINT16;
-            version = (int) (fields >>> VERSION_AT);
-        } else {
-            block = header.blockLength(payload);
-            itsTemplate = header.templateId(payload);
-            itsSchema = header.schemaId(payload);
-            version = header.version(payload);
-        }
-        if (itsSchema != schema) {
-            throw new BadMessageException(message, "its header has the schema id " + itsSchema + ", "
-                + decoder.getClass().getSimpleName() + " the schema id " + schema);
-        }
-        if (itsTemplate != template) {
-            throw new BadMessageException(message, "its header has the template id " + itsTemplate + ", "
-                + decoder.getClass().getSimpleName() + " the template id " + template);
-        }
-        if (block < 0 || block > length - headerLength) {
-            throw new BadMessageException(message, "its " + length + " bytes are less than the header's "
-                + headerLength + " and the block's " + Integer.toUnsignedString(block));
-        }
-        if (block < decoder.sbeBlockLength() && Integer.compareUnsigned(version, decoder.sbeSchemaVersion()) >= 0) {
-            throw new BadMessageException(message, "its block of " + block + " bytes is too short for version "
-                + Integer.toUnsignedString(version) + ", which has at least " + decoder.sbeBlockLength());
+        if (length < goodLength || payload.getLong(0) != goodHeader) {
+            final int headerLength = header == null ? USUAL_LENGTH : header.length();
+            if (length < headerLength) {
+                throw new BadMessageException(message, "its " + length + " bytes are less than a message header of "
+                    + headerLength + ", for " + decoder.getClass().getSimpleName());
+            }
+            final int itsSchema;
+            final int itsTemplate;
+            if (header == null) {
+                final long fields = payload.getLong(0);
+                block = (int) fields & UINT16;
+                itsTemplate = (int) (fields >>> TEMPLATE_AT) & UINT16;
+                itsSchema = (int) (fields >>> SCHEMA_AT) & UINT16;
+                version = (int) (fields >>> VERSION_AT);
+            } else {
+                block = header.blockLength(payload);
+                itsTemplate = header.templateId(payload);
+                itsSchema = header.schemaId(payload);
+                version = header.version(payload);
+            }
+            goodLength = NONE; // until all was checked
+            if (itsSchema != schema) {
+                throw new BadMessageException(message, "its header has the schema id " + itsSchema + ", "
+                    + decoder.getClass().getSimpleName() + " the schema id " + schema);
+            }
+            if (itsTemplate != template) {
+                throw new BadMessageException(message, "its header has the template id " + itsTemplate + ", "
+                    + decoder.getClass().getSimpleName() + " the template id " + template);
+            }
+            if (block < 0 || block > length - headerLength) {
+                throw new BadMessageException(message, "its " + length + " bytes are less than the header's "
+                    + headerLength + " and the block's " + Integer.toUnsignedString(block));
+            }
+            if (block < decoder.sbeBlockLength() && Integer.compareUnsigned(version, decoder.sbeSchemaVersion()) >= 0) {
+                throw new BadMessageException(message, "its block of " + block + " bytes is too short for version "
+                    + Integer.toUnsignedString(version) + ", which has at least " + decoder.sbeBlockLength());
+            }
+            blockAt = headerLength;
+            if (header == null) {
+                goodHeader = payload.getLong(0);
+                goodLength = headerLength + block;
+            }
         }
         view.wrap(payload);
         try {
-            decoder.wrap(view, headerLength, block, version);
+            decoder.wrap(view, blockAt, block, version);
             handler.onMessage(decoder, message);
         } finally {
             view.unwrap();
