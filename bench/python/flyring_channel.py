@@ -10,10 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import flyring
-from harness import DIFFERENT, Contender, Messages, Setup
+from harness import DIFFERENT, WORD, BenchError, Contender, Messages, Setup
 from loops import Endless
 
 
@@ -277,6 +278,57 @@ class Numpy(Flyring):
             return check, state
 
         return super().names() | {"rows": rows, "blocks": blocks, "cycle": cycle, "write": write, "checker": checker}
+
+
+class TypedArrays(Flyring):
+    """Receives the PriceUpdates of another language's `flyring-typed` as arrays in place, and sums two of their fields;
+    the sums must be those of that many messages (bench/cpp/typed.cpp says what the fields hold)."""
+
+    scenarios = ("stream",)
+    many_producers = many_consumers = False
+    texts = {
+        "consume": """
+            poll, state = summing()
+            while not (first := poll(1)):
+                pass
+            number, start = first, clock()
+            while not state.ended:
+                number += poll()
+            result = number - 1, number - 1 - first, clock() - start
+            state.check(number - 1)
+        """,
+    }
+
+    def names(self) -> dict[str, Any]:
+        return super().names() | {"summing": self.summing}
+
+    def summing(self) -> tuple[Callable[..., int], Sums]:
+        from flyring import sbe
+
+        price = sbe.Schema.load(Path(flyring.__file__).with_name("prices.xml")).PriceUpdate
+        sums, subscriber = Sums(), self.subscriber
+        assert subscriber
+        return lambda limit=65536: subscriber.poll_arrays(price, sums.add, limit), sums
+
+
+class Sums:
+    """Of the bids and the sequence numbers of messages: 100000000 more than the tag, and the tag."""
+
+    def __init__(self) -> None:
+        self.bids = self.sequences = 0
+        self.ended = False
+
+    def add(self, rows: Any) -> None:
+        self.bids += int(rows["bid"].sum())
+        self.sequences += int(rows["sequence"].sum())
+        self.ended = int(rows["instrument"]["id"][-1]) == WORD
+
+    def check(self, number: int) -> None:
+        """The end, too, was added: its tag is 0."""
+        whole, rest = divmod(number, DIFFERENT)
+        tags = whole * (DIFFERENT * (DIFFERENT - 1) // 2) + rest * (rest - 1) // 2
+        if (self.bids, self.sequences) != (100_000_000 * (number + 1) + tags, tags):
+            raise BenchError(f"{number} messages have the sums {self.bids} and {self.sequences}")
 
 
 def at_once(size: int) -> int:

@@ -15,6 +15,7 @@ CONTENDERS = {
     "flyring-claim": "flyring_channel.ClaimTake",
     "flyring-batch": "flyring_channel.Batch",
     "flyring-numpy": "flyring_channel.Numpy",
+    "flyring-typed-arrays": "flyring_channel.TypedArrays",
     "memoryview-ring": "memoryviews.Ring",
     "memoryview-line": "memoryviews.Line",
     "mp-pipe": "standard.Pipe",

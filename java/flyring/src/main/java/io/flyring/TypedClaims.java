@@ -2,6 +2,7 @@
 package io.flyring;
 
 import io.flyring.sbe.MessageHeader;
+import java.util.Objects;
 import org.agrona.sbe.MessageEncoderFlyweight;
 
 /** What {@link Publisher} does for typed messages: claims with an encoder over them (spec/messages.md 3). */
@@ -40,20 +41,7 @@ abstract class TypedClaims {
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public final Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
-        final int block = encoder.sbeBlockLength();
-        final int template = encoder.sbeTemplateId();
-        final int schema = encoder.sbeSchemaId();
-        final int version = encoder.sbeSchemaVersion();
-        if (template == 0 || variableLength < 0 || ((block | template | schema | version) & ~MOST) != 0) {
-            throw refusal(encoder, variableLength);
-        }
-        final Claim claim = claim(length(HEADER_LENGTH + block, variableLength), template);
-        if (claim != null) {
-            claim.buffer().putLong(0, block | (long) template << TEMPLATE_AT | (long) schema << SCHEMA_AT
-                | (long) version << VERSION_AT);
-            encoder.wrap(claim.buffer(), HEADER_LENGTH);
-        }
-        return claim;
+        return claimFor(encoder, variableLength, null);
     }
 
     /**
@@ -68,42 +56,57 @@ abstract class TypedClaims {
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public final Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
-        if (encoder.sbeTemplateId() == 0 || variableLength < 0) {
-            throw refusal(encoder, variableLength);
+        return claimFor(encoder, variableLength, Objects.requireNonNull(header, "header"));
+    }
+
+    /**
+     * All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called: so what
+     * fills the message is compiled by itself, and not up to a limit of the compiler that this would bring nearer (22
+     * and newer, where a field takes it many steps). Likewise in io.flyring.sbe.Route.
+     *
+     * @param header null: the usual one.
+     */
+    private Claim claimFor(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
+        final int block = encoder.sbeBlockLength();
+        final int template = encoder.sbeTemplateId();
+        final int schema = encoder.sbeSchemaId();
+        final int version = encoder.sbeSchemaVersion();
+        if (variableLength < 0) {
+            throw new InvalidArgumentException("variable_length", "The length " + variableLength
+                + " of the groups and data of " + encoder.getClass().getSimpleName() + " is negative.");
         }
-        Claim claim = claim(length(header.length() + encoder.sbeBlockLength(), variableLength),
-            encoder.sbeTemplateId());
-        if (claim != null) {
-            try {
-                header.encode(claim.buffer(), encoder.sbeBlockLength(), encoder.sbeTemplateId(), encoder.sbeSchemaId(),
-                    encoder.sbeSchemaVersion());
-                encoder.wrap(claim.buffer(), header.length());
-            } catch (Throwable e) {
+        if (template == 0) {
+            throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
+                + " and a message's type, which it is to be, is 1 or more. Give it another id in the schema.");
+        }
+        if (header == null && ((block | template | schema | version) & ~MOST) != 0) {
+            String field = (block & ~MOST) != 0 ? "block length " + block : (template & ~MOST) != 0
+                ? "template id " + template : (schema & ~MOST) != 0 ? "schema id " + schema : "version " + version;
+            throw new InvalidArgumentException("encoder", encoder.getClass().getSimpleName() + " has the " + field
+                + ", which the usual message header cannot hold: its fields are 0 to 65535. Claim with the schema's own"
+                + " header.");
+        }
+        final int headerLength = header == null ? HEADER_LENGTH : header.length();
+        // If the sum overflows it is too large anyway, and so is the one part of it.
+        final Claim claim = claim(Math.max(headerLength + block + variableLength, variableLength), template);
+        if (claim == null) {
+            return null;
+        }
+        boolean encoded = false;
+        try {
+            if (header == null) {
+                claim.buffer().putLong(0, block | (long) template << TEMPLATE_AT | (long) schema << SCHEMA_AT
+                    | (long) version << VERSION_AT);
+            } else {
+                header.encode(claim.buffer(), block, template, schema, version);
+            }
+            encoder.wrap(claim.buffer(), headerLength);
+            encoded = true;
+            return claim;
+        } finally {
+            if (!encoded) {
                 claim.abort();
-                throw e;
             }
         }
-        return claim;
-    }
-
-    /** If the sum overflows it is too large anyway, and so is the one part of it. */
-    private static int length(int fixed, int variable) {
-        return Math.max(fixed + variable, variable);
-    }
-
-    private static InvalidArgumentException refusal(MessageEncoderFlyweight encoder, int variableLength) {
-        String message = encoder.getClass().getSimpleName();
-        if (variableLength < 0) {
-            return new InvalidArgumentException("variable_length", "The length " + variableLength
-                + " of the groups and data of " + message + " is negative.");
-        }
-        if (encoder.sbeTemplateId() == 0) {
-            return new InvalidArgumentException("type", message + " has the template id 0, and a message's type, which"
-                + " it is to be, is 1 or more. Give it another id in the schema.");
-        }
-        return new InvalidArgumentException("encoder", message + " has block length " + encoder.sbeBlockLength()
-            + ", template id " + encoder.sbeTemplateId() + ", schema id " + encoder.sbeSchemaId() + " and version "
-            + encoder.sbeSchemaVersion() + ", which the usual message header cannot hold, in 0 to 65535 each."
-            + " Claim with the schema's own header.");
     }
 }
