@@ -37,7 +37,7 @@ abstract class AeronIpc extends Contender {
 
     AeronIpc(Setup setup, Messages messages) {
         super(setup, messages);
-        limit = setup.option("limit", 256);
+        limit = setup.limit();
         merging = setup.streaming() && setup.producers() > 1;
         boolean large = messages.size > SMALL_MTU - DataHeaderFlyweight.HEADER_LENGTH;
         mtu = setup.option("mtu", large ? 32 * 1024 : SMALL_MTU);

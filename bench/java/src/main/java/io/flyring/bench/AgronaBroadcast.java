@@ -22,7 +22,7 @@ final class AgronaBroadcast extends Contender {
 
     AgronaBroadcast(Setup setup, Messages messages) {
         super(setup, messages);
-        limit = setup.option("limit", 256);
+        limit = setup.limit();
         message = AgronaRing.message(messages.size);
         copy = AgronaRing.message(messages.size);
         transmitter = setup.sends() ? new BroadcastTransmitter(file(setup.producer() ? "a" : "b")) : null;

@@ -20,7 +20,7 @@ abstract class AgronaRing extends Contender {
 
     AgronaRing(Setup setup, Messages messages) {
         super(setup, messages);
-        limit = setup.option("limit", Integer.MAX_VALUE); // read(handler) has none
+        limit = setup.limit();
         ring = setup.sends() ? ring(file(setup.producer() ? "a" : "b")) : null;
         incoming = setup.receives() ? ring(file(setup.producer() ? "b" : "a")) : null;
     }

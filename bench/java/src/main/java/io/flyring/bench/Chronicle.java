@@ -27,7 +27,7 @@ final class Chronicle extends Contender {
 
     Chronicle(Setup setup, Messages messages) {
         super(setup, messages);
-        limit = setup.option("limit", 256);
+        limit = setup.limit();
         out = setup.sends() ? queue(setup.producer() ? "a" : "b", StoreFileListener.noOp()) : null;
         in = setup.receives() ? queue(setup.producer() ? "b" : "a", Chronicle::remove) : null;
         appender = out == null ? null : out.createAppender();

@@ -24,7 +24,7 @@ abstract class Flyring extends Contender {
 
     Flyring(Setup setup, Messages messages) {
         super(setup, messages);
-        limit = setup.option("limit", 256);
+        limit = setup.limit();
         // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
         int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
         int capacity = setup.option("capacity", Math.max(1 << 20, atLeast));

@@ -63,6 +63,14 @@ final class Setup {
         return scenario == Scenario.STREAM;
     }
 
+    /**
+     * How many messages a poll hands out at most; option {@code limit}. In a round trip, where no second one can be
+     * there, one: to look for it would fetch the place of the next message from the core that is about to write there.
+     */
+    int limit() {
+        return option("limit", streaming() ? 256 : 1);
+    }
+
     boolean client() {
         return side == Side.A;
     }
