@@ -19,6 +19,7 @@ class Flyring {
         batch_ = setup.scenario == Scenario::stream && channel_.capacity() / setup.size >= 256;
         // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
         const bool streaming = setup.scenario == Scenario::stream;
+        if (streaming) limit_ = flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT;
         if (!streaming || setup.producer())
             publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
         if (!streaming || !setup.producer()) {
@@ -32,7 +33,7 @@ class Flyring {
 
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
-        idle(subscriber_->poll([&](const flyring::Message& message) { read(message.data()); }));
+        idle(subscriber_->poll([&](const flyring::Message& message) { read(message.data()); }, limit_));
     }
 
     static std::string version() { return "0.1.0"; }
@@ -65,6 +66,7 @@ class Flyring {
     std::size_t size_;
     bool batch_ = false;
     const Setup& setup_;
+    int limit_ = 1;  // of a poll in round trips: to look for a second message would fetch what the other is to write
     flyring::SpinWait spin_;
     flyring::BatchSpinWait batch_spin_;
     flyring::Channel channel_;

@@ -27,7 +27,7 @@ TAKE = """
         pass
 """
 POLL = """
-    while not poll(check):
+    while not poll(check, 1):
         pass
 """
 
