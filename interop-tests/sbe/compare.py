@@ -136,7 +136,7 @@ def _printed(theirs: Any, ours: Any, kind: Described, presence: str, path: str) 
         if ours is None:
             expect(path, theirs, "")
         elif ours.isascii():  # the printer ends at the first byte that is not
-            expect(path, ours, theirs)
+            expect(path, ours, theirs.rstrip("\0") if presence == "CONSTANT" else theirs)
         else:
             expect(path, ours.startswith(theirs), True)
     else:

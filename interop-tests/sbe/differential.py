@@ -93,10 +93,7 @@ class Side:
         return compare.from_java(answer["values"], self.messages[name], version)
 
     def printed(self, data: bytes) -> str:
-        answer = self.run.server.ask("decode", handle=self.handle, bytes=data.hex())
-        if "json_error" in answer:
-            raise SbeToolError(answer["json_error"])
-        text: str = answer["json"]
+        text: str = self.run.server.ask("print", handle=self.handle, bytes=data.hex())["json"]
         return text
 
     def cases(self, label: str) -> Iterator[tuple[str, Values]]:

@@ -168,7 +168,7 @@ def _check_constant(cls: type[Any], field: Described) -> None:
         named = {member_value(m, kind["primitive"]): m["name"] for m in kind["members"]}
         actual: Any = named[ord(value.value) if kind["primitive"] == "char" else int(value.value)]
     elif isinstance(value, str):
-        text = kind["const"]
+        text = kind["const"].rstrip("\0")  # sbe-tool fills a constant up to its length; texts end in front of that
         expected, actual = (chr(int(text)) if kind["primitive"] == "char" and text.isdigit() else text), value
         if kind["count"] == 1 and len(value) == 1:
             expected = expected if len(expected) == 1 else chr(int(kind["const"]))

@@ -26,16 +26,16 @@ final class Decode {
         this.codecs = codecs;
     }
 
+    /** What the printer prints: it goes astray in some groups, so it is asked only where that is looked at. */
+    String json(byte[] bytes) {
+        StringBuilder text = new StringBuilder();
+        // It reads behind the message: a constant enum that stands last, and what older messages have not.
+        new JsonPrinter(codecs.ir).print(text, new UnsafeBuffer(Arrays.copyOf(bytes, bytes.length + 4096)), 0);
+        return text.toString();
+    }
+
     void message(byte[] bytes, JsonObject answer) throws ReflectiveOperationException {
         UnsafeBuffer buffer = new UnsafeBuffer(bytes); // exactly as long as the message: a read beyond it throws
-        try {
-            StringBuilder text = new StringBuilder();
-            // It reads behind the message: a constant enum that stands last, and what older messages have not.
-            new JsonPrinter(codecs.ir).print(text, new UnsafeBuffer(Arrays.copyOf(bytes, bytes.length + 4096)), 0);
-            answer.addProperty("json", text.toString());
-        } catch (RuntimeException thrown) {
-            answer.addProperty("json_error", thrown.toString());
-        }
         if (codecs.notGenerated != null) {
             answer.addProperty("not_generated", codecs.notGenerated);
             return;

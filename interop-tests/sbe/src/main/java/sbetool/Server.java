@@ -20,7 +20,8 @@ import java.util.List;
  * <pre>
  * {"do": "load", "path": "a.xml", "version": 1}      the schema (as of that version, if given): {"handle": 0, "schema": {...}}
  * {"do": "encode", "handle": 0, "message": "Quote", "values": {...}}     by the generated encoder: {"bytes": "..."}
- * {"do": "decode", "handle": 0, "bytes": "..."}      by the generated decoder and the JSON printer: {"message", "values", "length", "json"}
+ * {"do": "decode", "handle": 0, "bytes": "..."}      by the generated decoder: {"message", "values", "length"}
+ * {"do": "print", "handle": 0, "bytes": "..."}       by the JSON printer: {"json"}
  * </pre>
  *
  * What sbe-tool or a codec throws is {"error": "..."}.
@@ -75,6 +76,8 @@ public final class Server {
             answer.addProperty("bytes", Hex.of(bytes));
         } else if (verb.equals("decode")) {
             new Decode(codecs).message(Hex.bytes(request.get("bytes").getAsString()), answer);
+        } else if (verb.equals("print")) {
+            answer.addProperty("json", new Decode(codecs).json(Hex.bytes(request.get("bytes").getAsString())));
         } else {
             throw new IllegalArgumentException("no such verb: " + verb);
         }
