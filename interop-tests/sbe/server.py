@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 JAR = "sbe-tool-server.jar"
+# Its own warnings, as of a full code cache after some thousand generated classes, must not stand among the answers.
+COMMAND = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=warning:stderr"]
 
 
 class SbeToolError(Exception):
@@ -18,7 +20,7 @@ class SbeToolError(Exception):
 class Server:
     def __init__(self, jar: Path, folder: Path) -> None:
         self._process = subprocess.Popen(
-            ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar", str(jar), str(folder)],
+            [*COMMAND, "-jar", str(jar), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=open(folder / "sbe-tool.log", "w"),  # noqa: SIM115 - the child's, for as long as it lives
