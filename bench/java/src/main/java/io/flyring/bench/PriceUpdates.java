@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
-import static prices.PriceFlagsEncoder.closing;
-import static prices.PriceFlagsEncoder.opening;
-
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
@@ -13,7 +10,7 @@ import org.agrona.MutableDirectBuffer;
 import prices.InstrumentDecoder;
 import prices.InstrumentEncoder;
 import prices.InstrumentKind;
-import prices.PriceFlagsEncoder;
+import prices.PriceFlagsDecoder;
 import prices.PriceUpdateDecoder;
 import prices.PriceUpdateEncoder;
 import prices.Side;
@@ -67,13 +64,13 @@ final class PriceUpdates extends Messages {
             .kind(kind(tag));
         encoder.timestamp(timestamp(tag)).bid(bid(tag)).ask(bid(tag) + 1000)
             .bidSize(tag + 1).askSize(tag + 2).sequence(tag).lastSide(side(tag));
-        PriceFlagsEncoder flags = encoder.flags(); // all bits in one store
-        flags.buffer().putByte(flags.offset(), closing(opening((byte) 0, (tag & 1) == 0), (tag & 2) == 0));
+        encoder.flags().clear().opening((tag & 1) == 0).closing((tag & 2) == 0);
     }
 
     /** All in one method, which HotSpot, as it has more than 325 bytecodes, compiles by itself. */
     @Override
     boolean is(DirectBuffer from, int at, long tag) {
+        PriceFlagsDecoder flags = decoder.flags();
         InstrumentDecoder instrument = decoder.instrument();
         instrument.getSymbol(READ, 0);
         instrument.getExchange(READ, EXCHANGE);
@@ -82,7 +79,8 @@ final class PriceUpdates extends Messages {
             & (int) INTS.get(READ, EXCHANGE) == EXCHANGE_WORD & (short) SHORTS.get(READ, CURRENCY) == CURRENCY_WORD
             & READ[CURRENCY + 2] == 'R' & decoder.timestamp() == timestamp(tag) & decoder.bid() == bid(tag)
             & decoder.ask() == bid(tag) + 1000 & decoder.bidSize() == tag + 1 & decoder.askSize() == tag + 2
-            & decoder.sequence() == tag & decoder.flags().getRaw() == (~tag & 3) & decoder.lastSide() == side(tag);
+            & decoder.sequence() == tag & decoder.lastSide() == side(tag) & flags.opening() == ((tag & 1) == 0)
+            & flags.closing() == ((tag & 2) == 0) & !flags.halted();
     }
 
     private static VarHandle words(Class<?> array) {
