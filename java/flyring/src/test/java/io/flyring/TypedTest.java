@@ -341,4 +341,26 @@ class TypedTest {
         assertThrows(BadMessageException.class, () -> subscriber.poll(new Dispatcher()
             .on(new wide.big.WideDecoder(), (decoder, message) -> { }), 10), "as if it were little endian");
     }
+
+    @Test
+    void aMessageIsCheckedAlthoughTheOneBeforeHadTheSameHeader() {
+        wide.big.WideEncoder encoder = new wide.big.WideEncoder();
+        int length = HEADER + wide.big.WideEncoder.BLOCK_LENGTH;
+        long header = wide.big.WideEncoder.BLOCK_LENGTH | (long) wide.big.WideEncoder.TEMPLATE_ID << 16
+            | (long) encoder.sbeSchemaId() << 32 | (long) encoder.sbeSchemaVersion() << 48;
+        byte[] good = new byte[length];
+        ByteBuffer.wrap(good).order(ByteOrder.LITTLE_ENDIAN).putLong(0, header);
+        byte[] other = good.clone();
+        other[4]++; // the schema's id
+        Dispatcher dispatcher = new Dispatcher().on(new wide.big.WideDecoder(), (decoder, message) -> seen.add("good"));
+        for (int i = 0; i < 2; i++) {
+            publisher.offer(good, 0, length, encoder.sbeTemplateId());
+            assertEquals(1, subscriber.poll(dispatcher, 10));
+            publisher.offer(good, 0, length - 1, encoder.sbeTemplateId());
+            assertThrows(BadMessageException.class, () -> subscriber.poll(dispatcher, 10), "too short");
+            publisher.offer(other, 0, length, encoder.sbeTemplateId());
+            assertThrows(BadMessageException.class, () -> subscriber.poll(dispatcher, 10), "another schema");
+        }
+        assertEquals(List.of("good", "good"), seen);
+    }
 }
