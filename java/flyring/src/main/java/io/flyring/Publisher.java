@@ -31,15 +31,11 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     private final int slot;
     private final Lock lock;
     private final Memory ring;
-    /** Where the ring lies, if it can be written by address; else 0. */
+    /** Where the ring lies, and where the epoch, if both can be reached by address; else both 0. */
     private final long ringAt;
-    /** Where the ring lies. */
-    private final long address;
-    private final boolean byAddress;
+    private final long epochAddress;
     private final Memory control;
     private final int epochAt;
-    /** Where the epoch lies, if it can be read by address; else 0. */
-    private final long epochAddress;
     private final long epoch;
     private final int capacity;
     private final int mask;
@@ -54,6 +50,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     private final int maxLength;
     private final Room room;
     private final Claim claim;
+    private final PayloadBuffer payload;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
@@ -82,10 +79,10 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         this.control = channel.control();
         this.epochAt = header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_EPOCH;
         this.claim = new Claim(this, ring);
-        this.ringAt = ring.writableAt();
-        this.address = ring.address();
-        this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
-        this.byAddress = ringAt != 0 && epochAddress != 0;
+        this.payload = claim.buffer();
+        boolean byAddress = ring.writableAt() != 0 && control.readableAt() != 0;
+        this.ringAt = byAddress ? ring.writableAt() : 0;
+        this.epochAddress = byAddress ? control.readableAt() + epochAt : 0;
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.capacity = header.capacity;
@@ -293,12 +290,26 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
      */
     public Claim claim(int length, int type) {
-        if (!ready(length, type)) {
+        final long size = recordSize(length);
+        if (size > fastEnd - tail || type < 1 || claimEnd != tail
+            || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            return claimWithCare(length, type);
+        }
+        final long at = ringAt + ((int) tail & mask);
+        Raw.putInt(Raw.base(at) + Layout.RECORD_TYPE, type);
+        Reference.reachabilityFence(ring);
+        payload.move(at + Layout.RECORD_PAYLOAD, length);
+        claimEnd = tail + size;
+        return claim;
+    }
+
+    private Claim claimWithCare(int length, int type) {
+        if (!clearNext(length, type) && !prepare(length, type, true)) {
             return null;
         }
         int index = (int) tail & mask;
         putType(index, type);
-        claim.buffer().move(address + Layout.RECORD_PAYLOAD + index, length);
+        payload.move(ring.address() + Layout.RECORD_PAYLOAD + index, length);
         claimEnd = tail + recordSize(length);
         return claim;
     }
@@ -313,10 +324,8 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (end <= tail || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        final PayloadBuffer payload = claim.buffer();
-        final int length = payload.capacity() + Layout.RECORD_HEADER_LENGTH;
+        publish((int) tail & mask, payload.capacity() + Layout.RECORD_HEADER_LENGTH, end, count + 1);
         payload.invalidate();
-        publish((int) tail & mask, length, end, count + 1);
         return end;
     }
 
@@ -325,26 +334,25 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (!claimed() || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        int length = claim.buffer().capacity();
-        claim.buffer().invalidate();
+        int length = payload.capacity();
+        payload.invalidate();
         return commit((int) tail & mask, length, Layout.TYPE_PADDING);
     }
 
     private FlyringException cannotFinish() {
         if (claimEnd == BUSY) {
-            return twoThreads();
+            return Refusal.twoThreads();
         }
         if (claimed()) {
-            claim.buffer().invalidate();
+            payload.invalidate();
             claimEnd = tail;
             return gone();
         }
-        return expectedEpoch == GONE ? gone() : new InvalidArgumentException("claim",
-            "This claim is not open: it was committed or aborted already. Claim again.");
+        return expectedEpoch == GONE ? gone() : Refusal.claimNotOpen();
     }
 
     private long epochNow() {
-        if (epochAddress != 0) {
+        if (ringAt != 0) {
             long now = Raw.getLongOpaque(Raw.base(epochAddress));
             Reference.reachabilityFence(control);
             return now;
@@ -370,7 +378,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         final long size = recordSize(length);
         final long end = tail + size;
         if (end > limit - Layout.RECORD_HEADER_LENGTH || ((tail ^ end - 1) & -capacity) != 0 || size <= longestAhead
-            || end <= cleared || length > maxLength || ownerPending || !byAddress || type < 1 || claimEnd != tail
+            || end <= cleared || length > maxLength || ownerPending || ringAt == 0 || type < 1 || claimEnd != tail
             || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
             return false;
         }
@@ -444,44 +452,29 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         }
     }
 
-    private RuntimeException refusal(int length, int type) {
+    private FlyringException refusal(int length, int type) {
         if (epochNow() != expectedEpoch) {
             return gone();
         }
         if (claimEnd != tail) {
-            return claimEnd == BUSY ? twoThreads() : new ViewAliveException(
-                "A claim of this publisher is still open. Commit or abort it first.");
+            return claimEnd == BUSY ? Refusal.twoThreads() : Refusal.claimOpen();
         }
-        if (type < 1) {
-            return new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
-        }
-        checkLength(length);
-        throw new AssertionError("nothing to refuse");
+        return type < 1 ? Refusal.type(type) : Refusal.length(length, maxLength, capacity);
     }
 
     private void checkLength(int length) {
-        if (length < 0) {
-            throw new InvalidArgumentException("length", "The length " + length + " is negative.");
+        if (length < 0 || length > maxLength) {
+            throw Refusal.length(length, maxLength, capacity);
         }
-        if (length > maxLength) {
-            throw new MessageTooLargeException(length, maxMessageLength(), "A message of " + length
-                + " bytes is longer than the " + maxMessageLength() + " that a ring of " + capacity
-                + " bytes allows. Split it, or create the channel with a larger capacity.");
-        }
-    }
-
-    private static TwoThreadsException twoThreads() {
-        return new TwoThreadsException("This publisher is in use by another thread. Give each thread its own.");
     }
 
     private FlyringException gone() {
         if (expectedEpoch == GONE && !lost) {
-            return new ClosedException("The publisher of ring " + slot + " is closed. Make a new one.");
+            return Refusal.closed(slot);
         }
         lost = true;
         expectedEpoch = GONE;
-        return new SlotLostException(slot, "Publisher slot " + slot
-            + " has another owner now. Close this publisher and make a new one.");
+        return Refusal.lost(slot);
     }
 
     /** Of a negative length: more than any ring holds. */
@@ -542,7 +535,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     }
 
     private void plan() {
-        fastEnd = ownerPending || !byAddress ? 0 : cleared;
+        fastEnd = ownerPending || ringAt == 0 ? 0 : cleared;
         nextCare = Math.min(nextBoundary, cleared - halfWindow + 1);
     }
 
@@ -662,7 +655,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     }
 
     /**
-     * The largest claim.buffer().
+     * The largest message.
      *
      * @return bytes, a quarter of the capacity less 8.
      */
@@ -683,7 +676,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     @Override
     public void close() {
         if (claimEnd == BUSY) {
-            throw twoThreads();
+            throw Refusal.twoThreads();
         }
         if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
             if (claimed()) {
@@ -691,7 +684,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
             }
             channel.slots().closePublisher(slot);
         }
-        claim.buffer().invalidate();
+        payload.invalidate();
         claimEnd = tail;
         lost = false;
         expectedEpoch = GONE;

@@ -12,12 +12,15 @@ final class RingReader {
     private final long dataAt;
     private final Memory trailer;
     private final int gateAt;
+    /** Where the gate lies, if it can be written by address; else 0. */
+    private final long gateAddress;
     /** The word that says how far was published: a foreign publisher moves claimed only (6.15). */
     private final int publishedAt;
     private final int capacity;
     private final int mask;
     private final long alignMask;
     private final int storeEvery;
+    private final long payloadsAt;
     private final Message message;
     private long cursor;
     /** What this reader last stored in its gate. */
@@ -29,8 +32,10 @@ final class RingReader {
         this.message = new Message(ring, data);
         this.data = data;
         this.dataAt = data.readableAt();
+        this.payloadsAt = data.address() + Layout.RECORD_PAYLOAD;
         this.trailer = trailer;
         this.gateAt = Header.gate(slot);
+        this.gateAddress = trailer.writableAt() == 0 ? 0 : trailer.writableAt() + gateAt;
         this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
         this.capacity = header.capacity;
         this.mask = capacity - 1;
@@ -78,7 +83,12 @@ final class RingReader {
 
     void storeGate(long position) {
         stored = position;
-        trailer.putLongRelease(gateAt, position); // pairs with: recompute 2
+        if (gateAddress != 0) {
+            Raw.putLongRelease(Raw.base(gateAddress), position); // pairs with: recompute 2
+            Reference.reachabilityFence(trailer);
+        } else {
+            trailer.putLongRelease(gateAt, position); // pairs with: recompute 2
+        }
     }
 
     /** 6.14, once the cursor is set. */
@@ -114,17 +124,12 @@ final class RingReader {
         return data.getIntAcquire(index); // pairs with: publish 6
     }
 
-    private int typeAt(int index) {
-        if (dataAt != 0) {
-            int type = Raw.getInt(Raw.base(dataAt + index) + Layout.RECORD_TYPE);
-            Reference.reachabilityFence(data);
-            return type;
-        }
-        return data.getInt(index + Layout.RECORD_TYPE);
-    }
-
+    /**
+     * Hands out what is there, from the cursor on. All in one method because HotSpot inlines none of more than 325
+     * bytecodes, however often it is called: whoever waits looks in vain a hundred times for each message that comes,
+     * and is compiled for looking; this is compiled by itself, with the handler in it.
+     */
     private int drain(MessageHandler handler, int limit, int firstLength) {
-        final long payloadsAt = data.address() + Layout.RECORD_PAYLOAD;
         final Message view = message;
         final long start = cursor;
         long c = start;
@@ -132,10 +137,19 @@ final class RingReader {
         int length = firstLength;
         int handed = 0;
         try {
-            while (length > 0) {
+            do {
                 int index = (int) c & mask;
-                long size = size(c, index, length);
-                int type = typeAt(index);
+                long size = length + alignMask & ~alignMask;
+                if (length < Layout.RECORD_HEADER_LENGTH || index + size > capacity) {
+                    throw corrupt(c, "a record of " + length + " bytes");
+                }
+                int type;
+                if (dataAt != 0) {
+                    type = Raw.getInt(Raw.base(dataAt + index) + Layout.RECORD_TYPE);
+                    Reference.reachabilityFence(data);
+                } else {
+                    type = data.getInt(index + Layout.RECORD_TYPE);
+                }
                 // As long as records keep their size, that of the last one is taken: then the processor can fetch the
                 // next records before it has this one's length, which is often still in the publisher's cache.
                 long end = c + stride;
@@ -160,7 +174,7 @@ final class RingReader {
                     break; // a hostile ring may hold nothing but padding
                 }
                 length = lengthAt((int) c & mask);
-            }
+            } while (length > 0);
         } finally {
             view.invalidate();
             if (cursor != stored) {
@@ -168,15 +182,6 @@ final class RingReader {
             }
         }
         return handed;
-    }
-
-    /** Bytes from one record to the next. */
-    private long size(long position, int index, int length) {
-        long size = length + alignMask & ~alignMask;
-        if (length < Layout.RECORD_HEADER_LENGTH || index + size > capacity) {
-            throw corrupt(position, "a record of " + length + " bytes");
-        }
-        return size;
     }
 
     /** What is no message: padding, an owner record, or damage. */

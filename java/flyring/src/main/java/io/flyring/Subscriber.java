@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
 import java.util.Arrays;
 
 /**
@@ -20,6 +21,8 @@ public final class Subscriber implements AutoCloseable {
     private final RingReader[] readers;
     private final Memory control;
     private final int epochAt;
+    /** Where the epoch lies, if it can be read by address; else 0. */
+    private final long epochAddress;
     private final long epoch;
     private final boolean kept;
 
@@ -41,6 +44,7 @@ public final class Subscriber implements AutoCloseable {
         this.readers = readers;
         this.control = channel.control();
         this.epochAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
+        this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.kept = kept;
@@ -73,7 +77,7 @@ public final class Subscriber implements AutoCloseable {
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
-        if (control.getLongOpaque(epochAt) != expectedEpoch) {
+        if (epochNow() != expectedEpoch) {
             throw gone();
         }
         if (busy) {
@@ -107,10 +111,16 @@ public final class Subscriber implements AutoCloseable {
         }
         idlePolls = 0;
         VarHandle.acquireFence(); // pairs with: evict, whose epoch comes before the gates that protected what was read
-        if (control.getLongOpaque(epochAt) != expectedEpoch) {
+        if (epochNow() != expectedEpoch) {
             throw gone();
         }
+        Reference.reachabilityFence(this);
         return handed;
+    }
+
+    /** Small enough to be inlined wherever it is called, which keeps this object reachable. */
+    private long epochNow() {
+        return epochAddress != 0 ? Raw.getLongOpaque(Raw.base(epochAddress)) : control.getLongOpaque(epochAt);
     }
 
     private int idle() {
@@ -131,7 +141,7 @@ public final class Subscriber implements AutoCloseable {
 
     private FlyringException damage(RingReader reader, CorruptRingException error) {
         VarHandle.acquireFence(); // pairs with: evict
-        if (reader.broken() && control.getLongOpaque(epochAt) != expectedEpoch) {
+        if (reader.broken() && epochNow() != expectedEpoch) {
             return gone(); // an evicted reader may see a later lap
         }
         if (reader.broken() && !kept) {
@@ -292,7 +302,7 @@ public final class Subscriber implements AutoCloseable {
             throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
                 + " after the poll.");
         }
-        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) != expectedEpoch) {
+        if (expectedEpoch != GONE && epochNow() != expectedEpoch) {
             lose();
         } else if (expectedEpoch != GONE) {
             if (forget) {

@@ -29,7 +29,7 @@ abstract class Flyring extends Contender {
         int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
         int capacity = setup.option("capacity", Math.max(1 << 20, atLeast));
         boolean many = capacity / messages.size >= 256; // a ring of few would be empty before a reader stands back
-        idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "none")) {
+        idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "spin")) {
             case "batch" -> new BatchSpinIdleStrategy();
             case "none" -> NoOpIdleStrategy.INSTANCE;
             default -> new BusySpinIdleStrategy();
