@@ -21,13 +21,25 @@ inline void cpu_relax() noexcept {
 // A wait strategy sits in the caller's loop: idle(work) returns at once when work > 0, otherwise it waits as its name
 // says.
 
-/// Never gives the core away: the lowest latency, for a core of your own.
+/// Never gives the core away: the lowest latency, for a core of your own. Looks 32 times without a pause, then with one
+/// between two looks: whoever looks all the time from a core that shares no cache fetches the line again and again that
+/// the publisher is writing.
 class SpinWait {
   public:
     void idle(int work) noexcept {
-        if (work <= 0) cpu_relax();
+        if (work > 0) {
+            turns_ = 0;
+        } else if (turns_ < eager) {
+            ++turns_;
+        } else {
+            cpu_relax();
+        }
     }
-    void reset() noexcept {}
+    void reset() noexcept { turns_ = 0; }
+
+  private:
+    static constexpr int eager = 32;
+    int turns_ = 0;
 };
 
 /// Spins, and after a run of messages stands back for a hundred pauses, two to four microseconds on recent x86: then

@@ -22,6 +22,12 @@ final class RingReader {
     private final int storeEvery;
     private final long payloadsAt;
     private final Message message;
+    private Memory control;
+    private int epochAt;
+    /** Where the slot's epoch lies, if it can be read by address; else 0. */
+    private long epochAddress;
+    /** What the epoch must be. */
+    private long epoch;
     private long cursor;
     /** What this reader last stored in its gate. */
     private long stored;
@@ -41,6 +47,24 @@ final class RingReader {
         this.mask = capacity - 1;
         this.alignMask = header.alignment - 1;
         this.storeEvery = capacity / Layout.GATE_STORE_DIVISOR;
+    }
+
+    /** Whose slot it is that this reader's gate belongs to: the word of its epoch, and what must stand there. */
+    void owner(Memory memory, int at, long expected) {
+        control = memory;
+        epochAt = at;
+        epochAddress = memory.readableAt() == 0 ? 0 : memory.readableAt() + at;
+        epoch = expected;
+    }
+
+    /** Whether the slot is still its owner's. */
+    boolean owned() {
+        if (epochAddress != 0) {
+            long now = Raw.getLongOpaque(Raw.base(epochAddress));
+            Reference.reachabilityFence(control);
+            return now == epoch;
+        }
+        return control.getLongOpaque(epochAt) == epoch;
     }
 
     /** Join 2. */
@@ -109,7 +133,10 @@ final class RingReader {
         return cursor;
     }
 
-    /** Hands out up to {@code limit} messages; returns how many. Small, so that looking in vain is inlined. */
+    /**
+     * Hands out up to {@code limit} messages; returns how many, or less than 0 if the slot was taken away meanwhile.
+     * Small, so that looking in vain is inlined.
+     */
     int poll(MessageHandler handler, int limit) {
         int length = lengthAt((int) cursor & mask);
         return length <= 0 || broken ? 0 : drain(handler, limit, length);
@@ -128,9 +155,33 @@ final class RingReader {
      * Hands out what is there, from the cursor on. All in one method because HotSpot inlines none of more than 325
      * bytecodes, however often it is called: whoever waits looks in vain a hundred times for each message that comes,
      * and is compiled for looking; this is compiled by itself, with the handler in it.
+     *
+     * @return how many, or that below 0 if the slot was taken away: what they held may have been overwritten.
      */
     private int drain(MessageHandler handler, int limit, int firstLength) {
         final Message view = message;
+        if (limit == 1) { // as request and reply want it: fifty instructions fewer than with the loop's variables
+            final long c = cursor;
+            final int index = (int) c & mask;
+            final long size = firstLength + alignMask & ~alignMask;
+            if (dataAt != 0 && firstLength >= Layout.RECORD_HEADER_LENGTH && index + size <= capacity) {
+                final int type = Raw.getInt(Raw.base(dataAt + index) + Layout.RECORD_TYPE);
+                Reference.reachabilityFence(data);
+                if (type > 0) {
+                    view.set(payloadsAt + index, firstLength - Layout.RECORD_HEADER_LENGTH, type, c);
+                    final long end = c + size;
+                    cursor = end;
+                    try {
+                        handler.onMessage(view);
+                    } finally {
+                        view.invalidate();
+                        storeGate(end);
+                    }
+                    VarHandle.acquireFence(); // pairs with: evict
+                    return owned() ? 1 : -1;
+                }
+            }
+        }
         final long start = cursor;
         long c = start;
         long stride = alignMask + 1;
@@ -181,7 +232,8 @@ final class RingReader {
                 storeGate(cursor);
             }
         }
-        return handed;
+        VarHandle.acquireFence(); // pairs with: evict, whose epoch comes before the gates that protected what was read
+        return owned() ? handed : -handed;
     }
 
     /** What is no message: padding, an owner record, or damage. */

@@ -48,6 +48,9 @@ public final class Subscriber implements AutoCloseable {
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.kept = kept;
+        for (RingReader reader : readers) {
+            reader.owner(control, epochAt, epoch);
+        }
     }
 
     /**
@@ -101,6 +104,8 @@ public final class Subscriber implements AutoCloseable {
                     if (handed == limit) {
                         break;
                     }
+                } else if (more < 0) {
+                    throw gone();
                 }
             }
         } finally {
@@ -110,17 +115,16 @@ public final class Subscriber implements AutoCloseable {
             return idle();
         }
         idlePolls = 0;
-        VarHandle.acquireFence(); // pairs with: evict, whose epoch comes before the gates that protected what was read
-        if (epochNow() != expectedEpoch) {
-            throw gone();
-        }
-        Reference.reachabilityFence(this);
         return handed;
     }
 
-    /** Small enough to be inlined wherever it is called, which keeps this object reachable. */
     private long epochNow() {
-        return epochAddress != 0 ? Raw.getLongOpaque(Raw.base(epochAddress)) : control.getLongOpaque(epochAt);
+        if (epochAddress != 0) {
+            long now = Raw.getLongOpaque(Raw.base(epochAddress));
+            Reference.reachabilityFence(control);
+            return now;
+        }
+        return control.getLongOpaque(epochAt);
     }
 
     private int idle() {

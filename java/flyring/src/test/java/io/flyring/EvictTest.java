@@ -96,10 +96,13 @@ class EvictTest {
 
     @Test
     void anEvictInTheMiddleOfAPollIsNoticedAtItsEndAndTheGateIsTakenBack() {
-        for (boolean byClose : new boolean[] {false, true}) {
+        int byClose = 0;
+        for (int limit : new int[] {byClose, 1, 256}) {
             try (Publisher publisher = channel.publisher(); Subscriber victim = channel.subscriber()) {
                 publisher.offer(new byte[1]);
-                if (byClose) {
+                assertEquals(1, victim.take().length()); // and the owner record in front of it
+                publisher.offer(new byte[1]);
+                if (limit == byClose) {
                     channel.evict(victim.slot());
                     channel.trailers().get(0).putLong(Header.gate(victim.slot()), 0);
                     victim.close();
@@ -108,7 +111,7 @@ class EvictTest {
                     assertThrows(SlotLostException.class, () -> victim.poll(message -> {
                         handed[0]++;
                         channel.evict(victim.slot());
-                    }));
+                    }, limit));
                     assertEquals(1, handed[0]);
                 }
                 assertEquals(List.of(-1L, -1L, 1), List.of(gate(0, 0), gate(1, 0), evicting(0)));

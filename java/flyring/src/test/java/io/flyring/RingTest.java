@@ -344,6 +344,17 @@ class RingTest {
             assertEquals("no", error.getMessage());
             assertEquals(3, subscriber.take().length());
             assertNull(subscriber.take());
+
+            publisher.offer(new byte[4]);
+            publisher.offer(new byte[5]);
+            Message[] seen = new Message[1];
+            assertThrows(IllegalStateException.class, () -> subscriber.poll(message -> {
+                seen[0] = message;
+                throw new IllegalStateException("no");
+            }, 1));
+            assertThrows(IndexOutOfBoundsException.class, () -> seen[0].buffer().getByte(0));
+            assertEquals(5, subscriber.take().length());
+            assertEquals(publisher.position(), channel.trailers().get(0).getLong(Header.gate(subscriber.slot())));
         }
     }
 

@@ -3,7 +3,10 @@ package io.flyring.bench;
 
 import java.nio.ByteBuffer;
 import org.agrona.BufferUtil;
+import org.agrona.concurrent.BusySpinIdleStrategy;
+import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.MessageHandler;
+import org.agrona.concurrent.NoOpIdleStrategy;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.agrona.concurrent.ringbuffer.RingBuffer;
 import org.agrona.concurrent.ringbuffer.RingBufferDescriptor;
@@ -16,11 +19,13 @@ abstract class AgronaRing extends Contender {
     final RingBuffer ring;
     private final RingBuffer incoming;
     private final int limit;
+    private final IdleStrategy idle;
     private final MessageHandler handler = (type, buffer, index, length) -> receiver.onMessage(buffer, index);
 
     AgronaRing(Setup setup, Messages messages) {
         super(setup, messages);
         limit = setup.limit();
+        idle = setup.streaming() ? NoOpIdleStrategy.INSTANCE : new BusySpinIdleStrategy(); // what is faster for each
         ring = setup.sends() ? ring(file(setup.producer() ? "a" : "b")) : null;
         incoming = setup.receives() ? ring(file(setup.producer() ? "b" : "a")) : null;
     }
@@ -40,7 +45,7 @@ abstract class AgronaRing extends Contender {
 
     @Override
     void receive() {
-        incoming.read(handler, limit);
+        idle.idle(incoming.read(handler, limit));
     }
 
     @Override

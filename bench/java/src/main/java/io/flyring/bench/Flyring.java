@@ -7,9 +7,9 @@ import io.flyring.ChannelOptions;
 import io.flyring.MessageHandler;
 import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
+import io.flyring.SpinIdleStrategy;
 import io.flyring.Subscriber;
 import java.nio.ByteBuffer;
-import org.agrona.concurrent.BusySpinIdleStrategy;
 import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.NoOpIdleStrategy;
 
@@ -32,7 +32,7 @@ abstract class Flyring extends Contender {
         idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "spin")) {
             case "batch" -> new BatchSpinIdleStrategy();
             case "none" -> NoOpIdleStrategy.INSTANCE;
-            default -> new BusySpinIdleStrategy();
+            default -> new SpinIdleStrategy();
         };
         channel = Channel.openOrCreate(setup.path("channel.ring").toString(), ChannelOptions.broadcast()
             .capacity(capacity)

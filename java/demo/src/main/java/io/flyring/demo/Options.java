@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.demo;
 
+import io.flyring.SpinIdleStrategy;
 import java.nio.file.Path;
 import java.util.Iterator;
 import java.util.List;
 import org.agrona.concurrent.BackoffIdleStrategy;
-import org.agrona.concurrent.BusySpinIdleStrategy;
 import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.YieldingIdleStrategy;
 
@@ -118,7 +118,7 @@ final class Options {
 
     IdleStrategy waiting() {
         return switch (wait) {
-            case "spin" -> new BusySpinIdleStrategy();
+            case "spin" -> new SpinIdleStrategy();
             case "yield" -> new YieldingIdleStrategy();
             case "backoff" -> new BackoffIdleStrategy();
             default -> throw new Wrong("--wait is spin, yield or backoff, not " + wait + ".");
