@@ -345,7 +345,7 @@ public final class Channel implements AutoCloseable {
             int slot = slots.takeSubscriber(lock, bytes);
             slots.adoptBoot();
             long epoch = slots.enterSubscriber(slot, bytes);
-            RingReader[] readers = joining.attach(slot, rings.length == 0 ? null : chosen, kept);
+            RingReader[] readers = joining.attach(slot, epoch, rings.length == 0 ? null : chosen, kept);
             boolean nowKept = slots.kept(slot);
             lock.unlockControl(header);
             Subscriber subscriber = new Subscriber(this, name, slot, lock, readers, epoch, nowKept);

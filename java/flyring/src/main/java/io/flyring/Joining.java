@@ -28,7 +28,7 @@ final class Joining {
     }
 
     /** 5.3 step 4: resumes a kept slot that gates, joins otherwise; {@code named}: null if no rings were named. */
-    RingReader[] attach(int slot, int[] named, boolean kept) {
+    RingReader[] attach(int slot, long epoch, int[] named, boolean kept) {
         Slots slots = channel.slots();
         boolean resumes = slots.spared(slot) && gating(slot).length > 0;
         int[] rings = resumes ? gating(slot) : named != null ? named : chosen(new int[0]);
@@ -40,7 +40,7 @@ final class Joining {
         RingReader[] readers = new RingReader[rings.length];
         for (int i = 0; i < rings.length; i++) {
             Memory data = file.map(header.ringOffset(rings[i]), header.capacity, true);
-            readers[i] = new RingReader(header, rings[i], slot, data, channel.trailers().get(rings[i]));
+            readers[i] = new RingReader(channel, rings[i], slot, epoch, data);
         }
         if (resumes) {
             for (RingReader reader : readers) {

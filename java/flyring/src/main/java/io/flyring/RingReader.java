@@ -22,24 +22,25 @@ final class RingReader {
     private final int storeEvery;
     private final long payloadsAt;
     private final Message message;
-    private Memory control;
-    private int epochAt;
+    private final Memory control;
+    private final int epochAt;
     /** Where the slot's epoch lies, if it can be read by address; else 0. */
-    private long epochAddress;
-    /** What the epoch must be. */
-    private long epoch;
+    private final long epochAddress;
+    /** What the slot's epoch must be. */
+    private final long epoch;
     private long cursor;
     /** What this reader last stored in its gate. */
     private long stored;
     private boolean broken;
 
-    RingReader(Header header, int ring, int slot, Memory data, Memory trailer) {
+    RingReader(Channel channel, int ring, int slot, long epoch, Memory data) {
+        Header header = channel.header();
         this.ring = ring;
         this.message = new Message(ring, data);
         this.data = data;
         this.dataAt = data.readableAt();
         this.payloadsAt = data.address() + Layout.RECORD_PAYLOAD;
-        this.trailer = trailer;
+        this.trailer = channel.trailers().get(ring);
         this.gateAt = Header.gate(slot);
         this.gateAddress = trailer.writableAt() == 0 ? 0 : trailer.writableAt() + gateAt;
         this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
@@ -47,18 +48,14 @@ final class RingReader {
         this.mask = capacity - 1;
         this.alignMask = header.alignment - 1;
         this.storeEvery = capacity / Layout.GATE_STORE_DIVISOR;
-    }
-
-    /** Whose slot it is that this reader's gate belongs to: the word of its epoch, and what must stand there. */
-    void owner(Memory memory, int at, long expected) {
-        control = memory;
-        epochAt = at;
-        epochAddress = memory.readableAt() == 0 ? 0 : memory.readableAt() + at;
-        epoch = expected;
+        this.control = channel.control();
+        this.epochAt = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
+        this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
+        this.epoch = epoch;
     }
 
     /** Whether the slot is still its owner's. */
-    boolean owned() {
+    private boolean owned() {
         if (epochAddress != 0) {
             long now = Raw.getLongOpaque(Raw.base(epochAddress));
             Reference.reachabilityFence(control);

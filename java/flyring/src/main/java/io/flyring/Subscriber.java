@@ -48,9 +48,6 @@ public final class Subscriber implements AutoCloseable {
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.kept = kept;
-        for (RingReader reader : readers) {
-            reader.owner(control, epochAt, epoch);
-        }
     }
 
     /**

@@ -49,8 +49,8 @@ class EvictTest {
         byte[] bytes = Slots.name(name);
         try (Lock lock = channel.file().newLock()) {
             int slot = channel.slots().takeSubscriber(lock, bytes);
-            channel.slots().enterSubscriber(slot, bytes);
-            channel.joining().attach(slot, null, kept);
+            long epoch = channel.slots().enterSubscriber(slot, bytes);
+            channel.joining().attach(slot, epoch, null, kept);
         }
     }
 

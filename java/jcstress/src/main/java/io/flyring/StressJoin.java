@@ -71,7 +71,9 @@ public class StressJoin {
         /** A ring of old messages. */
         public Suffix() {
             super(POOL);
-            reader = new RingReader(lane.channel.header(), 0, 0, lane.data, lane.channel.trailers().get(0));
+            long epoch = lane.channel.control().getLongOpaque(
+                lane.channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH);
+            reader = new RingReader(lane.channel, 0, 0, epoch, lane.data);
         }
 
         private int poll() {
