@@ -2,7 +2,6 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
-import java.lang.ref.Reference;
 import java.util.Arrays;
 
 /**
@@ -21,8 +20,6 @@ public final class Subscriber implements AutoCloseable {
     private final RingReader[] readers;
     private final Memory control;
     private final int epochAt;
-    /** Where the epoch lies, if it can be read by address; else 0. */
-    private final long epochAddress;
     private final long epoch;
     private final boolean kept;
 
@@ -44,7 +41,6 @@ public final class Subscriber implements AutoCloseable {
         this.readers = readers;
         this.control = channel.control();
         this.epochAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
-        this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.kept = kept;
@@ -77,7 +73,7 @@ public final class Subscriber implements AutoCloseable {
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
-        if (epochNow() != expectedEpoch) {
+        if (control.getLongOpaque(epochAt) != expectedEpoch) {
             throw gone();
         }
         if (busy) {
@@ -115,15 +111,6 @@ public final class Subscriber implements AutoCloseable {
         return handed;
     }
 
-    private long epochNow() {
-        if (epochAddress != 0) {
-            long now = Raw.getLongOpaque(Raw.base(epochAddress));
-            Reference.reachabilityFence(control);
-            return now;
-        }
-        return control.getLongOpaque(epochAt);
-    }
-
     private int idle() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             idlePolls = 0;
@@ -142,7 +129,7 @@ public final class Subscriber implements AutoCloseable {
 
     private FlyringException damage(RingReader reader, CorruptRingException error) {
         VarHandle.acquireFence(); // pairs with: evict
-        if (reader.broken() && epochNow() != expectedEpoch) {
+        if (reader.broken() && control.getLongOpaque(epochAt) != expectedEpoch) {
             return gone(); // an evicted reader may see a later lap
         }
         if (reader.broken() && !kept) {
@@ -303,7 +290,7 @@ public final class Subscriber implements AutoCloseable {
             throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
                 + " after the poll.");
         }
-        if (expectedEpoch != GONE && epochNow() != expectedEpoch) {
+        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) != expectedEpoch) {
             lose();
         } else if (expectedEpoch != GONE) {
             if (forget) {
