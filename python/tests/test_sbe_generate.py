@@ -24,10 +24,9 @@ from flyring.sbe.generate import generate
 from flyring.sbe.model import Message, SchemaModel
 from flyring.sbe.parse import load, parse
 from generated_prices import HEADER, SCHEMA, Book, Instrument, PriceFlags, PriceUpdate, Side
-from test_sbe_schema import ENUM, FIELD, POINT, composite, group, message, number, schema
-from test_sbe_schema import HEADER as HEADER_TYPE
+from sbe_texts import ENUM, FIELD, POINT, PRICES, composite, group, message, number, schema
+from sbe_texts import HEADER as HEADER_TYPE
 
-PRICES = Path(__file__).parents[2] / "spec" / "sbe" / "prices.xml"
 pytestmark = pytest.mark.filterwarnings("ignore::flyring.sbe.SchemaWarning")  # random schemas give some
 GENERATED = Path(__file__).parent / "generated_prices.py"
 
