@@ -33,7 +33,10 @@ def arguments() -> argparse.Namespace:
         "--only", nargs="+", default=[], metavar="PATTERN", help="contenders, as in 'cpp/*' '*/aeron-*'"
     )
     parser.add_argument("--tables", nargs="+", default=[], metavar="PATTERN", help="tables, as in 'rtt-*'")
-    parser.add_argument("--rounds", type=int, metavar="N", help="instead of each table's own number")
+    parser.add_argument("--rounds", type=positive, metavar="N", help="instead of each table's own number")
+    parser.add_argument(
+        "--starts", type=positive, metavar="N", help="of each contender, instead of the table's own number"
+    )
     parser.add_argument("--time-slice", type=float, metavar="S", help="seconds (0.15; 0.1 with --quick)")
     parser.add_argument("--cores", metavar="A,B", help="of the client or producer, and of the server or consumer")
     parser.add_argument("--save", action="store_true", help="into bench/results, to be committed")
@@ -102,7 +105,7 @@ def main() -> int:
     return measure(
         planned,
         installer,
-        Settings(cores, words.time_slice or (0.1 if words.quick else 0.15), words.rounds, words.quick),
+        Settings(cores, words.time_slice or (0.1 if words.quick else 0.15), words.rounds, words.quick, words.starts),
         words,
     )
 
@@ -154,6 +157,13 @@ def measure(planned: Plan, installer: install.Installer, settings: Settings, wor
         recorder.close()
     print(write_report(Results(folder)))
     return 130 if interrupted else 0
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def two(text: str) -> tuple[int, int]:

@@ -130,6 +130,7 @@ class Table:
     producers: int = 1
     consumers: int = 1
     rounds: int = 7
+    starts: int = 1  # how often each contender is started anew; the rounds are spread over them
     quick: tuple[str, ...] = ()  # patterns for --quick; none: not in it
     headline: bool = False
     picture: str = ""  # the README's picture made from it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement. Of a table: start each contender once, warm it up, park it; then rounds over all of them in turn."""
+"""The measurement. Of a table: start each contender, warm it up, park it; then rounds over all of them in turn."""
 
 from __future__ import annotations
 
@@ -31,16 +31,21 @@ class Settings:
     time_slice: float
     rounds: int | None  # instead of the table's
     quick: bool
+    starts: int | None = None  # instead of the table's
 
     def rounds_of(self, table: Table) -> int:
         return self.rounds or (FEWEST_ROUNDS if self.quick else table.rounds)
 
+    def starts_of(self, table: Table) -> int:
+        return min(self.starts or (1 if self.quick else table.starts), self.rounds_of(table))
+
 
 @dataclass
 class Measured:
-    """A contender of the table that is running."""
+    """A contender of the table, in the group of processes that is running, or ran last."""
 
     group: Group
+    start: int = 1
     slices: list[Slice] = field(default_factory=list)
     histograms: dict[str, Any] = field(default_factory=dict)
 
@@ -61,7 +66,8 @@ def estimate_start(table: Table, contender: Contender, time_slice: float) -> flo
 
 def estimate(table: Table, contenders: Sequence[Contender], settings: Settings) -> float:
     one = settings.rounds_of(table) * estimate_turns(table, settings.time_slice)
-    return sum(estimate_start(table, c, settings.time_slice) + one for c in contenders)
+    starts = settings.starts_of(table)
+    return sum(starts * estimate_start(table, c, settings.time_slice) + one for c in contenders)
 
 
 class Runner:
@@ -80,31 +86,49 @@ class Runner:
         self.env = env
 
     def table(self, table: Table, contenders: Sequence[Contender]) -> None:
-        """Contenders for which there is no memory are measured after the others."""
-        start = time.time()
-        histograms: dict[tuple[str, str], Any] = {}
-        waiting = list(contenders)
-        groups = 0
+        """A contender that failed in one start is not started again; what it gave until then is kept."""
+        begun = time.time()
+        known: dict[str, Measured] = {}
+        going = list(contenders)
         try:
-            while waiting:
-                groups += 1
-                if groups > 1:
-                    self.recorder.run.setdefault("groups", {})[table.name] = groups
-                running: list[Measured] = []
-                try:
-                    self.start_what_fits(table, waiting, running)
-                    self.rounds(table, running, histograms)
-                    for measured in running:
-                        measured.group.close()
-                    running.clear()
-                finally:  # after Ctrl-C
-                    for measured in running:
-                        self.keep(measured, histograms)
-                        measured.group.kill()
-        finally:
-            self.recorder.histograms(table, histograms, start)
+            for start in range(1, self.settings.starts_of(table) + 1):
+                going = self.one_start(table, start, going, known)
+        finally:  # after Ctrl-C, too
+            histograms = {(id_, class_): h for id_, m in known.items() for class_, h in m.histograms.items()}
+            self.recorder.histograms(table, histograms, begun)
 
-    def start_what_fits(self, table: Table, waiting: list[Contender], running: list[Measured]) -> None:
+    def one_start(
+        self, table: Table, start: int, contenders: Sequence[Contender], known: dict[str, Measured]
+    ) -> list[Contender]:
+        """Those that did not fail. Contenders for which there is no memory are measured after the others."""
+        waiting = list(contenders)
+        done: list[Contender] = []
+        groups = 0
+        while waiting:
+            groups += 1
+            if groups > 1:
+                self.recorder.run.setdefault("groups", {})[table.name] = groups
+            running: list[Measured] = []
+            try:
+                self.start_what_fits(table, start, waiting, running, known)
+                self.rounds(table, start, running)
+                for measured in running:
+                    measured.group.close()
+                    done.append(measured.contender)
+                running.clear()
+            finally:  # after Ctrl-C
+                for measured in running:
+                    measured.group.kill()
+        return done
+
+    def start_what_fits(
+        self,
+        table: Table,
+        start: int,
+        waiting: list[Contender],
+        running: list[Measured],
+        known: dict[str, Measured],
+    ) -> None:
         while waiting:
             contender = waiting[0]
             memory = sum(p.memory_mb for p in contender.programs) + sum(e.memory_mb for e in contender.extras) << 20
@@ -120,9 +144,11 @@ class Runner:
                 except Failure as failure:
                     self.failed(table, contender, failure)
                     continue
-                measured = Measured(group)
+                measured = known.setdefault(contender.id, Measured(group))
+                measured.group, measured.start = group, start
                 running.append(measured)
-                self.recorder.reported(table, contender, group.opened)
+                if start == 1:
+                    self.recorder.reported(table, contender, group.opened)
                 if not self.guarded(table, measured, self.warm_up):
                     running.remove(measured)
 
@@ -143,12 +169,14 @@ class Runner:
                 self.turn(measured, 0, slices_, other)
                 self.turn(measured, 0, slices_, other)
 
-    def rounds(self, table: Table, running: list[Measured], histograms: dict[tuple[str, str], Any]) -> None:
-        """The rounds asked for, then as many again at most, with those that lack slices of the class most are in."""
-        rounds = self.settings.rounds_of(table)
+    def rounds(self, table: Table, start: int, running: list[Measured]) -> None:
+        """This start's share of the rounds. After the last one's, as many again as there are at most, with those that
+        lack slices of the class most are in."""
+        rounds, starts = self.settings.rounds_of(table), self.settings.starts_of(table)
         seconds = estimate_turns(table, self.settings.time_slice)
+        last = start * rounds // starts
         turns = list(running)
-        for number in range(1, 2 * rounds + 1):
+        for number in range((start - 1) * rounds // starts + 1, (2 * rounds if start == starts else last) + 1):
             if number > rounds:
                 turns = lacking(table, turns)
                 self.progress.more(seconds * len(turns))
@@ -157,11 +185,8 @@ class Runner:
             for measured in list(turns):
                 with self.progress.step(seconds, f"{table.name}: round {number} of {rounds}, {measured.contender.id}"):
                     if not self.guarded(table, measured, functools.partial(self.one_round, number)):
-                        self.keep(measured, histograms)
                         turns.remove(measured)
                         running.remove(measured)
-        for measured in running:
-            self.keep(measured, histograms)
 
     def one_round(self, number: int, measured: Measured) -> None:
         for slices, kind in measured.group.table.kinds:
@@ -171,7 +196,7 @@ class Runner:
     def turn(self, measured: Measured, number: int, slices: int, kind: str) -> list[Slice]:
         group = measured.group
         replies = group.turn(slices, kind)
-        found = slices_of(group.table, group.contender, number, replies, slices)
+        found = slices_of(group.table, group.contender, number, measured.start, replies, slices)
         for slice_, reply in found:
             self.recorder.slice(slice_)
             measured.slices.append(slice_)
@@ -199,14 +224,9 @@ class Runner:
         self.recorder.left_out(table.name, contender.id, state, str(failure))
         self.progress.say(f"{table.name}: {contender.id} {state}: {str(failure).splitlines()[-1]}")
 
-    @staticmethod
-    def keep(measured: Measured, histograms: dict[tuple[str, str], Any]) -> None:
-        for class_, histogram in measured.histograms.items():
-            histograms[measured.contender.id, class_] = histogram
-
 
 def slices_of(
-    table: Table, contender: Contender, number: int, replies: Mapping[str, Mapping[str, Any]], asked: int
+    table: Table, contender: Contender, number: int, start: int, replies: Mapping[str, Mapping[str, Any]], asked: int
 ) -> list[tuple[Slice, Mapping[str, Any]]]:
     """The slices of one turn. Failure if messages are missing, or slices."""
     probes = replies["a"]["probes"]
@@ -234,7 +254,10 @@ def slices_of(
         lost = sent[i] - count
         timed = int(reply.get("timed", 0)) if table.scenario == "stream" else 0
         found.append(
-            (Slice(table.name, contender.id, number, reply["kind"], count, ns, before, after, lost, timed), reply)
+            (
+                Slice(table.name, contender.id, number, reply["kind"], count, ns, before, after, lost, timed, start),
+                reply,
+            )
         )
     return found
 

@@ -48,6 +48,7 @@ class Slice:
     after: float
     lost: int = 0
     timed: int = 0  # of a stream: those that came after the clock started; 0: all
+    start: int = 1  # which start of its processes
 
     @property
     def placement(self) -> str:
@@ -87,6 +88,7 @@ class Figure:
     ratio: Spread  # over slices: the value to the floor; of a rate: messages in the time of one raw round trip
     above_floor: float  # nanoseconds, median over slices
     rounds: int
+    starts: int
     slices: int
     lost: float  # share of the messages
 
@@ -114,6 +116,7 @@ def figure(slices: Iterable[Slice], scenario: str, class_: str) -> Figure | None
         ratio=Spread.of([ratio(s) for s in mine]),
         above_floor=statistics.median(s.each_ns - s.floor for s in mine),
         rounds=len(rounds),
+        starts=len({s.start for s in mine}),
         slices=len(mine),
         lost=lost / (lost + received),
     )

@@ -93,7 +93,7 @@ def figures_grid(results: Results, table: Table, figures: Sequence[tuple[str, Fi
         row += [] if table.scenario == "schedule" else [ratio_text(f.ratio)]
         row += [bytes_text(f.value.median * table.size)] if table.scenario == "stream" else []
         row += [f"{100 * f.lost:.1f} %" if f.lost else "0"] if lossy else []
-        rows.append((*row, str(f.rounds)))
+        rows.append((*row, f"{f.rounds}, {f.starts} starts" if f.starts > 1 else str(f.rounds)))
     return Grid(tuple(head), tuple(rows), groups_of(results, [c for c, _ in figures]))
 
 

@@ -27,13 +27,15 @@ from driver.sides import MEMORY_FOLDER, Group
 PEER = ROOT / "build/bench-cpp/flyring-bench"
 
 
-def run(tmp_path: Path, table: Table, contenders: Sequence[Contender], rounds: int = 5) -> Results:
+def run(
+    tmp_path: Path, table: Table, contenders: Sequence[Contender], rounds: int = 5, starts: int | None = 1
+) -> Results:
     cores = sorted(os.sched_getaffinity(0))
     recorder = Recorder(tmp_path / "run", environment(), {})
     recorder.table(table)
     for contender in contenders:
         recorder.contender(contender)
-    settings = Settings((cores[0], cores[-1]), 0.02, rounds, quick=False)
+    settings = Settings((cores[0], cores[-1]), 0.02, rounds, quick=False, starts=starts)
     Runner(settings, recorder, Progress(1), fill_in, peer_environment()).table(table, contenders)
     recorder.close()
     return Results(tmp_path / "run")
@@ -58,6 +60,42 @@ def test_two_contenders(tmp_path: Path, catalogue: Catalogue, name: str) -> None
         assert {s.kind for s in slices} == {kind for _, kind in table.kinds}
         assert all(s.count >= 64 and s.before > 0 and s.after > 0 for s in slices)
     assert left_behind() - before == set()
+
+
+def test_rounds_are_spread_over_starts(tmp_path: Path, catalogue: Catalogue) -> None:
+    before = left_behind()
+    table = dataclasses.replace(catalogue.tables["stream-32"], starts=3)
+    pair = [misbehaving(catalogue, "pass", id="a/x"), misbehaving(catalogue, "pass", id="b/x")]
+    results = run(tmp_path, table, pair, rounds=7, starts=None)
+    assert results.run["left_out"] == []
+    for contender in pair:
+        slices = [s for s in results.slices[table.name, contender.id] if s.round > 0]
+        by_start = {start: sorted({s.round for s in slices if s.start == start}) for start in (1, 2, 3)}
+        assert by_start == {1: [1, 2], 2: [3, 4], 3: [5, 6, 7]}
+        warm = {s.start for s in results.slices[table.name, contender.id] if s.round == 0}
+        assert warm == {1, 2, 3}
+        found = results.figure(table, contender.id, "near")
+        assert found is not None and (found.rounds, found.starts) == (7, 3)
+    assert left_behind() - before == set()
+
+
+def test_who_fails_is_not_started_again_and_what_it_gave_is_kept(tmp_path: Path, catalogue: Catalogue) -> None:
+    mark = tmp_path / "started"
+    code = f"os.path.exists({str(mark)!r}) and os._exit(1)"  # the mark is made when the first start ends
+    failing = misbehaving(catalogue, code, id="a/x")
+    (program, name) = failing.a
+    ends = f"\nopen({str(mark)!r}, 'w')\n"
+    failing = dataclasses.replace(
+        failing, a=(dataclasses.replace(program, argv=(*program.argv[:2], program.argv[2] + ends)), name)
+    )
+    good = misbehaving(catalogue, "pass", id="b/x")
+    table = dataclasses.replace(catalogue.tables["stream-32"], starts=3)
+    results = run(tmp_path, table, [failing, good], rounds=6, starts=None)
+    (entry,) = results.run["left_out"]
+    assert (entry["contender"], entry["state"]) == ("a/x", "failed")
+    assert {s.start for s in results.slices[table.name, "a/x"]} == {1}
+    assert {s.round for s in results.slices[table.name, "a/x"]} == {0, 1, 2}
+    assert {s.start for s in results.slices[table.name, "b/x"]} == {1, 2, 3}
 
 
 ANSWER = """
