@@ -31,7 +31,7 @@ public final class Message {
 
     /** Elsewhere than in the memory that it was made for. */
     void over(Memory memory) {
-        buffer.window(memory, 0, 0);
+        buffer.window(memory, 0, Window.CLOSED);
     }
 
     void set(long address, int length, int messageType, long messagePosition) {

@@ -35,7 +35,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     /** A claim's or a message's. */
     PayloadBuffer(Memory memory) {
         this.lent = true;
-        window(memory, 0, 0);
+        window(memory, 0, CLOSED);
     }
 
     private void checkOwn() {

@@ -24,7 +24,6 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     private static final int DEFAULT_TYPE = 1;
     private static final long UNSIGNED = 0xffff_ffffL;
     private static final long GONE = -1;
-    private static final long BUSY = -1;
 
     private final Channel channel;
     private final String name;
@@ -54,8 +53,6 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
-    /** Above the tail: where the open claim's record ends. The tail: no claim is open. Or {@link #BUSY}. */
-    private long claimEnd;
     private boolean lost;
     private boolean ownerPending;
     private long tail;
@@ -91,8 +88,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         this.roundDown = -header.alignment;
         this.headerAndRounding = Layout.RECORD_HEADER_LENGTH + alignMask;
         this.eighthShift = Integer.numberOfTrailingZeros(capacity / Layout.BOUNDARIES);
-        this.claimEnd = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
-        this.tail = claimEnd;
+        this.tail = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
         this.cleared = tail;
         this.nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
         this.window = header.window();
@@ -130,7 +126,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (!ready(length, type)) {
             return BACK_PRESSURED;
         }
-        claimEnd = BUSY;
+        payload.busy();
         int index = (int) tail & mask;
         try {
             Copy.from(source, offset, ring, index + Layout.RECORD_PAYLOAD, length);
@@ -165,7 +161,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (!ready(length, type)) {
             return BACK_PRESSURED;
         }
-        claimEnd = BUSY;
+        payload.busy();
         int index = (int) tail & mask;
         ring.putBytes(index + Layout.RECORD_PAYLOAD, source, offset, length);
         return commit(index, length, type);
@@ -183,7 +179,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (!ready(length, type)) {
             return BACK_PRESSURED;
         }
-        claimEnd = BUSY;
+        payload.busy();
         int index = (int) tail & mask;
         ring.putBytes(index + Layout.RECORD_PAYLOAD, message, message.position(), length);
         return commit(index, length, type);
@@ -230,7 +226,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (!hasRoom(messages[from].capacity(), type)) {
             return 0;
         }
-        claimEnd = BUSY;
+        payload.busy();
         int first = (int) recordSize(messages[from].capacity());
         int index = (int) tail & mask;
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
@@ -267,7 +263,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
             int length = copied ? messages[from].capacity() + Layout.RECORD_HEADER_LENGTH : total;
             putType(index, copied ? type : Layout.TYPE_PADDING);
             publish(index, length, tail + total, copied ? count + taken : count);
-            claimEnd = tail;
+            payload.invalidate();
         }
         return taken;
     }
@@ -290,8 +286,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
      */
     public Claim claim(int length, int type) {
-        final long size = recordSize(length);
-        if (size > fastEnd - tail || type < 1 || claimEnd != tail
+        if (recordSize(length) > fastEnd - tail || type < 1 || payload.state() != Window.CLOSED
             || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
             return claimWithCare(length, type);
         }
@@ -299,7 +294,6 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         Raw.putInt(Raw.base(at) + Layout.RECORD_TYPE, type);
         Reference.reachabilityFence(ring);
         payload.move(at + Layout.RECORD_PAYLOAD, length);
-        claimEnd = tail + size;
         return claim;
     }
 
@@ -310,42 +304,40 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         int index = (int) tail & mask;
         putType(index, type);
         payload.move(ring.address() + Layout.RECORD_PAYLOAD + index, length);
-        claimEnd = tail + recordSize(length);
         return claim;
     }
 
     boolean claimed() {
-        return claimEnd > tail;
+        return payload.state() >= 0;
     }
 
     /** Publishes the open claim; returns the new end position. */
     long commitClaim() {
-        final long end = claimEnd;
-        if (end <= tail || epochNow() != expectedEpoch) {
+        final int length = payload.state();
+        if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        publish((int) tail & mask, payload.capacity() + Layout.RECORD_HEADER_LENGTH, end, count + 1);
+        final long end = tail + recordSize(length);
+        publish((int) tail & mask, length + Layout.RECORD_HEADER_LENGTH, end, count + 1);
         payload.invalidate();
         return end;
     }
 
     /** Makes the open claim padding; returns the new end position. */
     long abortClaim() {
-        if (!claimed() || epochNow() != expectedEpoch) {
+        final int length = payload.state();
+        if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        int length = payload.capacity();
-        payload.invalidate();
         return commit((int) tail & mask, length, Layout.TYPE_PADDING);
     }
 
     private FlyringException cannotFinish() {
-        if (claimEnd == BUSY) {
+        if (busy()) {
             return Refusal.twoThreads();
         }
         if (claimed()) {
             payload.invalidate();
-            claimEnd = tail;
             return gone();
         }
         return expectedEpoch == GONE ? gone() : Refusal.claimNotOpen();
@@ -362,15 +354,15 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
 
     /** Publish 1 to 4: whether a record for so many bytes can be written at the tail now. */
     private boolean ready(int length, int type) {
-        return recordSize(length) <= fastEnd - tail && type >= 1 && claimEnd == tail
+        return recordSize(length) <= fastEnd - tail && type >= 1 && payload.state() == Window.CLOSED
             && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch
             || clearNext(length, type) || prepare(length, type, true);
     }
 
     /** Publish 1 and 2: the same for a batch, which claims for all of its records at once. */
     private boolean hasRoom(int length, int type) {
-        return recordSize(length) <= fastEnd - tail && type >= 1 && claimEnd == tail && epochNow() == expectedEpoch
-            || prepare(length, type, false);
+        return recordSize(length) <= fastEnd - tail && type >= 1 && payload.state() == Window.CLOSED
+            && epochNow() == expectedEpoch || prepare(length, type, false);
     }
 
     /** Publish 3 and 4 for a long record that needs neither padding nor a new limit; false: for any other. */
@@ -378,8 +370,8 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         final long size = recordSize(length);
         final long end = tail + size;
         if (end > limit - Layout.RECORD_HEADER_LENGTH || ((tail ^ end - 1) & -capacity) != 0 || size <= longestAhead
-            || end <= cleared || length > maxLength || ownerPending || ringAt == 0 || type < 1 || claimEnd != tail
-            || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            || end <= cleared || length > maxLength || ownerPending || ringAt == 0 || type < 1
+            || payload.state() != Window.CLOSED || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
             return false;
         }
         Raw.putLongOpaque(Raw.base(ringAt + capacity) + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
@@ -394,7 +386,8 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
 
     /** Refuses what must be refused. */
     private void check(int length, int type) {
-        if (epochNow() != expectedEpoch || claimEnd != tail || type < 1 || length < 0 || length > maxLength) {
+        if (epochNow() != expectedEpoch || payload.state() != Window.CLOSED || type < 1 || length < 0
+            || length > maxLength) {
             throw refusal(length, type);
         }
     }
@@ -406,7 +399,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      */
     private boolean prepare(int length, int type, boolean claims) {
         check(length, type);
-        claimEnd = BUSY;
+        payload.busy();
         try {
             while (true) {
                 byte[] owner = ownerPending ? Slots.name(name) : null;
@@ -448,7 +441,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
                 plan();
             }
         } finally {
-            claimEnd = tail;
+            payload.invalidate();
         }
     }
 
@@ -456,8 +449,8 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (epochNow() != expectedEpoch) {
             return gone();
         }
-        if (claimEnd != tail) {
-            return claimEnd == BUSY ? Refusal.twoThreads() : Refusal.claimOpen();
+        if (payload.state() != Window.CLOSED) {
+            return busy() ? Refusal.twoThreads() : Refusal.claimOpen();
         }
         return type < 1 ? Refusal.type(type) : Refusal.length(length, maxLength, capacity);
     }
@@ -555,7 +548,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     private long commit(int index, int length, int type) {
         putType(index, type);
         publish(index, length + Layout.RECORD_HEADER_LENGTH, tail + recordSize(length), type > 0 ? count + 1 : count);
-        claimEnd = tail;
+        payload.invalidate();
         return tail;
     }
 
@@ -664,7 +657,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     }
 
     boolean busy() {
-        return claimEnd == BUSY;
+        return payload.state() == Window.BUSY;
     }
 
     /**
@@ -675,7 +668,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (claimEnd == BUSY) {
+        if (busy()) {
             throw Refusal.twoThreads();
         }
         if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
@@ -685,7 +678,6 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
             channel.slots().closePublisher(slot);
         }
         payload.invalidate();
-        claimEnd = tail;
         lost = false;
         expectedEpoch = GONE;
         channel.release(this, lock, slot);

@@ -6,10 +6,16 @@ import java.util.Objects;
 
 /** What {@link PayloadBuffer} does on the hot path: a window on memory, moved without allocation, and its words. */
 abstract class Window {
+    /** The state of a window that is none. */
+    static final int CLOSED = -1;
+    /** The state of a claim's window while its publisher publishes something else. */
+    static final int BUSY = -2;
+
     private static final int FEW = 31;
 
     private Memory memory = Memory.EMPTY;
-    private int capacity;
+    /** Below 0: every access is out of bounds. */
+    private int capacity = CLOSED;
     /** Where the window begins: the memory's address, or 0 on the heap, and the offset in it. */
     private long address;
     /** Whether the memory can be read, and written, by address. */
@@ -42,7 +48,17 @@ abstract class Window {
 
     /** Makes every access out of bounds. */
     final void invalidate() {
-        capacity = 0;
+        capacity = CLOSED;
+    }
+
+    /** Keeps claims away until {@link #invalidate()}. */
+    final void busy() {
+        capacity = BUSY;
+    }
+
+    /** The capacity, or {@link #CLOSED}, or {@link #BUSY}. */
+    final int state() {
+        return capacity;
     }
 
     /** The memory below, for copies inside the package. */
@@ -66,7 +82,7 @@ abstract class Window {
     }
 
     final int at(int index, int length) {
-        return base() + Objects.checkFromIndexSize(index, length, capacity);
+        return base() + Objects.checkFromIndexSize(index, length, capacity());
     }
 
     /**
@@ -75,7 +91,7 @@ abstract class Window {
      * @return its bytes.
      */
     public final int capacity() {
-        return capacity;
+        return Math.max(capacity, 0);
     }
 
     /**
