@@ -32,7 +32,7 @@ public final class Main {
         if (setup.block) {
             throw new IllegalArgumentException(setup.contender + " cannot block: --wait spin");
         }
-        try (Contender contender = contender(setup, new Messages(setup.size, setup.whole))) {
+        try (Contender contender = contender(setup, Messages.of(setup.size, setup.whole))) {
             // After opening: threads of a library are not to sit on this thread's core.
             if (setup.core >= 0 && Probe.bench_pin(setup.core) != 0) {
                 throw new IllegalStateException("cannot pin to core " + setup.core);

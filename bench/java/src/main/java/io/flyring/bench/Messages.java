@@ -15,8 +15,7 @@ class Messages {
     /** Tags of one producer; those of the second come behind. */
     static final int TAGS = 64;
 
-    private static final long FACTOR = 0x9E3779B97F4A7C15L;
-    private static final int SMALL = 32;
+    static final long FACTOR = 0x9E3779B97F4A7C15L;
 
     final int size;
     final boolean whole;
@@ -27,6 +26,10 @@ class Messages {
         }
         this.size = size;
         this.whole = whole;
+    }
+
+    static Messages of(int size, boolean whole) {
+        return size == SmallMessages.SIZE && whole ? new SmallMessages() : new Messages(size, whole);
     }
 
     static long tag(int producer, long number) {
@@ -43,11 +46,6 @@ class Messages {
         if (whole) {
             if (tag == END) {
                 to.setMemory(at, size, (byte) -1);
-            } else if (size == SMALL) {
-                long word = tag * FACTOR;
-                to.putLong(at + 8, word + FACTOR);
-                to.putLong(at + 16, word + 2 * FACTOR);
-                to.putLong(at + 24, word + 3 * FACTOR);
             } else {
                 writeRest(to, at, tag * FACTOR);
             }
@@ -65,14 +63,7 @@ class Messages {
     boolean is(DirectBuffer from, int at, long tag) {
         long difference = from.getLong(at) ^ tag;
         if (whole) {
-            long word = tag * FACTOR;
-            if (size == SMALL) {
-                difference |= from.getLong(at + 8) ^ word + FACTOR;
-                difference |= from.getLong(at + 16) ^ word + 2 * FACTOR;
-                difference |= from.getLong(at + 24) ^ word + 3 * FACTOR;
-            } else {
-                difference |= compareRest(from, at, word);
-            }
+            difference |= compareRest(from, at, tag * FACTOR);
         }
         return difference == 0;
     }
