@@ -7,6 +7,7 @@ import dataclasses
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -214,6 +215,21 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert "report.html" in out
     results = Results(tmp_path / "run")
     assert results.run["interrupted"] and len(results.slices) == 2
+
+
+def test_nothing_is_saved_beside_a_busy_program(tmp_path: Path) -> None:
+    if not PEER.exists():
+        pytest.skip("the C++ contenders are not built: ./dev bench --quick")
+    words = ["--tables", "stream-32", "--only", "cpp/bare-ring", "--rounds", "1", "--save", "--out", str(tmp_path / "run")]
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinner:
+        try:
+            driver = subprocess.run(
+                [*fill_in(["{python}"]), str(ROOT / "bench/bench.py"), *words], capture_output=True, text=True, timeout=200
+            )
+        finally:
+            spinner.kill()
+    assert driver.returncode == 2 and "End it (top shows who)" in driver.stderr, driver.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_data_files_are_consistent(catalogue: Catalogue) -> None:
