@@ -115,7 +115,9 @@ def measure(planned: Plan, installer: install.Installer, settings: Settings, wor
     if about["busy_before"] > environment.BUSY:
         others = f"others use {100 * about['busy_before']:.0f} % of the two cores"
         if words.save:
-            stop(f"{others}, and what is to be committed is measured on idle ones. End it (top shows who), or leave --save")
+            stop(
+                f"{others}, and what is to be committed is measured on idle ones. End it (top shows who), or leave --save"
+            )
         print(f"careful: {others}", file=sys.stderr)
     folder = words.out or free(
         ROOT / ("bench/results" if words.save else "build/bench-results") / environment.slug(about)

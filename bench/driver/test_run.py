@@ -220,11 +220,24 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 def test_nothing_is_saved_beside_a_busy_program(tmp_path: Path) -> None:
     if not PEER.exists():
         pytest.skip("the C++ contenders are not built: ./dev bench --quick")
-    words = ["--tables", "stream-32", "--only", "cpp/bare-ring", "--rounds", "1", "--save", "--out", str(tmp_path / "run")]
+    words = [
+        "--tables",
+        "stream-32",
+        "--only",
+        "cpp/bare-ring",
+        "--rounds",
+        "1",
+        "--save",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinner:
         try:
             driver = subprocess.run(
-                [*fill_in(["{python}"]), str(ROOT / "bench/bench.py"), *words], capture_output=True, text=True, timeout=200
+                [*fill_in(["{python}"]), str(ROOT / "bench/bench.py"), *words],
+                capture_output=True,
+                text=True,
+                timeout=200,
             )
         finally:
             spinner.kill()
