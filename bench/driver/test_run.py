@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import signal
@@ -14,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import bench
 import pytest
 
+from driver import environment as machine
 from driver.conftest import environment
 from driver.contenders import ROOT, Catalogue, Contender, Extra, Program, Table
 from driver.install import environment as peer_environment
-from driver.install import fill_in
+from driver.install import Installer, fill_in
 from driver.progress import Progress
 from driver.raw import Recorder, Results
 from driver.run import Runner, Settings
@@ -217,31 +220,23 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert results.run["interrupted"] and len(results.slices) == 2
 
 
-def test_nothing_is_saved_beside_a_busy_program(tmp_path: Path) -> None:
-    if not PEER.exists():
-        pytest.skip("the C++ contenders are not built: ./dev bench --quick")
-    words = [
-        "--tables",
-        "stream-32",
-        "--only",
-        "cpp/bare-ring",
-        "--rounds",
-        "1",
-        "--save",
-        "--out",
-        str(tmp_path / "run"),
-    ]
+def test_nothing_is_saved_beside_a_busy_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, catalogue: Catalogue
+) -> None:
+    cores = machine.two_cores()
+    assert cores is not None
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinner:
         try:
-            driver = subprocess.run(
-                [*fill_in(["{python}"]), str(ROOT / "bench/bench.py"), *words],
-                capture_output=True,
-                text=True,
-                timeout=200,
-            )
+            load = machine.busy(cores)
         finally:
             spinner.kill()
-    assert driver.returncode == 2 and "End it (top shows who)" in driver.stderr, driver.stderr
+    assert load > machine.BUSY
+    monkeypatch.setattr(machine, "collect", lambda *_: {"busy_before": load})
+    words = argparse.Namespace(save=True, out=tmp_path / "run", peers=False)
+    settings = Settings(cores, 0.15, 1, quick=False)
+    with pytest.raises(SystemExit):
+        bench.measure([], Installer(catalogue, peers=False), settings, words)
+    assert "End it (top shows who)" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
