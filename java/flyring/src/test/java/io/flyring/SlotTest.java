@@ -8,7 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Proxy;
 import java.util.List;
+import org.agrona.DirectBuffer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
@@ -203,6 +205,51 @@ class SlotTest {
                 }
             });
             assertEquals(TwoThreadsException.class, seen[0].getClass());
+        }
+    }
+
+    @Test
+    void nothingElseIsPublishedWhileASourceIsRead() {
+        try (Channel channel = create(ChannelOptions.broadcast()); Subscriber subscriber = channel.subscriber();
+            Publisher publisher = channel.publisher()) {
+            PayloadBuffer bytes = new PayloadBuffer();
+            bytes.wrap(new byte[1]);
+            int[] refused = new int[1];
+            DirectBuffer source = (DirectBuffer) Proxy.newProxyInstance(
+                getClass().getClassLoader(), new Class<?>[] {DirectBuffer.class}, (proxy, method, arguments) -> {
+                    if (method.getName().equals("getByte")) {
+                        for (Executable use : List.<Executable>of(() -> publisher.claim(1), publisher::close,
+                            () -> publisher.offer(new byte[1]), () -> publisher.offerBatch(bytes))) {
+                            assertThrows(TwoThreadsException.class, use);
+                            refused[0]++;
+                        }
+                    }
+                    return method.invoke(bytes, arguments);
+                });
+            assertTrue(publisher.offer(source, 0, 1) > 0);
+            assertEquals(1, publisher.offerBatch(source));
+            assertEquals(8, refused[0]);
+            assertEquals(2, subscriber.poll(message -> assertEquals(1, message.length())));
+        }
+    }
+
+    @Test
+    void aClosedClaimIsEmptyAndAClaimOfNothingIsOpen() {
+        try (Channel channel = create(ChannelOptions.broadcast()); Publisher publisher = channel.publisher()) {
+            publisher.offer(new byte[1]);
+            for (int length : new int[] {8, 0}) {
+                Claim claim = publisher.claim(length);
+                assertEquals(length, claim.length());
+                assertThrows(ViewAliveException.class, () -> publisher.claim(1));
+                assertThrows(ViewAliveException.class, () -> publisher.offer(new byte[1]));
+                claim.commit();
+                assertEquals(0, claim.length());
+                assertEquals(0, claim.buffer().capacity());
+                assertThrows(IndexOutOfBoundsException.class, () -> claim.buffer().getByte(0));
+                assertThrows(InvalidArgumentException.class, claim::commit);
+                publisher.claim(length).close();
+                assertTrue(publisher.offer(new byte[1]) > 0);
+            }
         }
     }
 
