@@ -19,6 +19,8 @@ class Flyring {
         batch_ = setup.scenario == Scenario::stream && channel_.capacity() / setup.size >= 256;
         // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
         const bool streaming = setup.scenario == Scenario::stream;
+        if (const std::size_t ns = setup.option("stand-back", std::size_t{0}))
+            batch_spin_ = flyring::BatchSpinWait(std::chrono::nanoseconds(ns));
         if (streaming) limit_ = flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT;
         if (!streaming || setup.producer())
             publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));

@@ -29,8 +29,9 @@ abstract class Flyring extends Contender {
         int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
         int capacity = setup.option("capacity", Math.max(1 << 20, atLeast));
         boolean many = capacity / messages.size >= 256; // a ring of few would be empty before a reader stands back
+        int standBack = setup.option("stand-back", 0);
         idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "spin")) {
-            case "batch" -> new BatchSpinIdleStrategy();
+            case "batch" -> standBack == 0 ? new BatchSpinIdleStrategy() : new BatchSpinIdleStrategy(standBack);
             case "none" -> NoOpIdleStrategy.INSTANCE;
             default -> new SpinIdleStrategy();
         };
