@@ -30,8 +30,9 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     private final int slot;
     private final Lock lock;
     private final Memory ring;
-    /** Where the ring lies, and where the epoch, if both can be reached by address; else both 0. */
+    /** Where the ring lies, its trailer, and the epoch, if all can be reached by address; else all are 0. */
     private final long ringAt;
+    private final long trailerAt;
     private final long epochAddress;
     private final Memory control;
     private final int epochAt;
@@ -94,6 +95,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         this.window = header.window();
         this.halfWindow = window / 2;
         this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
+        this.trailerAt = byAddress ? ringAt + capacity : 0;
         this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
         this.count = count;
         this.ownerPending = header.foreign != Foreign.SUBSCRIBER; // which knows no owner records
@@ -264,6 +266,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
             putType(index, copied ? type : Layout.TYPE_PADDING);
             publish(index, length, tail + total, copied ? count + taken : count);
             payload.invalidate();
+            takeCare(total);
         }
         return taken;
     }
@@ -286,15 +289,17 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
      */
     public Claim claim(int length, int type) {
-        if (recordSize(length) > fastEnd - tail || type < 1 || payload.state() != Window.CLOSED
+        final Claim open = claim;
+        final PayloadBuffer window = open.buffer(); // through the claim: the caller's comparison with null goes, then
+        if (endOf(length) > fastEnd || type < 1 || window.state() != Window.CLOSED
             || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
             return claimWithCare(length, type);
         }
         final long at = ringAt + ((int) tail & mask);
         Raw.putInt(Raw.base(at) + Layout.RECORD_TYPE, type);
         Reference.reachabilityFence(ring);
-        payload.move(at + Layout.RECORD_PAYLOAD, length);
-        return claim;
+        window.move(at + Layout.RECORD_PAYLOAD, length);
+        return open;
     }
 
     private Claim claimWithCare(int length, int type) {
@@ -313,14 +318,30 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
 
     /** Publishes the open claim; returns the new end position. */
     long commitClaim() {
-        final int length = payload.state();
+        final PayloadBuffer window = payload;
+        final int length = window.state();
+        final long trailer = trailerAt;
+        if (length < 0 || trailer == 0 || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            return commitWithCare(length);
+        }
+        final long end = endOf(length);
+        final long record = window.address() - Layout.RECORD_PAYLOAD;
+        store(Raw.base(record), Raw.base(trailer), length + Layout.RECORD_HEADER_LENGTH, end, count + 1);
+        window.invalidate(); // before the call that is seldom made: HotSpot stores what is needed behind it each time
+        if (end >= nextCare) {
+            takeCare(recordSize(length));
+        }
+        return end;
+    }
+
+    private long commitWithCare(int length) {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        final long end = tail + recordSize(length);
-        publish((int) tail & mask, length + Layout.RECORD_HEADER_LENGTH, end, count + 1);
+        publish((int) tail & mask, length + Layout.RECORD_HEADER_LENGTH, endOf(length), count + 1);
         payload.invalidate();
-        return end;
+        takeCare(recordSize(length));
+        return tail;
     }
 
     /** Makes the open claim padding; returns the new end position. */
@@ -417,6 +438,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
                     announce(rest);
                     putType(index, Layout.TYPE_PADDING);
                     publish(index, rest, tail + rest, count);
+                    takeCare(rest);
                     index = 0;
                 }
                 long needed = tail + size + Layout.RECORD_HEADER_LENGTH;
@@ -438,7 +460,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
                 publish(index, Layout.OWNER_RECORD_NAME + owner.length + Layout.RECORD_HEADER_LENGTH, tail + size,
                     count);
                 ownerPending = false;
-                plan();
+                takeCare(size);
             }
         } finally {
             payload.invalidate();
@@ -470,6 +492,11 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         return Refusal.lost(slot);
     }
 
+    /** Where a record that begins at the tail ends; of a negative length: further than any ring goes. */
+    private long endOf(int length) {
+        return tail + (length & UNSIGNED) + headerAndRounding & roundDown;
+    }
+
     /** Of a negative length: more than any ring holds. */
     private long recordSize(int length) {
         return (length & UNSIGNED) + headerAndRounding & roundDown;
@@ -496,33 +523,9 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         final long first = Math.max(from, cleared + unit);
         cleared = end;
         if (ringAt == 0) {
-            for (long at = first; at <= end; at += unit) {
-                ring.putIntOpaque((int) at & mask, 0); // before publish 6 of the record in front
-            }
+            RingStores.clear(ring, mask, unit, first, end);
         } else if (first <= end) {
-            long at = Raw.base(ringAt + (first & mask));
-            long left = end - first;
-            if (end == lapEnd) {
-                left -= unit;
-            }
-            for (; left >= 7L * unit; left -= 8L * unit) {
-                Raw.putIntOpaque(at, 0); // before publish 6 of the record in front; and so are all of these
-                Raw.putIntOpaque(at + unit, 0);
-                Raw.putIntOpaque(at + 2L * unit, 0);
-                Raw.putIntOpaque(at + 3L * unit, 0);
-                Raw.putIntOpaque(at + 4L * unit, 0);
-                Raw.putIntOpaque(at + 5L * unit, 0);
-                Raw.putIntOpaque(at + 6L * unit, 0);
-                Raw.putIntOpaque(at + 7L * unit, 0);
-                at += 8L * unit;
-            }
-            for (; left >= 0; left -= unit) {
-                Raw.putIntOpaque(at, 0);
-                at += unit;
-            }
-            if (end == lapEnd) { // the next lap's begin
-                Raw.putIntOpaque(ringAt, 0);
-            }
+            RingStores.clear(ringAt, mask, unit, first, end);
             Reference.reachabilityFence(ring);
         }
     }
@@ -532,24 +535,34 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         nextCare = Math.min(nextBoundary, cleared - halfWindow + 1);
     }
 
-    /** Publish 8 and 9, when one of them is due. */
+    /** Publish 8 and 9, if they are due after a record of so many bytes; the object is busy meanwhile. */
     private void takeCare(long size) {
+        final boolean idle = payload.state() == Window.CLOSED;
+        payload.busy();
         if (tail >= nextBoundary) {
-            boundary(tail, count);
+            RingStores.boundary(ring, capacity, eighthShift, tail, count);
             nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
         }
         if (cleared - tail < halfWindow && size <= longestAhead) {
             clear(tail, tail + window);
         }
         plan();
+        if (idle) {
+            payload.invalidate();
+        }
     }
 
     /** Publish 5 (type) to 9 of one record; the object is idle then. The ring's new end position. */
     private long commit(int index, int length, int type) {
         putType(index, type);
-        publish(index, length + Layout.RECORD_HEADER_LENGTH, tail + recordSize(length), type > 0 ? count + 1 : count);
+        final long size = recordSize(length);
+        final long end = tail + size;
+        publish(index, length + Layout.RECORD_HEADER_LENGTH, end, type > 0 ? count + 1 : count);
         payload.invalidate();
-        return tail;
+        if (end >= nextCare) {
+            takeCare(size);
+        }
+        return end;
     }
 
     private void putType(int index, int type) {
@@ -561,41 +574,25 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         }
     }
 
-    /** Publish 6 to 9. */
+    /** Publish 6 and 7. */
     private void publish(int index, int length, long end, long total) {
-        if (ringAt != 0) {
-            final long trailer = Raw.base(ringAt + capacity);
-            Raw.putIntRelease(Raw.base(ringAt + index), length); // pairs with: poll 1
-            Raw.putLongOpaque(trailer + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
-            Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
-            Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
-            Reference.reachabilityFence(ring);
+        if (trailerAt != 0) {
+            store(Raw.base(ringAt + index), Raw.base(trailerAt), length, end, total);
         } else {
-            publishThroughBuffer(index, length, end, total);
+            RingStores.publish(ring, capacity, index, length, end, total);
+            tail = end;
+            count = total;
         }
-        final long size = end - tail;
+    }
+
+    private void store(long record, long trailer, int length, long end, long total) {
+        Raw.putIntRelease(record, length); // pairs with: poll 1
+        Raw.putLongOpaque(trailer + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
+        Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
+        Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
+        Reference.reachabilityFence(ring);
         tail = end;
         count = total;
-        if (end >= nextCare) {
-            takeCare(size);
-        }
-    }
-
-    private void publishThroughBuffer(int index, int length, long end, long total) {
-        ring.putIntRelease(index, length); // pairs with: poll 1
-        ring.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
-        ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
-        ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
-    }
-
-    /** Publish 8: the first record boundary of an eighth. */
-    private void boundary(long end, long total) {
-        int at = capacity + Layout.TRAILER_BOUNDARY
-            + ((int) (end >> eighthShift) & Layout.BOUNDARIES - 1) * Layout.TRAILER_BOUNDARY_STRIDE;
-        ring.putLongOpaque(at, Layout.NOT_GATING);
-        VarHandle.releaseFence(); // pairs with: start at what is still there
-        ring.putLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT, total);
-        ring.putLongRelease(at, end); // pairs with: start at what is still there
     }
 
     /**

@@ -46,6 +46,11 @@ abstract class Window {
         capacity = newCapacity;
     }
 
+    /** Where the window begins. */
+    final long address() {
+        return address;
+    }
+
     /** Makes every access out of bounds. */
     final void invalidate() {
         capacity = CLOSED;
