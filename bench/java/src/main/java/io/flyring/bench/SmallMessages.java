@@ -14,15 +14,12 @@ final class SmallMessages extends Messages {
 
     @Override
     void write(MutableDirectBuffer to, int at, long tag) {
-        if (tag == END) {
-            to.setMemory(at, SIZE, (byte) -1);
-        } else {
-            long word = tag * FACTOR;
-            to.putLong(at, tag);
-            to.putLong(at + 8, word + FACTOR);
-            to.putLong(at + 16, word + 2 * FACTOR);
-            to.putLong(at + 24, word + 3 * FACTOR);
-        }
+        long word = tag * FACTOR;
+        long end = tag >> 63; // the one tag below 0 is END, and all of its words are
+        to.putLong(at, tag);
+        to.putLong(at + 8, word + FACTOR | end);
+        to.putLong(at + 16, word + 2 * FACTOR | end);
+        to.putLong(at + 24, word + 3 * FACTOR | end);
     }
 
     @Override
