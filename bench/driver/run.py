@@ -17,7 +17,7 @@ from driver.contenders import Contender, Table
 from driver.progress import Progress
 from driver.raw import Recorder
 from driver.sides import Cannot, Failure, Group
-from driver.stats import FEWEST_ROUNDS, Slice, majority, new_histogram, record, rounds_in
+from driver.stats import FEWEST_ROUNDS, Slice, Speeds, majority, new_histogram, record, rounds_in
 
 # Warm-up: turns of four slices, at least three of them and a second of slices, until two turns agree within 10 %.
 WARM_SLICES, WARM_TURNS, WARM_MOST_TURNS, WARM_NS, SETTLED = 4, 3, 10, 1_000_000_000, 0.10
@@ -84,6 +84,7 @@ class Runner:
         self.progress = progress
         self.fill_in = fill_in
         self.env = env
+        self.speeds = Speeds()
 
     def table(self, table: Table, contenders: Sequence[Contender]) -> None:
         """A contender that failed in one start is not started again; what it gave until then is kept."""
@@ -196,7 +197,8 @@ class Runner:
     def turn(self, measured: Measured, number: int, slices: int, kind: str) -> list[Slice]:
         group = measured.group
         replies = group.turn(slices, kind)
-        found = slices_of(group.table, group.contender, number, measured.start, replies, slices)
+        shares = self.speeds.shares(group.speeds(slices + 1))
+        found = slices_of(group.table, group.contender, number, measured.start, replies, shares)
         for slice_, reply in found:
             self.recorder.slice(slice_)
             measured.slices.append(slice_)
@@ -226,9 +228,15 @@ class Runner:
 
 
 def slices_of(
-    table: Table, contender: Contender, number: int, start: int, replies: Mapping[str, Mapping[str, Any]], asked: int
+    table: Table,
+    contender: Contender,
+    number: int,
+    start: int,
+    replies: Mapping[str, Mapping[str, Any]],
+    shares: Sequence[float],
 ) -> list[tuple[Slice, Mapping[str, Any]]]:
-    """The slices of one turn. Failure if messages are missing, or slices."""
+    """The slices of one turn. Failure if messages are missing, or slices. `shares`: of the cores' speed, at each probe."""
+    asked = len(shares) - 1
     probes = replies["a"]["probes"]
     lossy = "lossy" in contender.options
     if table.scenario == "stream":
@@ -253,12 +261,10 @@ def slices_of(
             raise Failure(f"answered {count} messages in {ns} ns between probes of {before} and {after} ns")
         lost = sent[i] - count
         timed = int(reply.get("timed", 0)) if table.scenario == "stream" else 0
-        found.append(
-            (
-                Slice(table.name, contender.id, number, reply["kind"], count, ns, before, after, lost, timed, start),
-                reply,
-            )
-        )
+        speed = min(shares[i], shares[i + 1])
+        kind = reply["kind"]
+        slice_ = Slice(table.name, contender.id, number, kind, count, ns, before, after, lost, timed, start, speed)
+        found.append((slice_, reply))
     return found
 
 

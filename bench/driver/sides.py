@@ -9,6 +9,7 @@ import os
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -18,7 +19,7 @@ from typing import Any
 
 from driver.contenders import ROOT, Contender, Table
 
-SHARED_LENGTH = 4096  # of probe/probe.h
+SHARED_LENGTH, SPEEDS, SPEEDS_KEPT = 4096, 1024, 255  # of probe/probe.h
 MOST_FILES = 8 << 30  # bytes a contender may have in its folder
 MEMORY_FOLDER = "/dev/shm"
 PR_SET_PDEATHSIG = 1
@@ -205,6 +206,18 @@ class Group:
             return self.tell(f"turn {slices} {kind}")
         finally:
             self.signal_extras(signal.SIGSTOP)
+
+    def speeds(self, probes: int) -> list[tuple[float, float]]:
+        """How fast the two cores were at each of the last so many probes, in instructions per nanosecond."""
+        page = Path(self.folder, "shared").read_bytes()
+        sides = []
+        for at in (SPEEDS, 2 * SPEEDS):
+            (noted,) = struct.unpack_from("=I", page, at)
+            ring = struct.unpack_from(f"={SPEEDS_KEPT}f", page, at + 4)
+            if noted < probes:
+                raise Failure(f"{probes} probes, of {noted} of which the core's speed is known")
+            sides.append([ring[i % SPEEDS_KEPT] for i in range(noted - probes, noted)])
+        return list(zip(*sides, strict=True))
 
     def check_files(self) -> None:
         size = 0

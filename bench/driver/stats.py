@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +21,16 @@ CLASS_TEXT = {
     "far": "far: two cores that share no cache (raw round trip above 220 ns)",
 }
 MOST_DIFFERENT = 1.15  # between the probes before and after a slice
+SLOWEST = 0.9  # of a core's usual speed: else somebody else runs on its sibling thread
 FEWEST_ROUNDS = 5
 FEWEST_ABOVE = 10  # samples above a percentile that is shown
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 
 
-def placement(before: float, after: float) -> str:
-    """Where the two cores were during a slice, by the raw round trips before and after it."""
-    if max(before, after) > MOST_DIFFERENT * min(before, after):
+def placement(before: float, after: float, speed: float = 1.0) -> str:
+    """Where the two cores were during a slice, by the raw round trips before and after it; mixed: nobody knows, or a
+    core was slowed down."""
+    if max(before, after) > MOST_DIFFERENT * min(before, after) or speed < SLOWEST:
         return "mixed"
     mean = (before + after) / 2
     return "smt" if mean < 75 else "near" if mean <= 220 else "far"
@@ -49,10 +51,11 @@ class Slice:
     lost: int = 0
     timed: int = 0  # of a stream: those that came after the clock started; 0: all
     start: int = 1  # which start of its processes
+    speed: float = 1.0  # of the slower core at the slower of the two probes, as a share of its usual speed
 
     @property
     def placement(self) -> str:
-        return placement(self.before, self.after)
+        return placement(self.before, self.after, self.speed)
 
     @property
     def floor(self) -> float:
@@ -91,6 +94,24 @@ class Figure:
     starts: int
     slices: int
     lost: float  # share of the messages
+
+
+class Speeds:
+    """What is usual of the two cores: what they exceed at one probe of ten. Of the last few minutes, since clocks change
+    with the weather."""
+
+    def __init__(self) -> None:
+        self.known: tuple[deque[float], deque[float]] = (deque(maxlen=500), deque(maxlen=500))
+
+    def shares(self, probes: Sequence[tuple[float, float]]) -> list[float]:
+        """Of the slower core at each probe, its share of its usual speed."""
+        found = []
+        for probe in probes:
+            for known, speed in zip(self.known, probe, strict=True):
+                known.append(speed)
+            usual = [float(np.percentile(known, 90)) for known in self.known]
+            found.append(round(min(s / u for s, u in zip(probe, usual, strict=True)), 3))
+        return found
 
 
 def figure(slices: Iterable[Slice], scenario: str, class_: str) -> Figure | None:

@@ -103,8 +103,11 @@ def test_who_fails_is_not_started_again_and_what_it_gave_is_kept(tmp_path: Path,
 
 
 ANSWER = """
-import json, os, sys, time
+import json, os, struct, sys, time
 side = sys.argv[sys.argv.index("--side") + 1]
+with open(sys.argv[sys.argv.index("--dir") + 1] + "/shared", "r+b") as shared:  # what probe.h notes
+    shared.seek(1024 if side == "a" else 2048)
+    shared.write(struct.pack("=I255f", 255, *[20.0] * 255))
 print(json.dumps({"opened": True, "clock_ns": 1.0, "runtime": "r", "version": "v"}), flush=True)
 for line in sys.stdin:
     if line.strip() == "connect":

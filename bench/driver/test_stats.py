@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from driver.stats import Latency, Slice, figure, majority, new_histogram, placement, record
+from driver.stats import SLOWEST, Latency, Slice, Speeds, figure, majority, new_histogram, placement, record
 
 
 def a_slice(
-    number: int, ns: int, probes: tuple[float, float] = (100, 100), count: int = 10, kind: str = "mean", **more: int
+    number: int, ns: int, probes: tuple[float, float] = (100, 100), count: int = 10, kind: str = "mean", **more: Any
 ) -> Slice:
     return Slice("t", "c", number, kind, count, ns, *probes, **more)
 
@@ -29,6 +31,21 @@ def a_slice(
 )
 def test_placement(before: float, after: float, expected: str) -> None:
     assert placement(before, after) == expected
+
+
+def test_a_slice_on_a_core_that_was_slowed_down_is_in_no_class() -> None:
+    assert placement(100, 100, SLOWEST) == "near"
+    assert placement(100, 100, SLOWEST - 0.001) == "mixed"
+    slow = [a_slice(n, 1000, speed=0.8) for n in range(1, 8)]
+    assert figure(slow, "rtt", "near") is None
+    assert majority(slow) is None
+
+
+def test_a_core_is_slow_beside_its_own_usual_speed() -> None:
+    speeds = Speeds()
+    assert speeds.shares([(20.0, 10.0)] * 50) == [1.0] * 50
+    assert speeds.shares([(16.0, 10.0), (20.0, 7.0), (20.0, 10.0)]) == [0.8, 0.7, 1.0]
+    assert speeds.shares([(10.0, 10.0)] * 600)[-1] == 1.0  # what lasts is usual
 
 
 def test_a_figure_needs_five_rounds_of_its_class() -> None:

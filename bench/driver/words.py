@@ -9,7 +9,8 @@ Flyring's best row, beside the best of what else that language has in the same t
 HOW_TO_READ = (
     """A run is cut into slices. Before and after each slice the same two processes pass a bare cache line back and
 forth: the raw line. It tells where the machine has put the two cores, and only slices of one class are
-compared. Slices whose two probes differ by more than 15 % are dropped and counted.""",
+compared. Slices whose two probes differ by more than 15 %, or before or after which a core was more than 10 % slower
+than it usually is (somebody else runs on its sibling thread), are dropped and counted.""",
     """All contenders of a table take turns, round after round. A figure is the median over rounds, beside it the
 smallest and the largest round; it needs at least five rounds in its class. The ratio is taken slice by slice,
 to the raw line around it.""",
@@ -37,7 +38,10 @@ taking the core away, and the raw line has them, too.""",
 
 
 def dropped(mixed: int, all_: int) -> str:
-    return f"{mixed} of {all_} slices dropped: the probes before and after differ, the cores moved or were taken away."
+    return (
+        f"{mixed} of {all_} slices dropped: the probes before and after differ, or a core was slow;"
+        " the cores moved, were taken away or shared."
+    )
 
 
 NO_FIGURE = "No figure: nobody has five rounds in one class of placement."
