@@ -251,4 +251,6 @@ class Group:
         for process in self.extras:
             process.close(patience)
         shutil.rmtree(self.folder, ignore_errors=True)
+        for left in Path(MEMORY_FOLDER).glob(f"{Path(self.folder).name}*"):  # of those with a namespace of their own
+            left.unlink(missing_ok=True)
         shutil.rmtree(self.logs, ignore_errors=True)

@@ -160,6 +160,23 @@ def test_the_watchdog(tmp_path: Path, catalogue: Catalogue, code: str, received:
     assert left_behind() - before == set()
 
 
+def test_what_a_contender_left_beside_its_folder_is_removed(catalogue: Catalogue) -> None:
+    group = Group(
+        misbehaving(catalogue, "pass"), catalogue.tables["stream-32"], (0, 0), 0.02, fill_in, peer_environment()
+    )
+    folder = Path(group.folder)
+    beside = folder.with_name(folder.name + "-of-its-own")
+    other = folder.with_name("other-" + folder.name)
+    try:
+        beside.touch()
+        other.touch()
+        group.close()
+        assert not folder.exists() and not beside.exists()
+        assert other.exists()
+    finally:
+        other.unlink()
+
+
 def test_an_extra_process_stands_still_while_it_is_not_its_turn(catalogue: Catalogue) -> None:
     extra = Extra("driver", ("{python}", "-c", "import sys\nprint('{}', flush=True)\nsys.stdin.read()"), 10)
     contender = misbehaving(catalogue, "time.sleep(0.5)", extras=(extra,))
