@@ -66,10 +66,10 @@ class BatchSpinWait {
         } else if (run_ < long_run) {
             cpu_relax();
         } else {
-            const auto until = std::chrono::steady_clock::now() + stand_back_;
+            const auto start = std::chrono::steady_clock::now();
             do {
                 for (int i = 0; i < pauses; ++i) cpu_relax();
-            } while (std::chrono::steady_clock::now() < until);
+            } while (std::chrono::steady_clock::now() - start < stand_back_);
             run_ = 0;
         }
     }
