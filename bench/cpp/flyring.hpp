@@ -21,6 +21,7 @@ class Flyring {
         const bool streaming = setup.scenario == Scenario::stream;
         if (const std::size_t ns = setup.option("stand-back", std::size_t{0}))
             batch_spin_ = flyring::BatchSpinWait(std::chrono::nanoseconds(ns));
+        answers_ = !streaming && setup.option("prefetch", std::size_t{1}) != 0;
         if (streaming) limit_ = flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT;
         if (!streaming || setup.producer())
             publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
@@ -35,12 +36,21 @@ class Flyring {
 
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
-        idle(subscriber_->poll([&](const flyring::Message& message) { read(message.data()); }, limit_));
+        if (!answers_) return idle(poll([&](const flyring::Message& message) { read(message.data()); }));
+        idle(poll([&](const flyring::Message& message) {
+            publisher_->prefetch();
+            read(message.data());
+        }));
     }
 
     static std::string version() { return "0.1.0"; }
 
   protected:
+    template <class Handler>
+    [[gnu::always_inline]] int poll(Handler&& handler) {
+        return subscriber_->poll(handler, limit_);
+    }
+
     [[gnu::always_inline]] void idle(int handed) {
         if (batch_) {
             batch_spin_.idle(handed);
@@ -69,6 +79,7 @@ class Flyring {
     bool batch_ = false;
     const Setup& setup_;
     int limit_ = 1;  // of a poll in round trips: to look for a second message would fetch what the other is to write
+    bool answers_ = false;  // whoever receives a message sends one next, and so prefetches
     flyring::SpinWait spin_;
     flyring::BatchSpinWait batch_spin_;
     flyring::Channel channel_;

@@ -31,6 +31,10 @@ POLL = """
         pass
 """
 
+PREFETCH = """
+    prefetch()
+"""
+
 MustBeEnd = Callable[[int, bytes], None]
 word0 = struct.Struct("<Q").unpack_from
 
@@ -60,12 +64,14 @@ class Flyring(Contender):
             # A channel's first publisher has ring 0, and the driver opens b before a.
             rings = None if setup.streaming else [0 if setup.producer else 1]
             self.subscriber = self.channel.subscriber(rings=rings)
+        if not setup.streaming and int(setup.options.get("prefetch", 1)):
+            self.receive += PREFETCH  # whoever receives a message sends one next
 
     def names(self) -> dict[str, Any]:
         names: dict[str, Any] = {"size": self.setup.size}
         if self.publisher:
             names |= {"offer": self.publisher.offer, "claim": self.publisher.claim}
-            names |= {"offer_batch": self.publisher.offer_batch}
+            names |= {"offer_batch": self.publisher.offer_batch, "prefetch": self.publisher.prefetch}
         if self.subscriber:
             names |= {"take": self.subscriber.take, "poll": self.subscriber.poll}
         return names

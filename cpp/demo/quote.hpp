@@ -72,6 +72,7 @@ Result ping(const Options& options) {
             side.receive([&](const flyring::Message& answer) {
                 if (answer.as<Quote>().sequence == probe) return;  // the answer to an older probe
                 arrived = clock();
+                side.publisher().prefetch();  // for the next question
                 check(answer, sent, options.size);
                 answered = true;
             });
@@ -88,6 +89,7 @@ void pong(const Options& options) {
     bool ended = false;
     while (!ended) {
         side.receive([&](const flyring::Message& message) {
+            side.publisher().prefetch();  // for the answer
             auto head = message.as<Quote>();
             if (head.sequence == the_end) {
                 ended = true;

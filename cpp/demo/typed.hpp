@@ -90,6 +90,7 @@ Result typed_ping(const Options& options) {
             side.receive(flyring::sbe::dispatch(flyring::sbe::on<PriceUpdate>([&](PriceUpdate& answer) {
                 if (answer.sequence() == typed_probe) return;  // the answer to an older probe
                 arrived = clock();
+                side.publisher().prefetch();  // for the next question
                 Prices{sequence, true}.check(answer, timestamp);
                 answered = true;
             })));
@@ -106,6 +107,7 @@ void typed_pong(const Options& options) {
     bool ended = false;
     while (!ended) {
         side.receive(flyring::sbe::dispatch(flyring::sbe::on<PriceUpdate>([&](PriceUpdate& update) {
+            side.publisher().prefetch();  // for the answer
             const std::uint32_t sequence = update.sequence();
             Prices{sequence, false}.check(update, std::nullopt);
             if (sequence == typed_end) {

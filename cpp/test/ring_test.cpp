@@ -160,6 +160,34 @@ TEST_F(Ring, many_laps_of_mixed_sizes_by_offer_claim_and_batch_arrive_in_order) 
     }
 }
 
+TEST_F(Ring, a_prefetch_changes_no_byte_whatever_the_publisher_is_doing) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
+        flyring::Subscriber subscriber = channel.subscriber();
+        flyring::Publisher publisher = channel.publisher();
+        const auto prefetch_changes_nothing = [&] {
+            const std::vector<std::byte> before = support::read_file(channel.path());
+            publisher.prefetch();
+            EXPECT_EQ(support::read_file(channel.path()), before);
+        };
+        prefetch_changes_nothing();
+        for (std::size_t i = 0; i < 300; ++i) {
+            ASSERT_GT(publisher.offer(pattern(i * 37 % 1017, i), 7), 0);
+            prefetch_changes_nothing();
+            ASSERT_EQ(subscriber.take()->type(), 7);
+        }
+        flyring::Claim claim = publisher.claim(8, 9);
+        prefetch_changes_nothing();
+        claim.commit();
+        EXPECT_EQ(subscriber.take()->type(), 9);
+        publisher.close();
+        prefetch_changes_nothing();
+        subscriber.close();
+        channel.close();
+        publisher.prefetch();  // of a file that is mapped no more
+    }
+}
+
 TEST_F(Ring, a_slow_subscriber_holds_the_publisher_back_and_is_named) {
     Channel channel = Channel::create("c", broadcast(1, 2));
     flyring::Subscriber quick = channel.subscriber("quick");

@@ -69,6 +69,17 @@ static inline void ring_begin(ring_writer *ring, int64_t n)
         ring_clear(ring, end, end + ring_ahead(ring, n));
 }
 
+/* 6.1, prefetch. */
+static inline void ring_prefetch(const ring_writer *ring)
+{
+    const uint8_t *record = ring->data + (ring->tail & ring->mask);
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*record)); /* compilers need a flag for it */
+#else
+    __builtin_prefetch(record, 1);
+#endif
+}
+
 /* Step 5, the type of the record at the tail. */
 static inline void ring_set_type(ring_writer *ring, int32_t type)
 {

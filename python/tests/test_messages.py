@@ -7,6 +7,7 @@ import random
 import struct
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,6 +141,31 @@ def test_any_buffer_can_be_offered_and_nothing_else() -> None:
             subscriber.poll(7)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgumentError):
             subscriber.poll(print, 0)
+
+
+@pytest.mark.parametrize("alignment", [64, 8])
+def test_a_prefetch_changes_no_byte_whatever_the_publisher_is_doing(alignment: int) -> None:
+    with Channel.create("prefetch", "broadcast", capacity=4096, alignment=alignment) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+
+        def prefetch_changes_nothing() -> None:
+            before = Path(channel.path).read_bytes()
+            publisher.prefetch()
+            assert Path(channel.path).read_bytes() == before
+
+        prefetch_changes_nothing()
+        for i in range(300):
+            data = random.Random(i).randbytes(i * 37 % 1017)
+            assert publisher.offer(data, 7) > 0
+            prefetch_changes_nothing()
+            assert drain(subscriber) == [data]
+        claim = publisher.claim(8, 9)
+        assert claim is not None
+        prefetch_changes_nothing()
+        claim.commit()
+        publisher.close()
+        prefetch_changes_nothing()
+    publisher.prefetch()  # of a file that is mapped no more
 
 
 def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:

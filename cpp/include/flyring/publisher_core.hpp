@@ -99,6 +99,9 @@ class PublisherCore final : public Member {
     /// The Claim object moved, or (null) gave up its part in the claim.
     void set_claim(Claim* claim) noexcept { claim_ = claim; }
 
+    /// Harms nobody, be the file mapped or not.
+    void prefetch() const noexcept { prefetch_to_write(ring_.length_at(t_)); }
+
     // The rest.
 
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type);

@@ -172,10 +172,11 @@ def run_pong(options: argparse.Namespace) -> None:
         if options.typed:
             demo_typed.pong(options, publisher, subscriber)
             return
-        take, offer = subscriber.take, publisher.offer
+        take, offer, prefetch = subscriber.take, publisher.offer, publisher.prefetch
         unpack, pack = MESSAGE.unpack_from, MESSAGE.pack
         timeout: float = options.timeout
         while (message := take(timeout)) is not None:
+            prefetch()  # for the answer
             sequence, send_time, price, quantity = unpack(message)
             if sequence == STOP:
                 return

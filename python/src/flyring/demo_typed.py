@@ -151,11 +151,12 @@ class TypedPing:
 
 def pong(options: argparse.Namespace, publisher: Publisher, subscriber: Subscriber) -> None:
     """The answering side, until it sees the end."""
-    claim, poll, timeout = publisher.claim, subscriber.poll, options.timeout
+    claim, prefetch, poll, timeout = publisher.claim, publisher.prefetch, subscriber.poll, options.timeout
     ended = False
 
     def on_question(update: Any, message: Message) -> None:
         nonlocal ended
+        prefetch()  # for the answer
         sequence = check(update, None, False)
         if sequence == STOP:
             ended = True

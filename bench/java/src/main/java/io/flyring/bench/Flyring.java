@@ -55,6 +55,12 @@ abstract class Flyring extends Contender {
 
     /** What the poll calls. */
     MessageHandler handler() {
+        if (!setup.streaming() && setup.option("prefetch", 1) != 0) {
+            return message -> {
+                publisher.prefetch(); // whoever receives a message sends one next
+                receiver.onMessage(message.buffer(), 0);
+            };
+        }
         return message -> receiver.onMessage(message.buffer(), 0);
     }
 

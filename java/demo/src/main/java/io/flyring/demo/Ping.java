@@ -141,6 +141,7 @@ final class Ping {
     }
 
     private void onMessage() {
+        publisher.prefetch(); // for the next question
         long sequence = exchange.sequence();
         if (sequence == Exchange.PROBE && expected != Exchange.PROBE) {
             return;

@@ -44,6 +44,7 @@ final class Pong {
     }
 
     private void onMessage() {
+        publisher.prefetch(); // for the answer
         exchange.checkQuestion();
         if (exchange.sequence() == Exchange.END) {
             ended = true;
