@@ -16,11 +16,13 @@ class Flyring {
   public:
     explicit Flyring(const Setup& setup) : size_(setup.size), setup_(setup), channel_(open(setup)) {
         // A publisher would have filled a ring of few messages before a reader that stands back comes again.
-        batch_ = setup.scenario == Scenario::stream && channel_.capacity() / setup.size >= 256;
+        const std::size_t messages = channel_.capacity() / setup.size;
+        batch_ = setup.scenario == Scenario::stream && messages >= 256;
+        // 5 us, which is the default, or what a fast publisher takes to fill the ring, if that is less.
+        const std::size_t ns = setup.option("stand-back", std::min(5 * messages, std::size_t{5000}));
+        batch_spin_ = flyring::BatchSpinWait(std::chrono::nanoseconds(ns));
         // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
         const bool streaming = setup.scenario == Scenario::stream;
-        if (const std::size_t ns = setup.option("stand-back", std::size_t{0}))
-            batch_spin_ = flyring::BatchSpinWait(std::chrono::nanoseconds(ns));
         answers_ = !streaming && setup.option("prefetch", std::size_t{1}) != 0;
         if (streaming) limit_ = flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT;
         if (!streaming || setup.producer())

@@ -29,9 +29,10 @@ abstract class Flyring extends Contender {
         int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
         int capacity = setup.option("capacity", Math.max(1 << 20, atLeast));
         boolean many = capacity / messages.size >= 256; // a ring of few would be empty before a reader stands back
-        int standBack = setup.option("stand-back", 0);
+        // 5 us, which is the default, or what a fast publisher takes to fill the ring, if that is less.
+        int standBack = setup.option("stand-back", Math.min(5 * (capacity / messages.size), 5000));
         idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "spin")) {
-            case "batch" -> standBack == 0 ? new BatchSpinIdleStrategy() : new BatchSpinIdleStrategy(standBack);
+            case "batch" -> new BatchSpinIdleStrategy(standBack);
             case "none" -> NoOpIdleStrategy.INSTANCE;
             default -> new SpinIdleStrategy();
         };
