@@ -159,6 +159,17 @@ def test_every_form_of_field_takes_and_refuses_the_same() -> None:
         assert len({str(outcome) for _, _, outcome in outcomes(made)}) > 100
 
 
+def test_fields_that_hide_their_types() -> None:
+    fields = (("_half", "_half"), ("point", "point"), ("_point", "point"), ("_point_", "point"), ("int", "int8"))
+    types = composite(number("x", "int8"), name="_half") + composite(number("y", "int8"), name="point")
+    refs = [f'<ref name="{name}" type="{kind}"/>' for name, kind in fields if kind != "int8"]
+    members = "".join(f'<field name="{name}" id="{i}" type="{kind}"/>' for i, (name, kind) in enumerate(fields))
+    model = parse(schema(types + composite(*refs, number("int", "int8"), name="all"), members))
+    same_classes(module_of(model), model)
+    model = parse(schema(types + composite(*refs, name="all"), '<field name="all" id="9" type="all"/>' + members))
+    same_classes(module_of(model), model)
+
+
 def test_values_that_have_to_be_quoted() -> None:
     quoted = '<type name="T" primitiveType="char" presence="constant">a\\"\'{</type>'
     values = "".join(f'<validValue name="V{i}">{one}</validValue>' for i, one in enumerate("\\\"'{"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from . import fields, model
 from .model import Presence, Primitive
@@ -48,8 +48,8 @@ class _Module:
             self.types[id(kind)] = self.unique(kind.name)
         self.used = [(kind, self.types[id(kind)]) for kind in used]
 
-    def unique(self, name: str) -> str:
-        while name in self.taken:
+    def unique(self, name: str, hidden: Collection[str] = ()) -> str:
+        while name in self.taken or name in hidden:
             name += "_"
         self.taken.add(name)
         return name
@@ -163,7 +163,8 @@ class _Class:
         if name not in self.attributes.values():
             return Code(name)
         if name not in self.aliases:
-            self.aliases[name] = self.module.unique(f"_{name}")
+            private = name if name.startswith("_") else f"_{name}"  # two would make it the class's own
+            self.aliases[name] = self.module.unique(private, self.attributes.values())
         return Code(self.aliases[name])
 
     def composite(self, kind: model.Composite) -> None:

@@ -148,6 +148,13 @@ final class StoreByStore {
             process.publisher.claim(10).abort();
         };
         second.act = process -> offer(process.publisher, second.before, 30);
+        Scenario prefetch = add(all, "offer between prefetches", 30);
+        prefetch.prepare = second.prepare;
+        prefetch.act = process -> {
+            process.publisher.prefetch();
+            offer(process.publisher, prefetch.before, 30);
+            process.publisher.prefetch();
+        };
         Scenario claim = add(all, "claim");
         claim.prepare = attach;
         claim.act = process -> process.publisher.claim(100);
