@@ -24,7 +24,7 @@ class Flyring {
         // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
         const bool streaming = setup.scenario == Scenario::stream;
         answers_ = !streaming && setup.option("prefetch", std::size_t{1}) != 0;
-        if (streaming) limit_ = flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT;
+        if (streaming) limit_ = flyring::layout::DEFAULT_POLL_LIMIT;
         if (!streaming || setup.producer())
             publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
         if (!streaming || !setup.producer()) {

@@ -77,8 +77,8 @@ void File::note_shape() {
 }
 
 void File::mend_crc() {
-    if (size_ < layout::CONSTANTS_HEADER_LENGTH) return;
-    detail::put(data_ + layout::HEADER_CRC, detail::crc32c(data_, layout::CONSTANTS_HEADER_CRC_LENGTH));
+    if (size_ < layout::HEADER_LENGTH) return;
+    detail::put(data_ + layout::HEADER_CRC, detail::crc32c(data_, layout::HEADER_CRC_LENGTH));
 }
 
 detail::Ring File::ring(std::uint32_t index) const noexcept {
@@ -185,7 +185,7 @@ void File::pad_for_ever(std::uint32_t index) {
     const std::int64_t published = *ring.published();
     for (const std::int64_t at : {published & -std::int64_t{ring.alignment}, std::int64_t{0}}) {
         *ring.length_at(at) = static_cast<std::int32_t>(ring.capacity - (at & ring.mask()));
-        *ring.type_at(at) = layout::CONSTANTS_TYPE_PADDING;
+        *ring.type_at(at) = layout::TYPE_PADDING;
     }
 }
 

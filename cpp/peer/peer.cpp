@@ -326,7 +326,7 @@ Json Peer::poll(const Json& request) {
     return with_subscriber(request, [&](auto& subscriber) -> Json {
         Json messages = Json::array();
         subscriber.poll([&](const flyring::Message& message) { messages.push_back(message_json(message)); },
-                        request.value("limit", flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT));
+                        request.value("limit", flyring::layout::DEFAULT_POLL_LIMIT));
         return {{"messages", messages}};
     });
 }

@@ -83,7 +83,7 @@ class Verifier {
         return all;
     }
 
-    int poll(int limit = flyring::layout::CONSTANTS_DEFAULT_POLL_LIMIT) {
+    int poll(int limit = flyring::layout::DEFAULT_POLL_LIMIT) {
         return subscriber_.poll([this](const flyring::Message& message) { check(message); }, limit);
     }
 

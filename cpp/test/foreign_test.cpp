@@ -42,7 +42,7 @@ class ForeignChannel : public support::ChannelTest {
         support::poke(file("c"), offset, value);
         const std::vector<std::byte> content = support::read_file(file("c"));
         support::poke(file("c"), layout::HEADER_CRC,
-                      flyring::detail::crc32c(content.data(), layout::CONSTANTS_HEADER_CRC_LENGTH));
+                      flyring::detail::crc32c(content.data(), layout::HEADER_CRC_LENGTH));
     }
     std::string opened() {
         return named([] { Channel::open("c"); });

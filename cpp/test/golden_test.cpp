@@ -208,8 +208,7 @@ class Golden : public support::ChannelTest {};
 
 TEST_F(Golden, the_same_operations_write_the_same_bytes) {
     const std::vector<std::string> names =  // of the layout version that is implemented here
-        golden_names(std::to_string(flyring::layout::CONSTANTS_MAJOR) + "." +
-                     std::to_string(flyring::layout::CONSTANTS_MINOR));
+        golden_names(std::to_string(flyring::layout::MAJOR) + "." + std::to_string(flyring::layout::MINOR));
     ASSERT_GE(names.size(), 23U);
     for (const std::string& name : names) {
         SCOPED_TRACE(name);
@@ -274,9 +273,8 @@ void expect_counters(const flyring::Channel& channel, const Json& expected) {
 /// The slot at whose end is other software cannot be taken (6.15).
 void expect_foreign(flyring::Channel& channel, std::uint64_t features) {
     const flyring::Foreign foreign = channel.foreign();
-    EXPECT_EQ(foreign == flyring::Foreign::publisher, features == flyring::layout::CONSTANTS_FEATURE_FOREIGN_PUBLISHER);
-    EXPECT_EQ(foreign == flyring::Foreign::subscriber,
-              features == flyring::layout::CONSTANTS_FEATURE_FOREIGN_SUBSCRIBER);
+    EXPECT_EQ(foreign == flyring::Foreign::publisher, features == flyring::layout::FEATURE_FOREIGN_PUBLISHER);
+    EXPECT_EQ(foreign == flyring::Foreign::subscriber, features == flyring::layout::FEATURE_FOREIGN_SUBSCRIBER);
     if (foreign == flyring::Foreign::none) return;
     try {
         if (foreign == flyring::Foreign::publisher) {
@@ -386,14 +384,14 @@ TEST_F(Golden, a_file_of_a_newer_minor_version_is_written_to_and_what_is_reserve
             }
             std::optional<flyring::Subscriber> subscriber;
             std::vector<std::uint32_t> rings;
-            if (features != flyring::layout::CONSTANTS_FEATURE_FOREIGN_SUBSCRIBER) {
+            if (features != flyring::layout::FEATURE_FOREIGN_SUBSCRIBER) {
                 subscriber.emplace(channel.subscriber(kept));
                 rings = subscriber->rings();
                 while (subscriber->take()) {
                 }
             }
             std::vector<flyring::Publisher> publishers;
-            if (features != flyring::layout::CONSTANTS_FEATURE_FOREIGN_PUBLISHER) {
+            if (features != flyring::layout::FEATURE_FOREIGN_PUBLISHER) {
                 for (std::uint32_t i = 0; i < channel.publishers(); ++i) publishers.push_back(channel.publisher());
             }
             const flyring::Bytes data = support::bytes("from an older version");

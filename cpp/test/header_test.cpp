@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <flyring/crc32c.hpp>
-#include <flyring/layout.hpp>
+#include <flyring/detail/layout.hpp>
 
 #include "support.hpp"
 
@@ -34,7 +34,7 @@ class Header : public support::ChannelTest {
   protected:
     void put_crc(std::vector<std::byte>& content) const {
         flyring::detail::put(content.data() + layout::HEADER_CRC,
-                             flyring::detail::crc32c(content.data(), layout::CONSTANTS_HEADER_CRC_LENGTH));
+                             flyring::detail::crc32c(content.data(), layout::HEADER_CRC_LENGTH));
     }
 
     /// The bytes of a channel with default dimensions.

@@ -142,7 +142,7 @@ TEST_F(LossyHostile, a_claimed_that_is_beyond_everything_ends_in_a_corrupt_ring)
 
 TEST_F(LossyHostile, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
     *ring.length_at(0) = 4096;
-    *ring.type_at(0) = layout::CONSTANTS_TYPE_PADDING;
+    *ring.type_at(0) = layout::TYPE_PADDING;
     LossySubscriber subscriber = channel.lossy_subscriber();
     *ring.claimed() = std::numeric_limits<std::int64_t>::min();  // never lapped
     other.offer(bytes("good"));
@@ -227,7 +227,7 @@ TEST_F(LossyHostile, a_message_of_more_than_a_quarter_of_the_ring_is_a_corrupt_r
 
 TEST_F(LossyHostile, padding_may_be_longer_than_any_message) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
-    *ring.type_at(0) = layout::CONSTANTS_TYPE_PADDING;
+    *ring.type_at(0) = layout::TYPE_PADDING;
     *ring.length_at(0) = 2048;
     *ring.type_at(2048) = 1;
     *ring.length_at(2048) = 8 + 3;

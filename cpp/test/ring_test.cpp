@@ -235,7 +235,7 @@ TEST_F(Ring, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
     const std::uint64_t ring =
         16384;  // after header, control, and a page each for the metadata and values of 4 counters
     support::poke<std::int32_t>(file("c"), ring, 4096);
-    support::poke<std::int32_t>(file("c"), ring + 4, layout::CONSTANTS_TYPE_PADDING);
+    support::poke<std::int32_t>(file("c"), ring + 4, layout::TYPE_PADDING);
     EXPECT_EQ(subscriber.poll([](const flyring::Message&) { FAIL(); }), 0);
     EXPECT_EQ(subscriber.poll([](const flyring::Message&) { FAIL(); }), 0);
 }

@@ -101,7 +101,7 @@ TEST_F(Senders, an_owner_record_that_holds_nonsense_is_skipped) {
         publisher.offer(payload);
         publisher.offer(bytes("b"));
         const auto words = support::raw("c");
-        *words.ring(0).type_at(at) = layout::CONSTANTS_TYPE_OWNER;
+        *words.ring(0).type_at(at) = layout::TYPE_OWNER;
         std::memcpy(words.ring(0).payload_at(at) + layout::OWNER_RECORD_NAME_LENGTH, &bad.letters,
                     std::min<std::size_t>(sizeof bad.letters, payload.size() - layout::OWNER_RECORD_NAME_LENGTH));
         EXPECT_EQ(senders(subscriber), "b<.0 ") << bad.length << " " << bad.letters;

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <flyring/layout.hpp>
+#include <flyring/detail/layout.hpp>
 #include <fstream>
 #include <stdexcept>
 
@@ -42,7 +42,7 @@ std::int64_t Image::trailer(std::uint32_t ring, std::uint64_t word) const {
 }
 
 std::uint64_t Image::publisher_slot(std::uint32_t slot) const {
-    return layout::CONSTANTS_HEADER_LENGTH + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
+    return layout::HEADER_LENGTH + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
 }
 
 std::uint64_t Image::subscriber_slot(std::uint32_t slot) const {
@@ -109,7 +109,7 @@ void Image::check_ring(std::uint32_t ring, std::int64_t messages, bool recovered
             std::to_string(messages) + " messages were published, the trailer says " + std::to_string(begun) +
                 " begun, " + std::to_string(done) + " done");
     require(walk(ring, published).end == published, "there is a record behind published");
-    for (std::uint64_t eighth = 0; eighth < layout::CONSTANTS_BOUNDARIES; ++eighth) {
+    for (std::uint64_t eighth = 0; eighth < layout::BOUNDARIES; ++eighth) {
         const std::uint64_t word = layout::TRAILER_BOUNDARY + layout::TRAILER_BOUNDARY_STRIDE * eighth;
         const std::int64_t boundary = trailer(ring, word);
         if (boundary == -1 || boundary + capacity_ < claimed + 8) continue;  // none, or overwritten

@@ -198,7 +198,7 @@ void Case::check_kill(std::size_t k) {
 std::unique_ptr<flyring::Publisher> Case::contend(Stage& stage, Tracee& child) {
     using Clock = std::chrono::steady_clock;
     const Image image(recording_.states[0]);
-    const bool must_wait = locked(stage, layout::CONSTANTS_HEADER_LENGTH) || locked(stage, image.publisher_slot(0));
+    const bool must_wait = locked(stage, layout::HEADER_LENGTH) || locked(stage, image.publisher_slot(0));
     std::unique_ptr<flyring::Publisher> got;
     std::atomic<bool> done{false};
     std::thread other([&] {

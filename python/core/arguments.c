@@ -55,21 +55,3 @@ int32_t parse_type(PyObject *object)
     }
     return (int32_t)type;
 }
-
-PyObject *core_layout(void)
-{
-    static const struct {
-        const char *name;
-        int64_t value;
-    } all[] = {
-#define ENTRY(name, value) {#name, value},
-        FLYRING_LAYOUT(ENTRY)};
-    PyObject *layout = PyDict_New();
-    for (size_t i = 0; layout != NULL && i < sizeof all / sizeof *all; i++) {
-        PyObject *value = PyLong_FromLongLong(all[i].value);
-        if (value == NULL || PyDict_SetItemString(layout, all[i].name, value) < 0)
-            Py_CLEAR(layout);
-        Py_XDECREF(value);
-    }
-    return layout;
-}

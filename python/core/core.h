@@ -42,7 +42,6 @@
 /* Raises flyring.errors.<name>(*args), args as for Py_BuildValue with an outer "(...)". Returns NULL. */
 PyObject *core_raise(const char *name, const char *format, ...);
 /* {name: value} of all that layout.h defines. */
-PyObject *core_layout(void);
 /* The parameters of a METH_FASTCALL | METH_KEYWORDS function: their names, how many, how many must be given. */
 typedef struct {
     const char *const *names;

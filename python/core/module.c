@@ -154,10 +154,7 @@ static int execute(PyObject *module)
         add_type(module, make_layout_type(module)) < 0 || add_type(module, make_group_type(module)) < 0 ||
         add_type(module, make_group_iterator_type(module)) < 0 || add_type(module, make_dispatcher_type(module)) < 0)
         return -1;
-    PyObject *layout = core_layout();
-    int added = layout == NULL ? -1 : PyModule_AddObjectRef(module, "LAYOUT", layout);
-    Py_XDECREF(layout);
-    return added;
+    return 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, execute}, {0, NULL}};

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every constant and offset is that of spec/layout.toml, in Python and in the C core, and nothing else is there."""
+"""Every constant and offset is that of spec/layout.toml, and nothing else is there. The C core's file is generated from
+the same page; the spec suite compares it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import tomllib
 from typing import Any
 
 from conftest import SPEC
-from flyring import _core, layout
+from flyring import layout
 
 
 def spec_values() -> dict[str, Any]:
@@ -16,17 +17,11 @@ def spec_values() -> dict[str, Any]:
     for table, entries in tables.items():
         if isinstance(entries, dict):
             for key, value in entries.items():
-                values[(key if table == "constants" else f"{table}_{key}").upper()] = value
+                name = (key if table == "constants" else f"{table}_{key}").upper()
+                values[name] = value["offset"] if isinstance(value, dict) else value
     return values
 
 
 def test_the_layout_file_is_that_of_the_spec() -> None:
-    ours = {name: value for name, value in vars(layout).items() if name.isupper()}
+    ours = {name: value for name, value in vars(layout).items() if name.isupper() and name != "FIELDS"}
     assert ours == spec_values()
-
-
-def test_the_layout_of_the_c_core_is_that_of_the_spec() -> None:
-    values = spec_values()
-    assert len(_core.LAYOUT) > 30
-    for name, value in _core.LAYOUT.items():
-        assert value == values[name], name

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "flyring/detail/layout.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/layout.hpp"
 #include "flyring/slots.hpp"
 #include "flyring/span.hpp"
 #include "flyring/state.hpp"

@@ -148,11 +148,10 @@ inline Header check_options(const Options& options) {
     };
     const bool power_of_two = (options.capacity & (options.capacity - 1)) == 0;
     require(options.kind == Kind::inbox || options.kind == Kind::broadcast, "kind", "say inbox or broadcast");
-    require(power_of_two && options.capacity >= CONSTANTS_MIN_CAPACITY && options.capacity <= CONSTANTS_MAX_CAPACITY,
-            "capacity", "it must be a power of two from 4096 to 1073741824 bytes");
-    require(options.publishers >= 1 && options.publishers <= CONSTANTS_MAX_PUBLISHERS, "publishers",
-            "it must be 1 to 1024");
-    require(options.subscribers <= CONSTANTS_MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
+    require(power_of_two && options.capacity >= MIN_CAPACITY && options.capacity <= MAX_CAPACITY, "capacity",
+            "it must be a power of two from 4096 to 1073741824 bytes");
+    require(options.publishers >= 1 && options.publishers <= MAX_PUBLISHERS, "publishers", "it must be 1 to 1024");
+    require(options.subscribers <= MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
     require(options.subscribers >= 1 || options.kind != Kind::inbox, "subscribers", "an inbox needs at least 1");
     require(options.alignment == 64 || options.alignment == 8, "alignment", "it must be 64 or 8 bytes");
     Header header;
@@ -167,8 +166,8 @@ inline Header check_options(const Options& options) {
             "foreign", "say none, publisher or subscriber");
     require(header.foreign == Foreign::none || header.may_be_foreign(), "foreign",
             "it needs an inbox with 1 publisher, 1 subscriber and alignment 8");
-    require(options.counters <= CONSTANTS_MAX_COUNTERS, "counters", "it must be 0 to 65536");
-    require(options.schema.size() <= CONSTANTS_MAX_SCHEMA_LENGTH, "schema", "it must be at most 16 MiB long");
+    require(options.counters <= MAX_COUNTERS, "counters", "it must be 0 to 65536");
+    require(options.schema.size() <= MAX_SCHEMA_LENGTH, "schema", "it must be at most 16 MiB long");
     require(options.schema_id <= 65535 && (options.schema_id == 0 || !options.schema.empty()), "schema_id",
             "it must be 0 to 65535, and 0 without a schema");
     require(options.schema_version <= 65535 && (options.schema_version == 0 || !options.schema.empty()),
@@ -337,7 +336,7 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
     if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
     if (!S_ISREG(status.st_mode)) throw NotAChannel(file.path, "it is no regular file");
 
-    std::byte page[layout::CONSTANTS_HEADER_LENGTH]{};
+    std::byte page[layout::HEADER_LENGTH]{};
     const ssize_t size = ::pread(file.fd.get(), page, sizeof page, 0);
     if (size < 0) throw_errno("pread", file.path);
     file.header =
@@ -373,8 +372,7 @@ inline void unlink_file(const std::string& channel) {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!fd) throw_open_error(path, errno);
     std::uint64_t magic = 0;
-    if (::pread(fd.get(), &magic, sizeof magic, layout::HEADER_MAGIC) != sizeof magic ||
-        magic != layout::CONSTANTS_MAGIC) {
+    if (::pread(fd.get(), &magic, sizeof magic, layout::HEADER_MAGIC) != sizeof magic || magic != layout::MAGIC) {
         throw NotAChannel(path, "it does not begin with the magic bytes");
     }
     if (::unlink(path.c_str()) != 0) {

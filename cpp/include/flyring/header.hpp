@@ -7,8 +7,8 @@
 #include <string>
 
 #include "flyring/crc32c.hpp"
+#include "flyring/detail/layout.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/layout.hpp"
 #include "flyring/memory.hpp"
 #include "flyring/options.hpp"
 
@@ -41,7 +41,7 @@ struct Header {
     }
 
     // Sections (4.1): what follows from the dimensions.
-    std::uint64_t control_offset() const noexcept { return layout::CONSTANTS_HEADER_LENGTH; }
+    std::uint64_t control_offset() const noexcept { return layout::HEADER_LENGTH; }
     std::uint64_t control_length() const noexcept {
         return section(layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * (std::uint64_t{publishers} + subscribers));
     }
@@ -61,17 +61,17 @@ struct Header {
 
   private:
     static constexpr std::uint64_t section(std::uint64_t offset) noexcept {
-        return round_up(offset, layout::CONSTANTS_SECTION_ALIGNMENT);
+        return round_up(offset, layout::SECTION_ALIGNMENT);
     }
 };
 
-/// Writes `header` to the `CONSTANTS_HEADER_LENGTH` zero bytes at `page`.
+/// Writes `header` to the `HEADER_LENGTH` zero bytes at `page`.
 inline void write_header(std::byte* page, const Header& header) noexcept {
     using namespace layout;
-    put(page + HEADER_MAGIC, CONSTANTS_MAGIC);
-    put(page + HEADER_MAJOR, CONSTANTS_MAJOR);
-    put(page + HEADER_MINOR, CONSTANTS_MINOR);
-    put(page + HEADER_HEADER_LENGTH, static_cast<std::int32_t>(CONSTANTS_HEADER_LENGTH));
+    put(page + HEADER_MAGIC, MAGIC);
+    put(page + HEADER_MAJOR, MAJOR);
+    put(page + HEADER_MINOR, MINOR);
+    put(page + HEADER_HEADER_LENGTH, static_cast<std::int32_t>(HEADER_LENGTH));
     put(page + HEADER_REQUIRED_FEATURES, header.foreign);
     put(page + HEADER_FILE_LENGTH, header.file_length());
     std::copy(header.channel_id.begin(), header.channel_id.end(), page + HEADER_CHANNEL_ID);
@@ -94,7 +94,7 @@ inline void write_header(std::byte* page, const Header& header) noexcept {
     put(page + HEADER_SCHEMA_LENGTH, header.schema_length);
     put(page + HEADER_SCHEMA_ID, header.schema_id);
     put(page + HEADER_SCHEMA_VERSION, header.schema_version);
-    put(page + HEADER_CRC, crc32c(page, CONSTANTS_HEADER_CRC_LENGTH));
+    put(page + HEADER_CRC, crc32c(page, HEADER_CRC_LENGTH));
 }
 
 /// Checks the first `size` bytes (at most a page) of a file of `file_size` bytes, in the order of 3.3: the first
@@ -107,13 +107,13 @@ class HeaderReader {
     Header read() const {
         using namespace layout;
         check_identity();
-        if (size_ < CONSTANTS_HEADER_LENGTH) throw Truncated(path_, CONSTANTS_HEADER_LENGTH, file_size_);
+        if (size_ < HEADER_LENGTH) throw Truncated(path_, HEADER_LENGTH, file_size_);
         const auto file_length = field<std::int64_t>(HEADER_FILE_LENGTH);
         if (file_length > 0 && static_cast<std::uint64_t>(file_length) > file_size_) {
             throw Truncated(path_, static_cast<std::uint64_t>(file_length), file_size_);
         }
         require(file_length > 0 && static_cast<std::uint64_t>(file_length) == file_size_, "file_length");
-        if (crc32c(page_, CONSTANTS_HEADER_CRC_LENGTH) != field<std::uint32_t>(HEADER_CRC)) {
+        if (crc32c(page_, HEADER_CRC_LENGTH) != field<std::uint32_t>(HEADER_CRC)) {
             throw CorruptHeader(path_, "crc", "does not match the header's bytes");
         }
         return read_fields();
@@ -151,18 +151,18 @@ class HeaderReader {
     /// Checks 1, 3 and 4, as far as the file reaches.
     void check_identity() const {
         using namespace layout;
-        if (!readable<std::uint64_t>(HEADER_MAGIC) || field<std::uint64_t>(HEADER_MAGIC) != CONSTANTS_MAGIC) {
+        if (!readable<std::uint64_t>(HEADER_MAGIC) || field<std::uint64_t>(HEADER_MAGIC) != MAGIC) {
             throw NotAChannel(path_, "it does not begin with the magic bytes");
         }
         if (readable<std::uint16_t>(HEADER_MAJOR)) {
             const auto major = field<std::uint16_t>(HEADER_MAJOR);
-            if (major > CONSTANTS_MAJOR) throw VersionTooNew(path_, "major", major, CONSTANTS_MAJOR);
-            require(major == CONSTANTS_MAJOR, "major");
+            if (major > MAJOR) throw VersionTooNew(path_, "major", major, MAJOR);
+            require(major == MAJOR, "major");
         }
         if (readable<std::uint64_t>(HEADER_REQUIRED_FEATURES)) {
             const auto features = field<std::uint64_t>(HEADER_REQUIRED_FEATURES);
-            if ((features & ~CONSTANTS_SUPPORTED_REQUIRED_FEATURES) != 0) {
-                throw VersionTooNew(path_, "required_features", features, CONSTANTS_SUPPORTED_REQUIRED_FEATURES);
+            if ((features & ~SUPPORTED_REQUIRED_FEATURES) != 0) {
+                throw VersionTooNew(path_, "required_features", features, SUPPORTED_REQUIRED_FEATURES);
             }
         }
     }
@@ -171,22 +171,21 @@ class HeaderReader {
     Header read_fields() const {
         using namespace layout;
         Header header;
-        require(field<std::int32_t>(HEADER_HEADER_LENGTH) == static_cast<std::int32_t>(CONSTANTS_HEADER_LENGTH),
-                "header_length");
+        require(field<std::int32_t>(HEADER_HEADER_LENGTH) == static_cast<std::int32_t>(HEADER_LENGTH), "header_length");
         header.foreign = static_cast<Foreign>(field<std::uint64_t>(HEADER_REQUIRED_FEATURES));
-        require(field<std::uint64_t>(HEADER_REQUIRED_FEATURES) != CONSTANTS_SUPPORTED_REQUIRED_FEATURES,
+        require(field<std::uint64_t>(HEADER_REQUIRED_FEATURES) != SUPPORTED_REQUIRED_FEATURES,
                 "required_features");  // one of the two at most; others were refused already
         std::copy_n(page_ + HEADER_CHANNEL_ID, header.channel_id.size(), header.channel_id.begin());
         header.created_at = field<std::int64_t>(HEADER_CREATED_AT);
-        header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", CONSTANTS_KIND_INBOX, CONSTANTS_KIND_BROADCAST));
+        header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", KIND_INBOX, KIND_BROADCAST));
         header.alignment = field<std::uint32_t>(HEADER_ALIGNMENT);
         require(header.alignment == 8 || header.alignment == 64, "alignment");
-        header.capacity = ranged(HEADER_CAPACITY, "capacity", CONSTANTS_MIN_CAPACITY, CONSTANTS_MAX_CAPACITY);
+        header.capacity = ranged(HEADER_CAPACITY, "capacity", MIN_CAPACITY, MAX_CAPACITY);
         require((header.capacity & (header.capacity - 1)) == 0, "capacity");
-        header.publishers = ranged(HEADER_PUBLISHERS, "publishers", 1, CONSTANTS_MAX_PUBLISHERS);
+        header.publishers = ranged(HEADER_PUBLISHERS, "publishers", 1, MAX_PUBLISHERS);
         header.subscribers =
-            ranged(HEADER_SUBSCRIBERS, "subscribers", header.kind == Kind::inbox ? 1 : 0, CONSTANTS_MAX_SUBSCRIBERS);
-        header.counters = ranged(HEADER_COUNTERS, "counters", 0, CONSTANTS_MAX_COUNTERS);
+            ranged(HEADER_SUBSCRIBERS, "subscribers", header.kind == Kind::inbox ? 1 : 0, MAX_SUBSCRIBERS);
+        header.counters = ranged(HEADER_COUNTERS, "counters", 0, MAX_COUNTERS);
         exactly(HEADER_CONTROL_OFFSET, "control_offset", header.control_offset());
         exactly(HEADER_CONTROL_LENGTH, "control_length", header.control_length());
         exactly(HEADER_COUNTER_METADATA_OFFSET, "counter_metadata_offset", header.counter_metadata_offset());
@@ -197,7 +196,7 @@ class HeaderReader {
         exactly(HEADER_RING_STRIDE, "ring_stride", header.ring_stride());
         exactly(HEADER_SCHEMA_OFFSET, "schema_offset", header.schema_offset());
         header.schema_length = field<std::uint64_t>(HEADER_SCHEMA_LENGTH);
-        require(header.schema_length <= CONSTANTS_MAX_SCHEMA_LENGTH, "schema_length");
+        require(header.schema_length <= MAX_SCHEMA_LENGTH, "schema_length");
         header.schema_id = ranged(HEADER_SCHEMA_ID, "schema_id", 0, 65535);
         header.schema_version = ranged(HEADER_SCHEMA_VERSION, "schema_version", 0, 65535);
         require(header.foreign == Foreign::none || header.may_be_foreign(), "required_features");  // after all fields

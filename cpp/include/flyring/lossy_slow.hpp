@@ -18,7 +18,7 @@ struct Counted {
 /// {published, count} that belong together (6.10, consistent count). False: its publisher stopped or died between the
 /// stores of publish 7; the position alone is right then.
 inline bool read_published(const Ring& ring, Counted& found) noexcept {
-    for (std::int32_t attempt = 0; attempt < layout::CONSTANTS_LOSSY_TRIES; ++attempt) {
+    for (std::int32_t attempt = 0; attempt < layout::LOSSY_TRIES; ++attempt) {
         found.messages = load_acquire(ring.messages_done());  // pairs with publish 7, stored last there
         found.position = load_acquire(ring.published());      // pairs with publish 7
         if (load_relaxed(ring.messages_begun()) == found.messages) return true;
@@ -34,7 +34,7 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::vect
         std::iota(rings_.begin(), rings_.end(), 0U);
     }
     state_->enter(*this, [&] {
-        longest_ = static_cast<std::int64_t>(file.header.capacity / layout::CONSTANTS_MAX_MESSAGE_DIVISOR);
+        longest_ = static_cast<std::int64_t>(file.header.capacity / layout::MAX_MESSAGE_DIVISOR);
         // Not cleared: pages that no message needs are never touched.
         buffer_.reset(new std::byte[static_cast<std::size_t>(longest_)]);
         for (const std::uint32_t ring : rings_) {
@@ -75,7 +75,7 @@ inline bool LossyCore::start(Reader& reader) {
 inline bool LossyCore::start_at_oldest(Reader& reader, std::int64_t& bad) {
     const Ring& ring = reader.ring;
     std::optional<Counted> oldest;
-    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::CONSTANTS_BOUNDARIES); ++eighth) {
+    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
         const std::int64_t position = load_acquire(ring.boundary(eighth));  // pairs with publish 8
         const std::int64_t messages = load_relaxed(ring.boundary_count(eighth));
         acquire_fence();  // pairs with publish 8: -1 before the new count
@@ -117,13 +117,13 @@ bool LossyCore::jump(Reader& reader, Turn& turn) {
 bool LossyCore::skip(Reader& reader, Turn& turn, const Found& found) {
     const Ring& ring = reader.ring;
     alignas(std::uint64_t) std::byte payload[80];
-    static_assert(sizeof payload >= layout::OWNER_RECORD_NAME + layout::CONSTANTS_MAX_NAME_LENGTH);
+    static_assert(sizeof payload >= layout::OWNER_RECORD_NAME + layout::MAX_NAME_LENGTH);
     const std::size_t size = std::min(found.size(), sizeof payload);
-    if (found.type == layout::CONSTANTS_TYPE_OWNER) copy_words(payload, ring.payload_at(reader.cursor), size);
+    if (found.type == layout::TYPE_OWNER) copy_words(payload, ring.payload_at(reader.cursor), size);
     if (lapped(reader)) return jump(reader, turn);
-    if (found.type == layout::CONSTANTS_TYPE_OWNER) {
+    if (found.type == layout::TYPE_OWNER) {
         set_sender(reader.sender, payload, size);
-    } else if (found.type != layout::CONSTANTS_TYPE_PADDING) {
+    } else if (found.type != layout::TYPE_PADDING) {
         set_corrupt(reader, reader.cursor, "a record has an unknown type");
     }
     reader.cursor += ring.align(found.length);

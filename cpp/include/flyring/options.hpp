@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "flyring/layout.hpp"
+#include "flyring/detail/layout.hpp"
 #include "flyring/schema.hpp"
 
 namespace flyring {
@@ -21,18 +21,18 @@ enum class Kind : std::uint32_t {
     /// Not given: create refuses it.
     none = 0,
     /// Subscriber slot 0 is kept: what comes before the first subscriber waits for it.
-    inbox = layout::CONSTANTS_KIND_INBOX,
+    inbox = layout::KIND_INBOX,
     /// Nothing is kept for anybody.
-    broadcast = layout::CONSTANTS_KIND_BROADCAST,
+    broadcast = layout::KIND_BROADCAST,
 };
 
 /// Whether a stock Agrona OneToOneRingBuffer is at one end of the channel (spec/channel.md 6.15).
 enum class Foreign : std::uint64_t {
     none = 0,
     /// It writes ring 0: there are no publishers and no lossy subscribers of ours.
-    publisher = layout::CONSTANTS_FEATURE_FOREIGN_PUBLISHER,
+    publisher = layout::FEATURE_FOREIGN_PUBLISHER,
     /// It reads as subscriber slot 0: there are no subscribers of ours but lossy ones.
-    subscriber = layout::CONSTANTS_FEATURE_FOREIGN_SUBSCRIBER,
+    subscriber = layout::FEATURE_FOREIGN_SUBSCRIBER,
 };
 
 /// Tests put values here that otherwise come from the system (spec/channel.md 10).
@@ -50,17 +50,17 @@ struct Environment {
 struct Options {
     Kind kind = Kind::none;
     /// Bytes of one ring: a power of two, 4 KiB to 1 GiB.
-    std::uint32_t capacity = layout::CONSTANTS_DEFAULT_CAPACITY;
+    std::uint32_t capacity = layout::DEFAULT_CAPACITY;
     /// Number of rings, 1 to 1024.
-    std::uint32_t publishers = layout::CONSTANTS_DEFAULT_PUBLISHERS;
+    std::uint32_t publishers = layout::DEFAULT_PUBLISHERS;
     /// Number of subscriber slots, 0 to 1024; an inbox needs 1.
-    std::uint32_t subscribers = layout::CONSTANTS_DEFAULT_SUBSCRIBERS;
+    std::uint32_t subscribers = layout::DEFAULT_SUBSCRIBERS;
     /// Bytes: 64, or 8 for a compact ring.
-    std::uint32_t alignment = layout::CONSTANTS_DEFAULT_ALIGNMENT;
+    std::uint32_t alignment = layout::DEFAULT_ALIGNMENT;
     /// Needs an inbox with 1 publisher, 1 subscriber and alignment 8.
     Foreign foreign = Foreign::none;
     /// Number of counters, 0 to 65536.
-    std::uint32_t counters = layout::CONSTANTS_DEFAULT_COUNTERS;
+    std::uint32_t counters = layout::DEFAULT_COUNTERS;
     /// UTF-8 text, at most 16 MiB.
     std::string schema;
     /// 0 to 65535; 0 without a schema.

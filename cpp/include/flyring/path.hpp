@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "flyring/detail/layout.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/layout.hpp"
 
 // Where a channel's file is: spec/channel.md 3.1.
 
@@ -31,8 +31,7 @@ inline std::string channel_folder() {
 
 inline void check_name(const char* argument, const std::string& name) {
     constexpr const char* letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    if (name.empty() || name.size() > layout::CONSTANTS_MAX_NAME_LENGTH ||
-        name.find_first_not_of(letters) != std::string::npos) {
+    if (name.empty() || name.size() > layout::MAX_NAME_LENGTH || name.find_first_not_of(letters) != std::string::npos) {
         throw InvalidArgument(argument, "\"" + name + "\" is not 1 to 64 of the letters A-Z a-z 0-9 . _ -");
     }
 }

@@ -18,7 +18,7 @@ class TypedClaim;
 }
 
 /// offer returns it when subscribers have not made room yet.
-inline constexpr std::int64_t back_pressured = layout::CONSTANTS_BACK_PRESSURED;
+inline constexpr std::int64_t back_pressured = layout::BACK_PRESSURED;
 
 /// The one writer of one ring, from Channel::publisher. For one thread at a time. Everything throws Closed after close
 /// and SlotLost if the slot was taken away; what is held back for a millisecond may throw ChannelReplaced; a moved-from

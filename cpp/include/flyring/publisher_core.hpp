@@ -131,7 +131,7 @@ class PublisherCore final : public Member {
 
     /// How far is cleared ahead of a record of n bytes.
     std::int64_t ahead(std::int64_t n) const noexcept {
-        return n <= window_ / layout::CONSTANTS_CLEAR_AHEAD_RECORDS ? window_ : 0;
+        return n <= window_ / layout::CLEAR_AHEAD_RECORDS ? window_ : 0;
     }
 
     /// Publish 3 and 4, when they are due.
@@ -206,7 +206,7 @@ class PublisherCore final : public Member {
     }
 
     std::int64_t pad_claim() noexcept {
-        store_relaxed(ring_.type_at(t_), layout::CONSTANTS_TYPE_PADDING);  // 5
+        store_relaxed(ring_.type_at(t_), layout::TYPE_PADDING);  // 5
         return end_claim(count_);
     }
 
@@ -230,8 +230,7 @@ class PublisherCore final : public Member {
 
     /// Publish 8: t has just come into another eighth of the ring.
     void note_boundary() noexcept {
-        const std::int64_t eighth =
-            (t_ >> ring_.eighth_shift()) & (static_cast<std::int64_t>(layout::CONSTANTS_BOUNDARIES) - 1);
+        const std::int64_t eighth = (t_ >> ring_.eighth_shift()) & (static_cast<std::int64_t>(layout::BOUNDARIES) - 1);
         store_relaxed(ring_.boundary(eighth), std::int64_t{-1});  // pairs with "start at what is still there"
         release_fence();                                          // -1 before the new count
         store_relaxed(ring_.boundary_count(eighth), count_);

@@ -12,7 +12,7 @@ inline PublisherCore::PublisherCore(std::shared_ptr<ChannelState> state, const s
     : max_lag_(static_cast<std::int64_t>(max_lag)), state_(std::move(state)), name_(name) {
     if (!name.empty()) check_name("name", name);
     const std::uint64_t capacity = state_->file.header.capacity;
-    if (max_lag != 0 && (max_lag < capacity / layout::CONSTANTS_MIN_LAG_DIVISOR || max_lag > capacity)) {
+    if (max_lag != 0 && (max_lag < capacity / layout::MIN_LAG_DIVISOR || max_lag > capacity)) {
         throw InvalidArgument("max_lag", std::to_string(max_lag) +
                                              " is neither 0 nor from half the capacity to all of " +
                                              std::to_string(capacity) + " bytes");
@@ -44,7 +44,7 @@ inline void PublisherCore::take() {
             count_ = found.messages;
             taken = slot;
         });
-    max_length_ = ring_.capacity / layout::CONSTANTS_MAX_MESSAGE_DIVISOR - header_length;
+    max_length_ = ring_.capacity / layout::MAX_MESSAGE_DIVISOR - header_length;
     set_fast_end();
     state_->file.mapping.prefault(ring_.data, ring_.capacity);
     own(std::move(lock), taken, publisher_slot(file, taken).epoch(), epoch);
@@ -64,7 +64,7 @@ inline void PublisherCore::throw_unusable() {
 }
 
 std::int64_t PublisherCore::offer_slowly(const std::byte* payload, std::size_t length, std::int32_t type) {
-    if (!make_room_in_use(length)) return layout::CONSTANTS_BACK_PRESSURED;
+    if (!make_room_in_use(length)) return layout::BACK_PRESSURED;
     publish(aligned(length), length, type, next(count_), [&](std::byte* to) { copy(to, payload, length); });
     set_use(idle);
     return t_;
@@ -95,7 +95,7 @@ inline bool PublisherCore::make_room(std::size_t length) {
 
 /// Publish 2 and recompute 3 and 4.
 inline bool PublisherCore::room_for(std::uint64_t n) {
-    if (static_cast<std::uint64_t>(t_) + n >= static_cast<std::uint64_t>(layout::CONSTANTS_MAX_POSITION)) {
+    if (static_cast<std::uint64_t>(t_) + n >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
         throw_corrupt(state_->file.path, ring_, t_, "it has reached the last position");
     }
     if (held_back(n)) {
@@ -135,13 +135,13 @@ inline void PublisherCore::recompute() noexcept {
 inline bool PublisherCore::publish_padding() {
     const std::uint64_t n = ring_.capacity - static_cast<std::uint64_t>(t_ & ring_.mask());
     if (!room_for(n)) return false;
-    publish(n, n - header_length, layout::CONSTANTS_TYPE_PADDING, count_, [](std::byte*) {});
+    publish(n, n - header_length, layout::TYPE_PADDING, count_, [](std::byte*) {});
     return true;
 }
 
 /// The first record of a new owner says who writes what follows (4.6).
 inline bool PublisherCore::publish_owner_record() {
-    std::byte payload[layout::OWNER_RECORD_NAME + layout::CONSTANTS_MAX_NAME_LENGTH];
+    std::byte payload[layout::OWNER_RECORD_NAME + layout::MAX_NAME_LENGTH];
     put(payload + layout::OWNER_RECORD_EPOCH, epoch_);
     put(payload + layout::OWNER_RECORD_NAME_LENGTH, static_cast<std::int32_t>(name_.size()));
     std::memcpy(payload + layout::OWNER_RECORD_NAME, name_.data(), name_.size());
@@ -151,7 +151,7 @@ inline bool PublisherCore::publish_owner_record() {
     if (static_cast<std::uint64_t>(t_ & ring_.mask()) + n > ring_.capacity && !publish_padding()) return false;
     if (!room_for(n)) return false;
     owner_record_pending_ = false;
-    publish(n, length, layout::CONSTANTS_TYPE_OWNER, count_, [&](std::byte* to) { std::memcpy(to, payload, length); });
+    publish(n, length, layout::TYPE_OWNER, count_, [&](std::byte* to) { std::memcpy(to, payload, length); });
     set_fast_end();
     return true;
 }
@@ -195,8 +195,7 @@ inline std::size_t PublisherCore::take_together(span<const Bytes> messages, std:
         }
         return count;
     };
-    const std::uint64_t most =
-        std::min<std::uint64_t>(before_end, ring_.capacity / layout::CONSTANTS_MAX_MESSAGE_DIVISOR);
+    const std::uint64_t most = std::min<std::uint64_t>(before_end, ring_.capacity / layout::MAX_MESSAGE_DIVISOR);
     std::size_t count = count_within(most);
     if (!held_back(n)) return count;
     if (!held_back(first)) {

@@ -20,7 +20,7 @@ inline std::optional<Uuid> channel_at(const std::string& path) {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat status{};
     if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-    std::byte page[layout::CONSTANTS_HEADER_LENGTH]{};
+    std::byte page[layout::HEADER_LENGTH]{};
     const ssize_t size = ::pread(fd.get(), page, sizeof page, 0);
     if (size < 0) return std::nullopt;
     try {
@@ -45,7 +45,7 @@ class IdlePolls {
   public:
     void end() noexcept { count_ = 0; }
     void one_more(const ChannelFile& file) {
-        if (__builtin_expect(static_cast<long>(++count_ < layout::CONSTANTS_POLLS_TO_LOOK), 1) != 0) return;
+        if (__builtin_expect(static_cast<long>(++count_ < layout::POLLS_TO_LOOK), 1) != 0) return;
         count_ = 0;
         check_replaced(file);
     }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "flyring/detail/layout.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/layout.hpp"
 #include "flyring/memory.hpp"
 
 // One ring of a channel: its data and its trailer (spec/channel.md 4.6, 4.7, 6.8, 9).
@@ -29,13 +29,13 @@ struct Ring {
     /// log2 of an eighth of the capacity.
     unsigned eighth_shift() const noexcept { return static_cast<unsigned>(__builtin_ctz(capacity)) - 3; }
     std::int64_t start() const noexcept {
-        return static_cast<std::int64_t>(layout::CONSTANTS_START_STRIDE * index % layout::CONSTANTS_START_MODULUS);
+        return static_cast<std::int64_t>(layout::START_STRIDE * index % layout::START_MODULUS);
     }
 
     /// W: how far a publisher clears ahead (6.1).
     std::int64_t window() const noexcept {
-        if (alignment != layout::CONSTANTS_DEFAULT_ALIGNMENT) return 0;
-        return std::min<std::int64_t>(layout::CONSTANTS_CLEAR_AHEAD, capacity / layout::CONSTANTS_CLEAR_AHEAD_DIVISOR);
+        if (alignment != layout::DEFAULT_ALIGNMENT) return 0;
+        return std::min<std::int64_t>(layout::CLEAR_AHEAD, capacity / layout::CLEAR_AHEAD_DIVISOR);
     }
 
     std::byte* record(std::int64_t position) const noexcept { return data + (position & mask()); }
@@ -72,7 +72,7 @@ struct Ring {
 
     /// Whether a position read from the file may be believed (section 9).
     bool believable(std::int64_t position) const noexcept {
-        return position >= 0 && position < layout::CONSTANTS_MAX_POSITION &&
+        return position >= 0 && position < layout::MAX_POSITION &&
                (position & (static_cast<std::int64_t>(alignment) - 1)) == 0;
     }
 };
@@ -86,10 +86,10 @@ struct Ring {
 inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slot_0) noexcept {
     *ring.claimed() = ring.start();
     *ring.published() = ring.start();
-    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::CONSTANTS_BOUNDARIES); ++eighth) {
+    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
         *ring.boundary(eighth) = eighth == ring.start() >> ring.eighth_shift() ? ring.start() : -1;
     }
-    for (std::uint32_t slot = 0; slot < subscribers; ++slot) *ring.gate(slot) = layout::CONSTANTS_NOT_GATING;
+    for (std::uint32_t slot = 0; slot < subscribers; ++slot) *ring.gate(slot) = layout::NOT_GATING;
     if (kept_slot_0) *ring.gate(0) = ring.start();
 }
 
@@ -123,7 +123,7 @@ inline RingState recover(const Ring& ring, const std::string& path) {
     }
     if (at < q) {
         store_relaxed(ring.length_at(q), 0);  // before the length at `at`: poll 1 goes on to q
-        store_relaxed(ring.type_at(at), layout::CONSTANTS_TYPE_PADDING);
+        store_relaxed(ring.type_at(at), layout::TYPE_PADDING);
         store_release(ring.length_at(at), static_cast<std::int32_t>(q - at));  // pairs with poll 1
     }
     store_relaxed(ring.messages_begun(), messages);

@@ -16,7 +16,7 @@ namespace flyring::detail {
 inline Sender unknown_sender(std::uint32_t ring) {
     Sender sender;
     sender.ring = ring;
-    sender.name.reserve(layout::CONSTANTS_MAX_NAME_LENGTH);
+    sender.name.reserve(layout::MAX_NAME_LENGTH);
     return sender;
 }
 
@@ -36,8 +36,7 @@ inline void set_sender(Sender& sender, const std::byte* payload, std::size_t len
     const std::int32_t letters =
         has_both ? load_relaxed(word_at<std::int32_t>(payload, layout::OWNER_RECORD_NAME_LENGTH)) : -1;
     const std::int64_t epoch = has_both ? load_relaxed(word_at<std::int64_t>(payload, layout::OWNER_RECORD_EPOCH)) : 0;
-    const bool known = epoch > 0 && letters >= 0 &&
-                       static_cast<std::uint64_t>(letters) <= layout::CONSTANTS_MAX_NAME_LENGTH &&
+    const bool known = epoch > 0 && letters >= 0 && static_cast<std::uint64_t>(letters) <= layout::MAX_NAME_LENGTH &&
                        layout::OWNER_RECORD_NAME + static_cast<std::uint64_t>(letters) <= length;
     sender.epoch = known ? epoch : 0;
     sender.name.assign(reinterpret_cast<const char*>(payload + layout::OWNER_RECORD_NAME),

@@ -44,8 +44,8 @@ class SlotWords {
     /// The name; empty if there is none or if its owner died while it wrote it. Under the control lock.
     std::string name() const {
         const std::int32_t length = load_acquire(name_length());  // pairs with take 4
-        if (length <= 0 || static_cast<std::uint64_t>(length) > layout::CONSTANTS_MAX_NAME_LENGTH) return {};
-        char letters[layout::CONSTANTS_MAX_NAME_LENGTH];
+        if (length <= 0 || static_cast<std::uint64_t>(length) > layout::MAX_NAME_LENGTH) return {};
+        char letters[layout::MAX_NAME_LENGTH];
         std::memcpy(letters, slot_ + layout::SUBSCRIBER_SLOT_NAME, sizeof letters);
         return {letters, static_cast<std::size_t>(length)};
     }
@@ -83,7 +83,7 @@ class SlotWords {
 
   private:
     void write_name(const std::string& name) const noexcept {
-        char letters[layout::CONSTANTS_MAX_NAME_LENGTH]{};
+        char letters[layout::MAX_NAME_LENGTH]{};
         std::copy(name.begin(), name.end(), letters);
         std::memcpy(slot_ + layout::SUBSCRIBER_SLOT_NAME, letters, sizeof letters);
     }
@@ -105,7 +105,7 @@ struct SlotFields {
     std::int64_t start = 0;  // of a publisher slot
     std::int32_t pid = 0;
     std::size_t name_length = 0;
-    char letters[layout::CONSTANTS_MAX_NAME_LENGTH]{};
+    char letters[layout::MAX_NAME_LENGTH]{};
 };
 
 /// False if they keep changing: an owner was killed while it wrote them.
@@ -124,7 +124,7 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
         if (length < 0 || load_acquire(slot.name_length()) != length || load_relaxed(slot.epoch()) != fields.epoch) {
             continue;
         }
-        const bool fits = static_cast<std::uint64_t>(length) <= layout::CONSTANTS_MAX_NAME_LENGTH;
+        const bool fits = static_cast<std::uint64_t>(length) <= layout::MAX_NAME_LENGTH;
         fields.name_length = fits ? static_cast<std::size_t>(length) : 0;
         return true;
     }
@@ -175,7 +175,7 @@ class TryControlLock {
 /// Stops a subscriber slot from gating: 6.6, 6.7, 6.11.
 inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        store_release(file.ring(ring).gate(slot), layout::CONSTANTS_NOT_GATING);  // pairs with recompute 2
+        store_release(file.ring(ring).gate(slot), layout::NOT_GATING);  // pairs with recompute 2
     }
 }
 

@@ -21,7 +21,7 @@ class Subscriber {
     /// TwoThreads, CorruptRing (the other rings go on with the next poll), and now and then, when there was nothing for
     /// long, ChannelReplaced. (spec/channel.md 6.9)
     template <typename Handler>
-    int poll(Handler&& handler, int limit = layout::CONSTANTS_DEFAULT_POLL_LIMIT) {
+    int poll(Handler&& handler, int limit = layout::DEFAULT_POLL_LIMIT) {
         return core_->poll(handler, limit);
     }
 

@@ -105,8 +105,8 @@ class SubscriberCore final : public Member {
                                     static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, start,
                                     *sender));
                     ++handed_out;
-                } else if (type == layout::CONSTANTS_TYPE_PADDING || type == layout::CONSTANTS_TYPE_OWNER) {
-                    if (type == layout::CONSTANTS_TYPE_OWNER) note_sender(reader, cursor, length);
+                } else if (type == layout::TYPE_PADDING || type == layout::TYPE_OWNER) {
+                    if (type == layout::TYPE_OWNER) note_sender(reader, cursor, length);
                     cursor = end;
                     if (cursor - begin >= ring.capacity) break;  // a hostile ring may hold nothing else
                 } else {
@@ -136,8 +136,7 @@ class SubscriberCore final : public Member {
         if (cursor == reader.stored || !open()) return;
         store_release(reader.gate, cursor);  // pairs with recompute 2: what lies before it was read
         reader.stored = cursor;
-        reader.store_due =
-            cursor + reader.ring.capacity / static_cast<std::int64_t>(layout::CONSTANTS_GATE_STORE_DIVISOR);
+        reader.store_due = cursor + reader.ring.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();

@@ -58,7 +58,7 @@ inline void SubscriberCore::take(const std::string& name, bool kept, const std::
 inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor) {
     const ChannelFile& file = state_->file;
     const std::int64_t store_due =
-        cursor + file.header.capacity / static_cast<std::int64_t>(layout::CONSTANTS_GATE_STORE_DIVISOR);
+        cursor + file.header.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
     readers_.push_back({file.readable_ring(ring), file.ring(ring).gate(slot), cursor, cursor, store_due, nullptr});
     rings_.push_back(ring);
 }
@@ -77,7 +77,7 @@ inline void SubscriberCore::join(std::uint32_t slot, const std::vector<std::uint
         throw_corrupt(file.path, ring, position, "published is no position");
     };
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        if (!chosen(ring)) store_release(file.ring(ring).gate(slot), layout::CONSTANTS_NOT_GATING);  // join 1
+        if (!chosen(ring)) store_release(file.ring(ring).gate(slot), layout::NOT_GATING);  // join 1
     }
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
         if (chosen(ring)) store_release(file.ring(ring).gate(slot), published(ring));  // join 2; pairs with recompute 2
@@ -191,7 +191,7 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, const ch
     if (kept_) {
         store_gate(reader, position);
     } else if (open()) {
-        store_release(reader.gate, layout::CONSTANTS_NOT_GATING);  // pairs with recompute 2
+        store_release(reader.gate, layout::NOT_GATING);  // pairs with recompute 2
     }
     reader.sender = nullptr;
     reader.cursor = position;

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from mmap import mmap
-from typing import Any, ClassVar, Final, Generic, Self, SupportsIndex, TypeVar, final, overload
+from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, final, overload
 
 from typing_extensions import Buffer
 
@@ -14,7 +14,6 @@ _Set = TypeVar("_Set", contravariant=True)
 _Entry = TypeVar("_Entry", bound=Flyweight, covariant=True)
 _Message = TypeVar("_Message", bound=MessageFlyweight)
 
-LAYOUT: Final[dict[str, int]]
 
 def crc32c(data: Buffer, /) -> int: ...
 def file_system_type(fd: int, /) -> int: ...

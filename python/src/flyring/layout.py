@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every constant and byte offset of the channel file, with the names of spec/layout.toml in upper case.
-
-``[constants]`` keep their own names; any other value is ``<TABLE>_<KEY>``. Offsets are in bytes: those of the header
-from the start of the file, of the control section from its start, of a slot from the slot, of a record from the record,
-of the trailer from the end of the ring's data, of a counter from the counter's record.
-"""
+# Generated from spec/layout.toml by spec/layout.py; do not edit.
+"""Every constant and byte offset of the channel file."""
 
 from typing import Final
 
@@ -127,10 +123,10 @@ TRAILER_BOUNDARY: Final = 0
 TRAILER_BOUNDARY_COUNT: Final = 8
 TRAILER_BOUNDARY_STRIDE: Final = 16
 TRAILER_CLAIMED: Final = 128
+TRAILER_HEAD_CACHE: Final = 256
 TRAILER_PUBLISHED: Final = 320
 TRAILER_MESSAGES_BEGUN: Final = 328
 TRAILER_MESSAGES_DONE: Final = 336
-TRAILER_HEAD_CACHE: Final = 256
 TRAILER_GATE: Final = 384
 TRAILER_CORRELATION: Final = 512
 TRAILER_HEARTBEAT: Final = 640
@@ -158,3 +154,97 @@ COUNTER_VALUE_REGISTRATION_ID: Final = 8
 COUNTER_VALUE_OWNER_ID: Final = 16
 COUNTER_VALUE_REFERENCE_ID: Final = 24
 COUNTER_VALUE_STRIDE: Final = 128
+
+# The fields of each table: name, offset, type, how many there are, bytes from one to the next.
+FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
+    "header": (
+        ("magic", 0, "bytes[8]", 1, 0),
+        ("major", 8, "u16", 1, 0),
+        ("minor", 10, "u16", 1, 0),
+        ("header_length", 12, "i32", 1, 0),
+        ("required_features", 16, "u64", 1, 0),
+        ("optional_features", 24, "u64", 1, 0),
+        ("file_length", 32, "i64", 1, 0),
+        ("channel_id", 40, "bytes[16]", 1, 0),
+        ("created_at", 56, "i64", 1, 0),
+        ("kind", 64, "i32", 1, 0),
+        ("alignment", 68, "i32", 1, 0),
+        ("capacity", 72, "i32", 1, 0),
+        ("publishers", 76, "i32", 1, 0),
+        ("subscribers", 80, "i32", 1, 0),
+        ("counters", 84, "i32", 1, 0),
+        ("control_offset", 88, "i64", 1, 0),
+        ("control_length", 96, "i64", 1, 0),
+        ("counter_metadata_offset", 104, "i64", 1, 0),
+        ("counter_metadata_length", 112, "i64", 1, 0),
+        ("counter_values_offset", 120, "i64", 1, 0),
+        ("counter_values_length", 128, "i64", 1, 0),
+        ("rings_offset", 136, "i64", 1, 0),
+        ("ring_stride", 144, "i64", 1, 0),
+        ("schema_offset", 152, "i64", 1, 0),
+        ("schema_length", 160, "i64", 1, 0),
+        ("schema_id", 168, "i32", 1, 0),
+        ("schema_version", 172, "i32", 1, 0),
+        ("crc", 4092, "u32", 1, 0),
+    ),
+    "control": (
+        ("boot_id", 0, "bytes[16]", 1, 0),
+        ("lock_test", 32, "u8", 1, 0),
+        ("data_sequence", 64, "u32", 1, 0),
+        ("data_sleepers", 68, "u32", 1, 0),
+        ("room_sequence", 128, "u32", 1, 0),
+        ("room_sleepers", 132, "u32", 1, 0),
+    ),
+    "publisher_slot": (
+        ("epoch", 0, "i64", 1, 0),
+        ("start", 8, "i64", 1, 0),
+        ("closed", 16, "i32", 1, 0),
+        ("name_length", 20, "i32", 1, 0),
+        ("name", 24, "bytes[64]", 1, 0),
+        ("pid", 88, "i32", 1, 0),
+        ("attached_at", 96, "i64", 1, 0),
+    ),
+    "subscriber_slot": (
+        ("epoch", 0, "i64", 1, 0),
+        ("evicting", 8, "i32", 1, 0),
+        ("kept", 16, "i32", 1, 0),
+        ("name_length", 20, "i32", 1, 0),
+        ("name", 24, "bytes[64]", 1, 0),
+        ("pid", 88, "i32", 1, 0),
+        ("attached_at", 96, "i64", 1, 0),
+    ),
+    "record": (
+        ("length", 0, "i32", 1, 0),
+        ("type", 4, "i32", 1, 0),
+    ),
+    "owner_record": (
+        ("epoch", 0, "i64", 1, 0),
+        ("name_length", 8, "i32", 1, 0),
+    ),
+    "trailer": (
+        ("boundary", 0, "i64", 8, 16),
+        ("boundary_count", 8, "i64", 8, 16),
+        ("claimed", 128, "i64", 1, 0),
+        ("head_cache", 256, "i64", 1, 0),
+        ("published", 320, "i64", 1, 0),
+        ("messages_begun", 328, "i64", 1, 0),
+        ("messages_done", 336, "i64", 1, 0),
+        ("gate", 384, "i64", 1, 0),
+        ("correlation", 512, "i64", 1, 0),
+        ("heartbeat", 640, "i64", 1, 0),
+    ),
+    "counter_metadata": (
+        ("state", 0, "i32", 1, 0),
+        ("type_id", 4, "i32", 1, 0),
+        ("free_for_reuse", 8, "i64", 1, 0),
+        ("key", 16, "bytes[112]", 1, 0),
+        ("label_length", 128, "i32", 1, 0),
+        ("label", 132, "bytes[380]", 1, 0),
+    ),
+    "counter_value": (
+        ("value", 0, "i64", 1, 0),
+        ("registration_id", 8, "i64", 1, 0),
+        ("owner_id", 16, "i64", 1, 0),
+        ("reference_id", 24, "i64", 1, 0),
+    ),
+}

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Generated from spec/layout.toml by spec/layout.py; do not edit.
 package io.flyring;
 
-/**
- * Every constant and offset of the channel file, with the names of spec/layout.toml: {@code <table>_<key>} in upper
- * case, those of its table {@code constants} without a prefix. A test compares all of them.
- */
+/** Every constant and byte offset of the channel file. */
 final class Layout {
-    // Constants of the format and defaults.
+    // [constants]
     static final String MAGIC_HEX = "464c5952494e4700";
     static final int MAJOR = 1;
     static final int MINOR = 0;
@@ -49,7 +47,7 @@ final class Layout {
     static final int CLEAR_AHEAD_DIVISOR = 8;
     static final int CLEAR_AHEAD_RECORDS = 8;
 
-    // Header page, from the start of the file.
+    // [header]
     static final int HEADER_MAGIC = 0;
     static final int HEADER_MAJOR = 8;
     static final int HEADER_MINOR = 10;
@@ -79,7 +77,7 @@ final class Layout {
     static final int HEADER_SCHEMA_VERSION = 172;
     static final int HEADER_CRC = 4092;
 
-    // Control section, from its start.
+    // [control]
     static final int CONTROL_BOOT_ID = 0;
     static final int CONTROL_LOCK_TEST = 32;
     static final int CONTROL_DATA_SEQUENCE = 64;
@@ -91,7 +89,7 @@ final class Layout {
     static final int CONTROL_CONTROL_LOCK = 0;
     static final int CONTROL_SLOT_LOCK = 0;
 
-    // A publisher slot, from its start.
+    // [publisher_slot]
     static final int PUBLISHER_SLOT_EPOCH = 0;
     static final int PUBLISHER_SLOT_START = 8;
     static final int PUBLISHER_SLOT_CLOSED = 16;
@@ -100,7 +98,7 @@ final class Layout {
     static final int PUBLISHER_SLOT_PID = 88;
     static final int PUBLISHER_SLOT_ATTACHED_AT = 96;
 
-    // A subscriber slot, from its start.
+    // [subscriber_slot]
     static final int SUBSCRIBER_SLOT_EPOCH = 0;
     static final int SUBSCRIBER_SLOT_EVICTING = 8;
     static final int SUBSCRIBER_SLOT_KEPT = 16;
@@ -109,26 +107,26 @@ final class Layout {
     static final int SUBSCRIBER_SLOT_PID = 88;
     static final int SUBSCRIBER_SLOT_ATTACHED_AT = 96;
 
-    // A record, from its start.
+    // [record]
     static final int RECORD_LENGTH = 0;
     static final int RECORD_TYPE = 4;
     static final int RECORD_PAYLOAD = 8;
     static final int RECORD_HEADER_LENGTH = 8;
 
-    // Payload of a record of TYPE_OWNER, from the payload.
+    // [owner_record]
     static final int OWNER_RECORD_EPOCH = 0;
     static final int OWNER_RECORD_NAME_LENGTH = 8;
     static final int OWNER_RECORD_NAME = 12;
 
-    // A ring's trailer, from the end of the ring's data.
+    // [trailer]
     static final int TRAILER_BOUNDARY = 0;
     static final int TRAILER_BOUNDARY_COUNT = 8;
     static final int TRAILER_BOUNDARY_STRIDE = 16;
     static final int TRAILER_CLAIMED = 128;
+    static final int TRAILER_HEAD_CACHE = 256;
     static final int TRAILER_PUBLISHED = 320;
     static final int TRAILER_MESSAGES_BEGUN = 328;
     static final int TRAILER_MESSAGES_DONE = 336;
-    static final int TRAILER_HEAD_CACHE = 256;
     static final int TRAILER_GATE = 384;
     static final int TRAILER_CORRELATION = 512;
     static final int TRAILER_HEARTBEAT = 640;
@@ -136,7 +134,7 @@ final class Layout {
     static final int TRAILER_MORE_GATES = 768;
     static final int TRAILER_GATE_STRIDE = 128;
 
-    // Metadata of one counter, from its start.
+    // [counter_metadata]
     static final int COUNTER_METADATA_STATE = 0;
     static final int COUNTER_METADATA_TYPE_ID = 4;
     static final int COUNTER_METADATA_FREE_FOR_REUSE = 8;
@@ -150,7 +148,7 @@ final class Layout {
     static final int COUNTER_METADATA_STATE_ALLOCATED = 1;
     static final int COUNTER_METADATA_STATE_RECLAIMED = -1;
 
-    // Value of one counter, from its start.
+    // [counter_value]
     static final int COUNTER_VALUE_VALUE = 0;
     static final int COUNTER_VALUE_REGISTRATION_ID = 8;
     static final int COUNTER_VALUE_OWNER_ID = 16;

@@ -23,7 +23,8 @@ class LayoutTest {
             if (toml.get(table) instanceof TomlTable values) {
                 for (String key : values.keySet()) {
                     String name = table.equals("constants") ? key : table + "_" + key;
-                    specified.put(name.toUpperCase(Locale.ROOT), String.valueOf(values.get(key)));
+                    Object value = values.get(key) instanceof TomlTable field ? field.get("offset") : values.get(key);
+                    specified.put(name.toUpperCase(Locale.ROOT), String.valueOf(value));
                 }
             }
         }

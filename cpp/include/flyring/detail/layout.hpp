@@ -1,60 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
+// Generated from spec/layout.toml by spec/layout.py; do not edit.
 #pragma once
 
 #include <cstdint>
 
-// Every constant and offset of the channel file, layout version 1.0: spec/layout.toml, whose <table>.<key> is
-// <TABLE>_<KEY> here. All offsets and lengths are bytes. A test compares the two files.
-
+// Every constant and byte offset of the channel file.
 namespace flyring::layout {
 
 // [constants]
-inline constexpr std::uint64_t CONSTANTS_MAGIC = 0x00474e4952594c46;  // magic_hex, read as a little-endian word
-inline constexpr std::uint16_t CONSTANTS_MAJOR = 1;
-inline constexpr std::uint16_t CONSTANTS_MINOR = 0;
-inline constexpr std::uint64_t CONSTANTS_SECTION_ALIGNMENT = 4096;
-inline constexpr std::uint64_t CONSTANTS_HEADER_LENGTH = 4096;
-inline constexpr std::uint64_t CONSTANTS_HEADER_CRC_LENGTH = 4092;
-inline constexpr std::uint32_t CONSTANTS_MIN_CAPACITY = 4096;
-inline constexpr std::uint32_t CONSTANTS_MAX_CAPACITY = 1073741824;
-inline constexpr std::uint32_t CONSTANTS_MAX_PUBLISHERS = 1024;
-inline constexpr std::uint32_t CONSTANTS_MAX_SUBSCRIBERS = 1024;
-inline constexpr std::uint32_t CONSTANTS_MAX_COUNTERS = 65536;
-inline constexpr std::uint64_t CONSTANTS_MAX_SCHEMA_LENGTH = 16777216;
-inline constexpr std::uint64_t CONSTANTS_MAX_NAME_LENGTH = 64;
-inline constexpr std::int64_t CONSTANTS_MAX_POSITION = 4611686018427387904;
-inline constexpr std::uint32_t CONSTANTS_DEFAULT_CAPACITY = 1048576;
-inline constexpr std::uint32_t CONSTANTS_DEFAULT_PUBLISHERS = 4;
-inline constexpr std::uint32_t CONSTANTS_DEFAULT_SUBSCRIBERS = 4;
-inline constexpr std::uint32_t CONSTANTS_DEFAULT_ALIGNMENT = 64;
-inline constexpr std::uint32_t CONSTANTS_DEFAULT_COUNTERS = 64;
-inline constexpr std::int32_t CONSTANTS_DEFAULT_POLL_LIMIT = 256;
-inline constexpr std::uint32_t CONSTANTS_KIND_INBOX = 1;
-inline constexpr std::uint32_t CONSTANTS_KIND_BROADCAST = 2;
-inline constexpr std::uint64_t CONSTANTS_FEATURE_BLOCKING = 1;
-inline constexpr std::uint64_t CONSTANTS_FEATURE_FOREIGN_PUBLISHER = 2;
-inline constexpr std::uint64_t CONSTANTS_FEATURE_FOREIGN_SUBSCRIBER = 4;
-inline constexpr std::uint64_t CONSTANTS_SUPPORTED_REQUIRED_FEATURES = 6;
-inline constexpr std::int32_t CONSTANTS_TYPE_PADDING = -1;
-inline constexpr std::int32_t CONSTANTS_TYPE_OWNER = -2;
-inline constexpr std::int64_t CONSTANTS_NOT_GATING = -1;
-inline constexpr std::int64_t CONSTANTS_BACK_PRESSURED = -1;
-inline constexpr std::uint64_t CONSTANTS_BOUNDARIES = 8;
-inline constexpr std::uint64_t CONSTANTS_START_STRIDE = 64;
-inline constexpr std::uint64_t CONSTANTS_START_MODULUS = 4096;
-inline constexpr std::uint64_t CONSTANTS_MAX_MESSAGE_DIVISOR = 4;
-inline constexpr std::uint64_t CONSTANTS_GATE_STORE_DIVISOR = 8;
-inline constexpr std::int32_t CONSTANTS_LOSSY_TRIES = 1000;
-inline constexpr std::uint32_t CONSTANTS_POLLS_TO_LOOK = 4096;
-inline constexpr std::uint64_t CONSTANTS_MIN_LAG_DIVISOR = 2;
-inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD = 2048;
-inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_DIVISOR = 8;
-inline constexpr std::int64_t CONSTANTS_CLEAR_AHEAD_RECORDS = 8;
+inline constexpr std::uint64_t MAGIC = 0x00474e4952594c46;  // 464c5952494e4700, read as a word
+inline constexpr std::uint16_t MAJOR = 1;
+inline constexpr std::uint16_t MINOR = 0;
+inline constexpr std::uint64_t SECTION_ALIGNMENT = 4096;
+inline constexpr std::uint64_t HEADER_LENGTH = 4096;
+inline constexpr std::uint64_t HEADER_CRC_LENGTH = 4092;
+inline constexpr std::uint32_t MIN_CAPACITY = 4096;
+inline constexpr std::uint32_t MAX_CAPACITY = 1073741824;
+inline constexpr std::uint32_t MAX_PUBLISHERS = 1024;
+inline constexpr std::uint32_t MAX_SUBSCRIBERS = 1024;
+inline constexpr std::uint32_t MAX_COUNTERS = 65536;
+inline constexpr std::uint64_t MAX_SCHEMA_LENGTH = 16777216;
+inline constexpr std::uint64_t MAX_NAME_LENGTH = 64;
+inline constexpr std::int64_t MAX_POSITION = 4611686018427387904;
+inline constexpr std::uint32_t DEFAULT_CAPACITY = 1048576;
+inline constexpr std::uint32_t DEFAULT_PUBLISHERS = 4;
+inline constexpr std::uint32_t DEFAULT_SUBSCRIBERS = 4;
+inline constexpr std::uint32_t DEFAULT_ALIGNMENT = 64;
+inline constexpr std::uint32_t DEFAULT_COUNTERS = 64;
+inline constexpr std::int32_t DEFAULT_POLL_LIMIT = 256;
+inline constexpr std::uint32_t KIND_INBOX = 1;
+inline constexpr std::uint32_t KIND_BROADCAST = 2;
+inline constexpr std::uint64_t FEATURE_BLOCKING = 1;
+inline constexpr std::uint64_t FEATURE_FOREIGN_PUBLISHER = 2;
+inline constexpr std::uint64_t FEATURE_FOREIGN_SUBSCRIBER = 4;
+inline constexpr std::uint64_t SUPPORTED_REQUIRED_FEATURES = 6;
+inline constexpr std::int32_t TYPE_PADDING = -1;
+inline constexpr std::int32_t TYPE_OWNER = -2;
+inline constexpr std::int64_t NOT_GATING = -1;
+inline constexpr std::int64_t BACK_PRESSURED = -1;
+inline constexpr std::uint64_t BOUNDARIES = 8;
+inline constexpr std::uint64_t START_STRIDE = 64;
+inline constexpr std::uint64_t START_MODULUS = 4096;
+inline constexpr std::uint64_t MAX_MESSAGE_DIVISOR = 4;
+inline constexpr std::uint64_t GATE_STORE_DIVISOR = 8;
+inline constexpr std::int32_t LOSSY_TRIES = 1000;
+inline constexpr std::uint32_t POLLS_TO_LOOK = 4096;
+inline constexpr std::uint64_t MIN_LAG_DIVISOR = 2;
+inline constexpr std::int64_t CLEAR_AHEAD = 2048;
+inline constexpr std::int64_t CLEAR_AHEAD_DIVISOR = 8;
+inline constexpr std::int64_t CLEAR_AHEAD_RECORDS = 8;
 
-// [header] Offsets from the start of the file.
+// [header]
 inline constexpr std::uint64_t HEADER_MAGIC = 0;
-inline constexpr std::uint16_t HEADER_MAJOR = 8;
-inline constexpr std::uint16_t HEADER_MINOR = 10;
+inline constexpr std::uint64_t HEADER_MAJOR = 8;
+inline constexpr std::uint64_t HEADER_MINOR = 10;
 inline constexpr std::uint64_t HEADER_HEADER_LENGTH = 12;
 inline constexpr std::uint64_t HEADER_REQUIRED_FEATURES = 16;
 inline constexpr std::uint64_t HEADER_OPTIONAL_FEATURES = 24;
@@ -81,7 +80,7 @@ inline constexpr std::uint64_t HEADER_SCHEMA_ID = 168;
 inline constexpr std::uint64_t HEADER_SCHEMA_VERSION = 172;
 inline constexpr std::uint64_t HEADER_CRC = 4092;
 
-// [control] Offsets from the control section.
+// [control]
 inline constexpr std::uint64_t CONTROL_BOOT_ID = 0;
 inline constexpr std::uint64_t CONTROL_LOCK_TEST = 32;
 inline constexpr std::uint64_t CONTROL_DATA_SEQUENCE = 64;
@@ -93,7 +92,7 @@ inline constexpr std::uint64_t CONTROL_SLOT_LENGTH = 256;
 inline constexpr std::uint64_t CONTROL_CONTROL_LOCK = 0;
 inline constexpr std::uint64_t CONTROL_SLOT_LOCK = 0;
 
-// [publisher_slot] Offsets from the slot.
+// [publisher_slot]
 inline constexpr std::uint64_t PUBLISHER_SLOT_EPOCH = 0;
 inline constexpr std::uint64_t PUBLISHER_SLOT_START = 8;
 inline constexpr std::uint64_t PUBLISHER_SLOT_CLOSED = 16;
@@ -102,7 +101,7 @@ inline constexpr std::uint64_t PUBLISHER_SLOT_NAME = 24;
 inline constexpr std::uint64_t PUBLISHER_SLOT_PID = 88;
 inline constexpr std::uint64_t PUBLISHER_SLOT_ATTACHED_AT = 96;
 
-// [subscriber_slot] Offsets from the slot.
+// [subscriber_slot]
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_EPOCH = 0;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_EVICTING = 8;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_KEPT = 16;
@@ -111,18 +110,18 @@ inline constexpr std::uint64_t SUBSCRIBER_SLOT_NAME = 24;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_PID = 88;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_ATTACHED_AT = 96;
 
-// [record] Offsets from the record.
+// [record]
 inline constexpr std::uint64_t RECORD_LENGTH = 0;
 inline constexpr std::uint64_t RECORD_TYPE = 4;
 inline constexpr std::uint64_t RECORD_PAYLOAD = 8;
 inline constexpr std::uint64_t RECORD_HEADER_LENGTH = 8;
 
-// [owner_record] The payload of a record of TYPE_OWNER.
+// [owner_record]
 inline constexpr std::uint64_t OWNER_RECORD_EPOCH = 0;
 inline constexpr std::uint64_t OWNER_RECORD_NAME_LENGTH = 8;
 inline constexpr std::uint64_t OWNER_RECORD_NAME = 12;
 
-// [trailer] Offsets from the end of the ring's data: ring + capacity.
+// [trailer]
 inline constexpr std::uint64_t TRAILER_BOUNDARY = 0;
 inline constexpr std::uint64_t TRAILER_BOUNDARY_COUNT = 8;
 inline constexpr std::uint64_t TRAILER_BOUNDARY_STRIDE = 16;
@@ -138,7 +137,7 @@ inline constexpr std::uint64_t TRAILER_LENGTH = 768;
 inline constexpr std::uint64_t TRAILER_MORE_GATES = 768;
 inline constexpr std::uint64_t TRAILER_GATE_STRIDE = 128;
 
-// [counter_metadata] Offsets from the counter's record.
+// [counter_metadata]
 inline constexpr std::uint64_t COUNTER_METADATA_STATE = 0;
 inline constexpr std::uint64_t COUNTER_METADATA_TYPE_ID = 4;
 inline constexpr std::uint64_t COUNTER_METADATA_FREE_FOR_REUSE = 8;
@@ -152,7 +151,7 @@ inline constexpr std::int32_t COUNTER_METADATA_STATE_UNUSED = 0;
 inline constexpr std::int32_t COUNTER_METADATA_STATE_ALLOCATED = 1;
 inline constexpr std::int32_t COUNTER_METADATA_STATE_RECLAIMED = -1;
 
-// [counter_value] Offsets from the counter's record.
+// [counter_value]
 inline constexpr std::uint64_t COUNTER_VALUE_VALUE = 0;
 inline constexpr std::uint64_t COUNTER_VALUE_REGISTRATION_ID = 8;
 inline constexpr std::uint64_t COUNTER_VALUE_OWNER_ID = 16;
