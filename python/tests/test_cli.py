@@ -138,6 +138,30 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
     assert all(one["name"] in text for one in found["publishers"] + found["subscribers"])
 
 
+@pytest.mark.parametrize("path", GOLDEN, ids=golden_id)
+def test_info_shows_every_field_of_a_golden_file_by_its_name(path: Path, flyring: Command) -> None:
+    expected = load_golden(path)["expected"]
+    found: dict[str, dict[str, object]] = {}
+    for field in flyring.json("info", path.with_suffix(".ring"), "--fields")["fields"]:
+        found.setdefault(field["place"], {})[field["name"]] = field["value"]
+    known = layout.FIELDS
+    assert set(found["header"]) == {name for name, *_ in known["header"]}
+    shown = {name: value for name, value in found["header"].items() if name in expected["header"]}
+    assert shown == {name: value for name, value in expected["header"].items() if name in shown}
+    for k, publisher in enumerate(expected["publishers"]):
+        slot, trailer = found[f"publisher_slot {k}"], found[f"trailer {k}"]
+        assert set(slot) == {name for name, *_ in known["publisher_slot"]}
+        assert {name: slot[name] for name in slot if name in publisher} == {
+            name: publisher[name] for name in slot if name in publisher
+        }
+        assert [trailer[name] for name in ("published", "claimed")] == [publisher["published"], publisher["claimed"]]
+        gates = [one["gates"][k] for one in expected["subscribers"]]
+        assert [trailer["gate" if j == 0 else f"gate[{j}]"] for j in range(len(gates))] == gates
+        assert len([name for name in trailer if name.startswith("boundary[")]) == layout.BOUNDARIES
+    text = flyring.text("info", path.with_suffix(".ring"), "--fields")
+    assert all(place in text and name in text for place, names in found.items() for name in names)
+
+
 def test_live_slots_and_lag(flyring: Command) -> None:
     with Channel.create("life", "broadcast", publishers=3, subscribers=3, capacity=4096) as channel:
         publisher, other = channel.publisher("feed"), channel.publisher("shut")

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         case "ls":
             return ls(options.folder, options.json)
         case "info":
-            return info(options.name, options.json)
+            return info(options.name, options.json, options.fields)
         case "check":
             return check(options.name, options.json)
         case "recover":
@@ -99,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one = command("info", "show header, slots, positions and counters; status 1 if the header breaks a rule")
     one.add_argument("name", metavar="NAME")
+    one.add_argument("--fields", action="store_true", help="also every field of the file, by its name in the layout")
     one = command("check", "say which rule of the layout is broken, and what the dead left; status 1 if one is broken")
     one.add_argument("name", metavar="NAME")
     one = command("recover", "free what the dead left, and leave the living alone; status 1 if something could not be")

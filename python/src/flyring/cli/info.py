@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from .fields import fields
 from .image import Image, open_image
 from .report import print_json, printable, size_text, table, time_text
 from .who import counters, publishers, subscribers
@@ -17,14 +19,18 @@ FIELDS = (
 )  # fmt: skip
 
 
-def info(name: str, as_json: bool) -> int:
+def info(name: str, as_json: bool, with_fields: bool) -> int:
     """Status 1 if attaching would refuse the file."""
     with open_image(name) as image:
         document = describe(image)
+        words = list(fields(image)) if with_fields else []
     if as_json:
-        print_json(document)
+        print_json(document | {"fields": [asdict(word) for word in words]} if with_fields else document)
     else:
         show(document)
+    if words and not as_json:
+        rows = [(word.place, word.name, word.offset, word.type, word.value) for word in words]
+        print("\n" + table(("PLACE", "FIELD", "OFFSET", "TYPE", "VALUE"), rows))
     return 1 if document["problem"] else 0
 
 
