@@ -251,7 +251,7 @@ int main(int count, char** words) {
     arguments.setup.path = folder + "/steps.ring";
     ::setenv("PYTHONHASHSEED", "0", 1);  // or Python goes another way each time
     ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-    steps::make_deterministic();
+    steps::use_one_processor();
     const int status = Program(std::move(arguments)).run();
     std::filesystem::remove_all(folder);
     return status;

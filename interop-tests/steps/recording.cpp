@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -30,12 +31,26 @@ std::size_t Recording::distinct() const {
     return std::set<Bytes>(states.begin(), states.end()).size();
 }
 
+std::vector<std::uint64_t> Recording::path() const {
+    std::vector<std::uint64_t> places;
+    for (const std::size_t k : kill_points) places.push_back(next[k - 1]);
+    return places;
+}
+
 Case::Case(const Setup& setup, const Scenario& scenario, const Situation& base, const std::string& child)
     : setup_(setup), scenario_(scenario), base_(base), child_(child.empty() ? setup.child : child) {
     record();
-    const std::vector<std::uint64_t> before = recording_.next;
+    const Recording before = recording_;
     record();
-    if (recording_.next != before) throw std::runtime_error("two runs of the child execute different instructions");
+    const std::vector<std::uint64_t> one = before.path(), two = recording_.path();
+    if (one != two || before.states != recording_.states) {
+        const auto differ = std::mismatch(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(std::min(one.size(), two.size())), two.begin());
+        throw std::runtime_error("two runs of the child differ: " + std::to_string(one.size()) + " and " +
+                                 std::to_string(two.size()) + " kill points, the first " +
+                                 std::to_string(differ.first - one.begin()) + " are equal; " +
+                                 std::to_string(before.states.size()) + " and " +
+                                 std::to_string(recording_.states.size()) + " states");
+    }
     const Image image(recording_.states[0]);
     published_ = image.trailer(0, layout::TRAILER_PUBLISHED);
     committed_ = committed(recording_.states[0]);
@@ -50,13 +65,16 @@ Case::Case(const Setup& setup, const Scenario& scenario, const Situation& base, 
     find_anchors();
 }
 
-/// A stop at a breakpoint costs as much as a step, and all but the first need another to go on.
+/// A stop at a breakpoint costs as much as a step, and all but the first need another to go on. Only the library's
+/// instructions are counted on: a child is never stepped from one call of the library to the next.
 void Case::find_anchors() {
     std::unordered_map<std::uint64_t, std::size_t> visits;
     std::size_t cost = 0;
     for (std::size_t k = 0; k < recording_.next.size(); ++k) {
         visits_.push_back(++visits[recording_.next[k]]);
-        const bool better = k == 0 || 2 * visits_[k] <= cost + 1;
+        const bool here = core_.contains(recording_.next[k]);
+        const bool entered = here && k > 0 && !core_.contains(recording_.next[k - 1]);
+        const bool better = k == 0 || entered || (here && 2 * visits_[k] <= cost + 1);
         anchor_.push_back(better ? k : anchor_.back());
         cost = k == 0 ? 0 : better ? 2 * visits_[k] : cost + 1;
     }
@@ -93,7 +111,7 @@ void Case::record() {
     recording_ = {};
     recording_.opened.assign(file.data(), file.data() + base_.bytes.size());
     Tracee child(command());
-    const Range core = scenario_.python ? child.code_of(extension) : Range{0, UINT64_MAX};
+    core_ = scenario_.python ? child.code_of(extension) : Range{0, UINT64_MAX};
     for (bool more = true; more; more = child.step()) {
         const std::size_t k = recording_.next.size();
         if (recording_.states.empty() ||
@@ -102,7 +120,7 @@ void Case::record() {
         }
         recording_.state.push_back(recording_.states.size() - 1);
         recording_.done.push_back({done[0], done[1]});
-        if (k > 0 && (core.contains(recording_.next[k - 1]) || recording_.changed(k))) {
+        if (k > 0 && (core_.contains(recording_.next[k - 1]) || recording_.changed(k))) {
             recording_.kill_points.push_back(k);
         }
         recording_.next.push_back(child.next_instruction());
