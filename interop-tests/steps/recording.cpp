@@ -20,6 +20,12 @@ namespace {
 
 constexpr const char* extension = "/_core.abi3.so";
 
+/// Where the first difference of two files is.
+std::string difference(const Bytes& expected, const Bytes& found) {
+    const auto at = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+    return "from byte " + std::to_string(at.first - expected.begin()) + " on";
+}
+
 bool locked(const Stage& stage, std::uint64_t byte) {
     const flyring::detail::Fd file(::open(stage.path.c_str(), O_RDWR | O_CLOEXEC));
     return flyring::detail::byte_is_locked(file, byte, stage.path);
@@ -44,12 +50,12 @@ Case::Case(const Setup& setup, const Scenario& scenario, const Situation& base, 
     record();
     const std::vector<std::uint64_t> one = before.path(), two = recording_.path();
     if (one != two || before.states != recording_.states) {
-        const auto differ = std::mismatch(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(std::min(one.size(), two.size())), two.begin());
-        throw std::runtime_error("two runs of the child differ: " + std::to_string(one.size()) + " and " +
-                                 std::to_string(two.size()) + " kill points, the first " +
-                                 std::to_string(differ.first - one.begin()) + " are equal; " +
-                                 std::to_string(before.states.size()) + " and " +
-                                 std::to_string(recording_.states.size()) + " states");
+        const auto differ = std::mismatch(
+            one.begin(), one.begin() + static_cast<std::ptrdiff_t>(std::min(one.size(), two.size())), two.begin());
+        throw std::runtime_error(
+            "two runs of the child differ: " + std::to_string(one.size()) + " and " + std::to_string(two.size()) +
+            " kill points, the first " + std::to_string(differ.first - one.begin()) + " are equal; " +
+            std::to_string(before.states.size()) + " and " + std::to_string(recording_.states.size()) + " states");
     }
     const Image image(recording_.states[0]);
     published_ = image.trailer(0, layout::TRAILER_PUBLISHED);
@@ -141,11 +147,16 @@ void Case::check_commit_point() const {
     for (std::size_t state = 0; state < recording_.states.size(); ++state) {
         const std::int64_t now = committed(recording_.states[state]);
         if (now != before && !(before == committed_ && now == whole)) {
-            throw Wrong("store " + std::to_string(state) + " commits a part, or takes back");
+            throw Wrong("store " + std::to_string(state) + ": expected " + std::to_string(committed_) + " or " +
+                        std::to_string(whole) + " messages committed, after " + std::to_string(before) + "; found " +
+                        std::to_string(now));
         }
         before = now;
     }
-    if (before != whole) throw Wrong("at the end not everything is committed, or too much");
+    if (before != whole) {
+        throw Wrong("at the end: expected " + std::to_string(whole) + " messages committed, found " +
+                    std::to_string(before));
+    }
 }
 
 std::size_t Case::find(Scenario::At at) const {
@@ -207,8 +218,12 @@ void Case::check_kill(std::size_t k) {
     std::unique_ptr<flyring::Publisher> contender;
     if (scenario_.contested) contender = contend(stage, child);
     child.kill();
-    if (!scenario_.contested && read_file(setup_.path) != left) throw Wrong("the file changed by the kill");
-    if (left != recording_.bytes(k)) throw Wrong("the file is not as after instruction k of the recording");
+    if (!scenario_.contested && read_file(setup_.path) != left)
+        throw Wrong("expected the file as before the kill, found it changed " +
+                    difference(left, read_file(setup_.path)));
+    if (left != recording_.bytes(k))
+        throw Wrong("expected the file as after this instruction of the recording, found it changed " +
+                    difference(recording_.bytes(k), left));
     check(stage, verdict(left, done_now()), left, std::move(contender));
 }
 
@@ -235,13 +250,14 @@ std::unique_ptr<flyring::Publisher> Case::contend(Stage& stage, Tracee& child) {
         const bool stolen = done;
         child.kill();
         other.join();
-        if (stolen) throw Wrong("another publisher got the slot while the child had a lock");
+        if (stolen)
+            throw Wrong("expected another publisher to wait while the child has a lock, found that it got the slot");
         ++contender_waited_;
     } else {
         other.join();
         ++contender_first_;
     }
-    if (!got) throw Wrong("another publisher did not get the slot");
+    if (!got) throw Wrong("expected another publisher to get the slot within 2 s, found that it did not");
     return got;
 }
 
