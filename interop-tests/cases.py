@@ -7,7 +7,7 @@ import os
 import time
 
 from driver import Refused, both
-from harness import Wrong, data_of, drain, equal, fill, offer_within, refused, shorten, true
+from harness import above, data_of, drain, equal, fill, offer_within, refused, shorten, true, Wrong
 from stream import message
 
 BROADCAST = {"kind": "broadcast", "counters": 0}
@@ -28,10 +28,10 @@ def replaced(run, first, second):
     name = run.name()
     old = info(a, "create", channel=name, name=name, **BROADCAST | SMALL)
     new = info(b, "replace", channel=name, name=name, kind="inbox", capacity=8192)
-    true("a new id", old["channel_id"] != new["channel_id"])
+    true("another id than that of the old channel", old["channel_id"] != new["channel_id"], new["channel_id"])
     equal("opened", info(a, "open", channel=name + "n", name=name), new)
     a.call("publisher", channel=name, publisher=name)
-    true("the old one works", a.call("offer", publisher=name, data="00", type=1)["position"] > 0)
+    above("position of an offer in the old one", a.call("offer", publisher=name, data="00", type=1)["position"], 0)
     equal("nothing is left beside it", sorted(p.name for p in run.folder.iterdir()), [name + ".ring"])
 
 
@@ -54,11 +54,11 @@ def held_back(run, writer, reader, third):
     }
     equal("held_by", a.call("held_by", publisher=name)["holder"], expected)
     equal("a part", data_of(b.call("poll", subscriber=name, limit=5)["messages"]), sent[:5])
-    true("room for as many again", 3 <= len(fill(a, name)) <= 5)
+    true("room for 3 to 5 messages", 3 <= (room := len(fill(a, name))) <= 5, room)
     equal("next", b.call("take", subscriber=name)["message"]["data"], sent[5])
     fill(a, name)
     b.kill()
-    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    above("position of an offer within 5 s of the subscriber's death", offer_within(5, a, name, "01"), 0)
     equal("held_by", a.call("held_by", publisher=name)["holder"], None)
 
     b = run.fresh(reader)
@@ -84,7 +84,7 @@ def held_back(run, writer, reader, third):
     c.call("open", channel=name, name=name)
     c.call("subscriber", channel=name, subscriber=name, name="ledger", kept=True)
     equal("resumed", data_of(drain(c, name)), sent)
-    true("room again", a.call("offer", publisher=name, data="03", type=1)["position"] > 0)
+    above("position of an offer", a.call("offer", publisher=name, data="03", type=1)["position"], 0)
 
 
 def name_handed_over(run, first, second, reader):
@@ -125,7 +125,7 @@ def killed_in_a_claim(run, victim, heir, reader):
     a.call("publisher", channel=name, publisher=name, name="feed")
     for i in range(3):
         a.call("offer", publisher=name, data=f"0{i}", type=1)
-    true("claimed", a.call("claim", publisher=name, length=200, type=1)["claimed"])
+    equal("claimed", a.call("claim", publisher=name, length=200, type=1)["claimed"], True)
     refused("no-free-slot", b, "publisher", channel=name, publisher=name, name="feed")
     a.kill()
     taken = b.call("publisher", channel=name, publisher=name, name="feed")
@@ -158,8 +158,8 @@ def killed_while_publishing(run, victim, heir, reader):
         counts = e.answer["counts"]
         verified = sum(counts.values() if isinstance(counts, dict) else counts)
     else:
-        raise Wrong("a thousand million messages in 0.6 s")
-    true("some messages", verified > 0)
+        raise Wrong("expected a time-out after 0.6 s, found a thousand million messages verified")
+    above("messages", verified, 0)
     b.call("publisher", channel=name, publisher=name, name="feed")
     equal("everything was read", c.call("poll", subscriber=name, limit=256)["messages"], [])
     after = {"seed": 12, "count": 2000, "min": 0, "max": 100, "first": 5}
@@ -195,7 +195,7 @@ def the_stream_is_the_same(run, language):
             "mismatch", b, "verify_stream", subscriber=name, how="poll", seconds=5, streams=[{"ring": 0} | s | wrong]
         )
         equal("ring", answer.get("ring"), 0)
-        true("says what is wrong", answer.get("what"))
+        true("the answer says what is wrong", answer.get("what"), answer)
         drain(b, name)
     payload = bytearray(message(3, 4, 1, 50)[1])
     payload[-1] ^= 1
@@ -206,7 +206,7 @@ def the_stream_is_the_same(run, language):
     a.call("publish_stream", publisher=name, how="mix", **s | {"count": 7})
     drain(b, name)
     answer = refused("timeout", b, "verify_stream", subscriber=name, how="mix", seconds=0.05, streams=[{"ring": 0} | s])
-    true("counts", answer.get("counts") is not None)
+    true("the answer has counts", answer.get("counts") is not None, answer)
 
 
 def numbered_streams(run, language):
@@ -255,14 +255,15 @@ def told_to_die(run, language):
         expected = [p.hex() for _, p in (message(5, i, 30, 60) for i in range(1000, 1007))]
         equal(f"{how}: what came", data_of(drain(b, name)), expected)
         end, payload = b.call("positions", subscriber=name)["positions"]["0"], message(5, 1007, 30, 60)[1]
-        true(f"{how}: positions {start}, {end}", end > start)
+        above(f"{how}: position", end, start)
         with open(run.folder / f"{name}.ring", "rb") as file:
             rings = int.from_bytes(os.pread(file.fileno(), 8, 136), "little")  # channel.md 4.2
             record = os.pread(file.fileno(), 8 + len(payload), rings + end)
-        true(f"{how}: committed", int.from_bytes(record[:4], "little", signed=True) <= 0)
+        length = int.from_bytes(record[:4], "little", signed=True)
+        true(f"{how}: a length of 0 or less, as it is not committed", length <= 0, length)
         half = len(payload) // 2
         equal(f"{how}: the first half", record[8 : 8 + half], payload[:half])
-        true(f"{how}: the rest was written", not any(record[8 + half + 1 :]))
+        equal(f"{how}: the rest", record[8 + half + 1 :], bytes(len(record) - 8 - half - 1))
     for how in ("poll", "take", "mix"):
         a, b, name = run.peer(language, 1), run.fresh(language), run.name()
         a.call("create", channel=name, name=name, **BROADCAST | SMALL)
@@ -276,5 +277,5 @@ def told_to_die(run, language):
         a.call("subscriber", channel=name, subscriber=name, name="journal", kept=True)
         found, sent = data_of(drain(a, name)), [message(5, i, 8, 60)[1].hex() for i in range(20)]
         equal(f"{how}: seen again", found, sent[20 - len(found) :])
-        true(f"{how}: message 7 was consumed: {len(found)} left", len(found) >= 13)
-        true(f"{how}: nothing was consumed", how != "take" or len(found) == 13)
+        true(f"{how}: at least 13 are left, as message 7 was not consumed", len(found) >= 13, len(found))
+        true(f"{how}: 13 are left, as 7 were consumed", how != "take" or len(found) == 13, len(found))

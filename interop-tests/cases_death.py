@@ -10,7 +10,7 @@ import time
 import cases_environment
 from cases_environment import SMALL, attach, within
 from driver import Refused
-from harness import Wrong, data_of, drain, equal, fill, offer_within, refused, true
+from harness import above, data_of, drain, equal, fill, offer_within, refused, true, Wrong
 
 
 def zombie(run, writer, reader):
@@ -30,7 +30,7 @@ def zombie(run, writer, reader):
     late = time.monotonic() + 5
     while state() != "Z" and time.monotonic() < late:
         time.sleep(0.001)
-    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    above("position of an offer within 5 s of the subscriber's death", offer_within(5, a, name, "01"), 0)
     a.call("subscriber", channel=name, subscriber=name)
     within(5, "a zombie's name", lambda: a.call("publisher", channel=name, publisher=name + "f", name="feed"))
     equal("the state of the dead", state(), "Z")
@@ -71,13 +71,13 @@ def stopped(run, victim, rival, reader):
     a.call("publisher", channel=name, publisher=name, name="feed")
     a.call("subscriber", channel=name, subscriber=name, rings=[1])
     b.call("publisher", channel=name, publisher=name)
-    true("claimed", a.call("claim", publisher=name, length=3, type=5)["claimed"])
+    equal("claimed", a.call("claim", publisher=name, length=3, type=5)["claimed"], True)
     sent = []
     while len(more := fill(b, name)):
         sent += more
         drain(c, name)
         if len(sent) > 200:
-            raise Wrong("the subscriber does not hold the publisher back")
+            raise Wrong(f"expected the subscriber to hold the publisher back, found {len(sent)} messages taken")
     os.kill(a.pid, signal.SIGSTOP)
     try:
         late = time.monotonic() + 0.2
@@ -85,7 +85,7 @@ def stopped(run, victim, rival, reader):
             refused("no-free-slot", b, "publisher", channel=name, publisher=name + "b", name="feed")
             equal("offered", b.call("offer", publisher=name, data="00", type=1)["position"], -1)
             equal("nothing", c.call("take", subscriber=name)["message"], None)
-        true("live", b.call("held_by", publisher=name)["holder"]["live"])
+        equal("live", b.call("held_by", publisher=name)["holder"]["live"], True)
     finally:
         os.kill(a.pid, signal.SIGCONT)
     a.call("commit", publisher=name, data="010203")
@@ -156,16 +156,16 @@ def lapped(run, writer, reader):
             if lost["messages"] == before and numbers:
                 equal("in a row", numbers, list(range(count - len(numbers), count)))
         equal("in order", got, sorted(set(got)))
-        true(f"laps {laps}, received {len(got)}", laps >= 5 and len(got) >= 50)
+        true("at least 5 laps and 50 messages", laps >= 5 and len(got) >= 50, (laps, len(got)))
         end = a.call("positions", publisher=name)["position"]
         equal("position", b.call("positions", subscriber=name)["positions"]["0"], end)
-        true(f"lost bytes {lost['bytes']}", 0 < lost["bytes"] < end - begin)
+        true(f"1 to {end - begin - 1} lost bytes", 0 < lost["bytes"] < end - begin, lost["bytes"])
         refused("access-denied", b, "publisher", channel=name, publisher=name)
         oldest = b.call("lossy_subscriber", channel=name, subscriber=name + "o", rings=[0], start="oldest")
-        true("begins behind the first", oldest["positions"]["0"] > begin)
+        above("position of the oldest", oldest["positions"]["0"], begin)
         numbers = [int.from_bytes(bytes.fromhex(m["data"]), "little") for m in drain(b, name + "o")]
         equal("what is still there", numbers, list(range(count - len(numbers), count)))
-        true(f"much is still there: {len(numbers)}", len(numbers) >= 10)
+        true("at least 10 messages are still there", len(numbers) >= 10, len(numbers))
 
 
 def evicted(run, victim, operator, writer):
@@ -178,7 +178,7 @@ def evicted(run, victim, operator, writer):
         slot = a.call("subscriber", channel=name, subscriber=name, **fields)["slot"]
         fill(c, name)
         b.call("evict", channel=name, slot=slot)
-        true("the writer gets on", c.call("offer", publisher=name, data="aa", type=1)["position"] > 0)
+        above("position of an offer", c.call("offer", publisher=name, data="aa", type=1)["position"], 0)
         answer = refused("slot-lost", a, "poll", subscriber=name, limit=10)
         equal("slot", answer.get("slot"), slot)
         refused("slot-lost", a, "take", subscriber=name)
@@ -200,7 +200,7 @@ def too_far_behind(run, writer, reader):
         a.call("offer", publisher=name, data=f"{i:02x}", type=1)
     equal("within the limit", len(drain(b, name)), 10)
     for i in range(200):
-        true("never held back", a.call("offer", publisher=name, data=f"{i:02x}", type=1)["position"] > 0)
+        above(f"position of offer {i}", a.call("offer", publisher=name, data=f"{i:02x}", type=1)["position"], 0)
     refused("slot-lost", b, "take", subscriber=name)
 
 
@@ -232,7 +232,7 @@ def replaced_noticed(run, victim, other):
             equal("the new channel's id", e.answer["channel_id"], new)
             break
     else:
-        raise Wrong("a publisher that is held back does not notice")
+        raise Wrong("expected a publisher that is held back to notice, found that it does not")
     equal("not sticky", data_of(drain(a, name)), sent)
 
 

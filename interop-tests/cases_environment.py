@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from driver import Peer, Refused
-from harness import Skip, Wrong, data_of, drain, equal, fill, offer_within, refused, true
+from harness import above, data_of, drain, equal, fill, offer_within, refused, true, Skip, Wrong
 
 SMALL = {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 0}
 # a JVM says on standard output that it cannot share its statistics with another one of its pid
@@ -81,11 +81,11 @@ def same_pid(run, writer, reader, third):
     equal("messages", data_of(drain(b, name)), sent)
     fill(a, name)
     b.kill()
-    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    above("position of an offer within 5 s of the subscriber's death", offer_within(5, a, name, "01"), 0)
     refused("no-free-slot", c, "publisher", channel=name, publisher=name + "c", name="feed")
     a.kill()
     within(5, "the dead publisher's slot", lambda: c.call("publisher", channel=name, publisher=name, name="feed"))
-    true("published", c.call("offer", publisher=name, data="02", type=1)["position"] > 0)
+    above("position of an offer", c.call("offer", publisher=name, data="02", type=1)["position"], 0)
 
 
 def full_file_system(run, language):
@@ -94,12 +94,12 @@ def full_file_system(run, language):
     peer = wrapped(run, language, TINY_SHM)
     for op in ("create", "replace", "open_or_create"):
         answer = refused("no-space", peer, op, channel="c", name="/dev/shm/big.ring", kind="inbox")
-        true(f"needed and free: {answer}", answer["needed"] > 1 << 20 >= answer["free"] > 0)
+        true("needed > 1 MiB >= free > 0", answer["needed"] > 1 << 20 >= answer["free"] > 0, answer)
     options = SMALL | {"capacity": 1 << 16}
     for i in range(4):
         peer.call("create", channel=f"c{i}", name=f"/dev/shm/c{i}.ring", **options)
     answer = refused("no-space", peer, "create", channel="d", name="/dev/shm/d.ring", **options | {"capacity": 1 << 19})
-    true(f"needed more than is free: {answer}", answer["needed"] > answer["free"])
+    true("more is needed than is free", answer["needed"] > answer["free"], answer)
     refused("no-such-channel", peer, "open", channel="d", name="/dev/shm/d.ring")
     peer.call("publisher", channel="c3", publisher="p")
     peer.call("subscriber", channel="c3", subscriber="s")
@@ -111,7 +111,7 @@ def full_file_system(run, language):
 def clock_set_back(run, language, other):
     """The wall clock jumps back by ten days: the dead are retired, the living are not, counters can be had."""
     found = subprocess.run(["sh", "-c", f"ls /usr/lib/*/faketime/{FAKETIME}"], capture_output=True, text=True)
-    true("libfaketime is not installed (apt: faketime)", found.returncode == 0)
+    true("libfaketime is installed (apt: faketime)", found.returncode == 0, found.stderr)
     clock = run.folder / "clock"
     clock.write_text("+0d")
     environment = ["env", f"LD_PRELOAD={found.stdout.split()[0]}", f"FAKETIME_TIMESTAMP_FILE={clock}"]
@@ -130,14 +130,15 @@ def clock_set_back(run, language, other):
     a.call("create", channel=made, name=made, **SMALL)
     with open(run.folder / f"{made}.ring", "rb") as file:
         created = int.from_bytes(file.read(64)[56:], "little") / 1e9
-    true(f"the clock did not jump: {created - time.time()}", -11 * 86400 < created - time.time() < -9 * 86400)
+    jump = created - time.time()
+    true("the clock jumps back by 9 to 11 days", -11 * 86400 < jump < -9 * 86400, f"{jump:.0f} s")
     equal("a living subscriber was retired", offer_within(0.02, a, name, "00"), -1)
     equal("messages", data_of(drain(b, name)), sent)
     fill(a, name)
     b.kill()
-    true("a dead subscriber still holds the writer back after 5 s", offer_within(5, a, name, "01") > 0)
+    above("position of an offer within 5 s of the subscriber's death", offer_within(5, a, name, "01"), 0)
     again = a.call("counter_allocate", channel=name, label="y", type_id=1, key="")["counter"]
-    true("a counter freed in the future was handed out", again != counter)
+    true("not the counter that was freed in the future", again != counter, again)
     clock.write_text("+0d")
     time.sleep(0.002)
     equal("reused", a.call("counter_allocate", channel=name, label="z", type_id=1, key="")["counter"], counter)

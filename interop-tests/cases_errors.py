@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 from driver import ROOT
-from harness import Wrong, equal, refused, true
+from harness import equal, refused, true, Wrong
 
 OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 2, "counters": 2}
 
@@ -31,7 +31,7 @@ def bad_requests(run, language):
         except Exception as e:  # whatever it is, `code` tells
             equal(f"{peer.label}: {line}", getattr(e, "code", str(e)), "bad-request")
         else:
-            raise Wrong(f"{peer.label}: {line} was answered")
+            raise Wrong(f"{peer.label}: {line}: expected an error, found an answer")
     equal("layout", peer.call("hello")["layout"], "1.0")
     equal(
         "ops",
@@ -140,7 +140,7 @@ def bad_options(run, language):
     answer = refused(
         "no-space", peer, "create", channel=name, name=name, **OPTIONS | {"capacity": 2**30, "publishers": 1024}
     )
-    true("needed and free", answer["needed"] > 2**40 > answer["free"] >= 0)
+    true("needed > 2^40 > free >= 0", answer["needed"] > 2**40 > answer["free"] >= 0, answer)
     equal("nothing is left", os.listdir(run.folder), [])
     peer.call("create", channel=name, name=name, **OPTIONS)
     answer = refused("exists", peer, "create", channel=name + "x", name=name, **OPTIONS)
@@ -280,12 +280,13 @@ def bad_rings(run, language):
                 equal("ring and position", (e.answer.get("ring"), e.answer.get("position")), (0, end))
                 break
         else:
-            raise Wrong(f"{peer.label}: length {length}, type {kind}: no error in two polls, {found}")
+            raise Wrong(f"{peer.label}: length {length}, type {kind}: expected an error in two polls, found {found}")
         peer.call("offer", publisher=name + "b", data="02", type=1)
         after = peer.call("poll", subscriber=name, limit=10)["messages"]
         true(
-            f"{peer.label}: the other ring goes on: {after}",
+            f"{peer.label}: the other ring goes on: its messages, 02 last",
             after and after[-1]["data"] == "02" and all(m["ring"] == 1 for m in after),
+            after,
         )
 
 

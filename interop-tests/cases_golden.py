@@ -6,7 +6,7 @@ import json
 import os
 
 from driver import ROOT
-from harness import Wrong, data_of, drain, equal, offer_within, refused
+from harness import data_of, drain, equal, offer_within, refused, Wrong
 
 GOLDEN = ROOT / "spec" / "golden"
 FOREIGN = {0: None, 2: "publisher", 4: "subscriber"}

@@ -61,14 +61,14 @@ def wrong_answers(run, ping):
     ) as other:
         try:
             while not os.path.exists(name):
-                true("pong waits", other.poll() is None)
+                equal("status of pong, which waits", other.poll(), None)
             done = subprocess.run(
                 [*demos.command(ping), "ping", *untyped, "--typed"], capture_output=True, text=True, timeout=60
             )
         finally:
             other.kill()
     equal("status", done.returncode, 1)
-    true(f"the schema is named: {done.stderr[-300:]}", "schema" in done.stderr)
+    true(f'{ping}\'s error says "schema"', "schema" in done.stderr, done.stderr[-300:])
 
 
 def tail_of_golden(run):
@@ -99,7 +99,7 @@ def tail_of_golden(run):
         version = int.from_bytes(offered[6:8], "little")
         if version == golden["create"]["schema_version"]:  # others are published as this schema's version
             equal("bytes", data, offered[: len(data)])
-        true("not longer than what it was", len(data) <= len(offered) or version == 0)
+        true(f"at most {len(offered)} bytes", len(data) <= len(offered) or version == 0, len(data))
 
 
 def tests(languages, count):

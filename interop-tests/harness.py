@@ -3,6 +3,7 @@
 test, checks, and the list of tests with their outcome."""
 
 import contextlib
+import itertools
 import math
 import pathlib
 import shutil
@@ -23,17 +24,39 @@ class Skip(Exception):
 
 def equal(what, found, expected):
     if found != expected:
-        raise Wrong(f"{what}: {shorten(found)}, expected {shorten(expected)}")
+        raise Wrong(f"{what}: expected {shorten(expected)}, found {shorten(found)}{first_difference(found, expected)}")
 
 
-def true(what, condition):
+def above(what, found, least):
+    if not found > least:
+        raise Wrong(f"{what}: expected more than {shorten(least)}, found {shorten(found)}")
+
+
+def true(expected, condition, found):
+    """`expected` says in words what must hold; `found` is what the condition is about."""
     if not condition:
-        raise Wrong(what)
+        raise Wrong(f"expected: {expected}; found: {shorten(found)}")
 
 
 def shorten(value):
     text = repr(value)
     return text if len(text) <= 300 else text[:300] + "..."
+
+
+def first_difference(found, expected):
+    """Of two lists, where what `equal` shows of them may be the same."""
+    if not isinstance(found, list) or not isinstance(expected, list):
+        return ""
+    pairs = itertools.zip_longest(found, expected, fillvalue="nothing")
+    n, (one, other) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+    counts = f"{len(expected)} and {len(found)} elements" if len(found) != len(expected) else f"{len(found)} elements"
+    return f" ({counts}; element {n}: expected {shorten(other)}, found {shorten(one)})"
+
+
+def part(text):
+    """K/N, the value of --part: every N-th test from number K on, counted from 0; the slice of them."""
+    k, _, n = text.partition("/")
+    return slice(int(k), None, int(n))
 
 
 def hexed(*payloads):
@@ -120,7 +143,7 @@ class Run:
     def _tidy(self):
         """Everything that the test opened is closed, by the peers that live on; the others end."""
         for peer in (p for p in self.used.values() if not p.died):
-            true(f"{peer.label}: ended by itself", peer.alive())
+            true(f"{peer.label} lives until it is told to quit", peer.alive(), "it has ended")
             for handle in list(peer.open_channels):
                 peer.call("close", channel=handle)
             equal(f"{peer.label}: answers that nobody waited for", len(peer.pending), 0)
@@ -158,7 +181,7 @@ def refused(code, peer, op, **fields):
         answer = peer.call(op, **fields)
     except Refused as e:
         equal(f"{peer.label}: {op} {shorten(fields)}: error ({e.answer.get('message')})", e.code, code)
-        true(f"{peer.label}: {op}: an error without a text", e.answer.get("message"))
+        true(f"{peer.label}: {op}: a text in the error", e.answer.get("message"), e.answer)
         return e.answer
     raise Wrong(f"{peer.label}: {op} {shorten(fields)} answered {shorten(answer)}, expected {code}")
 

@@ -25,7 +25,7 @@ import report
 import scenarios
 import scenarios_life
 from driver import ROOT, Doors, PeerFailed, Refused, commands, tail
-from harness import Run
+from harness import part, Run
 
 PEERS = ROOT / "interop-tests" / "peers.toml"
 PEERS_EACH = 3
@@ -113,7 +113,7 @@ def cells(options):
 
 def chosen(options):
     some = [c for c in cells(options) if options.only in f"{c.id} {c.scenario['title']}"]
-    return [c for c in some if c.id in options.cell] if options.cell else some
+    return [c for c in some if c.id in options.cell] if options.cell else some[options.part]
 
 
 def ops_of(run, languages):
@@ -151,6 +151,9 @@ def arguments():
         "--only", default="", metavar="TEXT", help="cells with this in their id or their scenario's title"
     )
     parser.add_argument("--cell", action="append", default=[], metavar="ID", help="just this cell; may be repeated")
+    parser.add_argument(
+        "--part", type=part, default=slice(None), metavar="K/N", help="every N-th cell, from number K on"
+    )
     parser.add_argument("--seed", type=int, default=1, help="each cell's random numbers come from its id and this")
     parser.add_argument("--languages", type=lambda text: text.split(","), metavar="A,B")
     parser.add_argument("--report", type=pathlib.Path, default=ROOT / "build" / "interop-report", metavar="FOLDER")

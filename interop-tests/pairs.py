@@ -3,9 +3,10 @@
 """The cross-language tests: the languages of peers.toml in all ordered pairs, a million messages each, and what one
 language does with what another one left.
 
-    pairs.py [--logs FOLDER] [--quick] [--only TEXT] [--languages cpp,java,python]
+    pairs.py [--logs FOLDER] [--quick] [--only TEXT] [--part K/N] [--languages cpp,java,python]
 
---quick: a tenth of the messages. --only: the tests whose title contains TEXT. --languages: some of them.
+--quick: a tenth of the messages. --only: the tests whose title contains TEXT. --part: every N-th test, from
+number K on. --languages: some of them.
 The last line is `N passed, N failed`; the exit status is 0 if none failed and some passed."""
 
 import argparse
@@ -21,7 +22,7 @@ import cases_errors
 import cases_golden
 import cases_typed
 from driver import ROOT, both, commands
-from harness import Run, equal
+from harness import equal, part, Run
 
 # how the million of a pair is made up: alignment, capacity, how it is published and read, count, largest payload
 STREAMS = (
@@ -114,6 +115,7 @@ def main():
     parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build" / "interop-logs")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--part", type=part, default=slice(None), metavar="K/N")
     parser.add_argument("--languages")
     options = parser.parse_args()
     known = commands()
@@ -125,7 +127,7 @@ def main():
     begin, rates = time.monotonic(), {}
     run = Run(known, options.logs)
     try:
-        for title, function, *arguments in tests(languages, 10 if options.quick else 1):
+        for title, function, *arguments in list(tests(languages, 10 if options.quick else 1))[options.part]:
             if options.only in title:
                 result = run.test(title, function, *arguments)
                 if function is pair:

@@ -3,7 +3,7 @@
 of its axes, its parameters (scenarios.toml) and its random numbers; it returns how many messages were verified."""
 
 from driver import both
-from harness import drain, equal, hexed, refused, true
+from harness import above, drain, equal, hexed, refused, true
 from stream import message
 
 OPTIONS = {"kind": "broadcast", "counters": 0}
@@ -45,9 +45,11 @@ def put(peer, name, how, kind, *payloads):
         return
     for payload in payloads:
         if how == "offer":
-            true("taken", peer.call("offer", publisher=name, data=payload.hex(), type=kind)["position"] > 0)
+            above(
+                "position of an offer", peer.call("offer", publisher=name, data=payload.hex(), type=kind)["position"], 0
+            )
         else:
-            true("claimed", peer.call("claim", publisher=name, length=len(payload), type=kind)["claimed"])
+            equal("claimed", peer.call("claim", publisher=name, length=len(payload), type=kind)["claimed"], True)
             peer.call("commit", publisher=name, data=payload.hex())
 
 
@@ -128,7 +130,8 @@ def claims(cell):
             expected.append((77, payload.hex()))
             found = taken(cell, b, name, len(expected))
             equal(f"lap {lap}", [(m["type"], m["data"]) for m in found], expected)
-            true("positions grow", all(m["position"] < n["position"] for m, n in zip(found, found[1:])))
+            positions = [m["position"] for m in found]
+            equal("positions, in order and all different", positions, sorted(set(positions)))
             verified += len(found)
         end = a.call("positions", publisher=name)["position"]
         equal("the cursor", b.call("positions", subscriber=name)["positions"]["0"], end)
@@ -154,7 +157,7 @@ def batches(cell):
             verified += len(found)
         batch = hexed(*(bytes([i] * 500) for i in range(30)))  # more than fits
         part = a.call("offer_batch", publisher=name, data=batch, type=5)["taken"]
-        true(f"a part of the batch: {part}", 4 <= part < 8)
+        true("4 to 7 messages of the batch are taken", 4 <= part < 8, part)
         equal("no room", a.call("offer_batch", publisher=name, data=batch[part:], type=5)["taken"], 0)
         equal("the part", [m["data"] for m in taken(cell, b, name, part)], batch[:part])
         refused("too-large", a, "offer_batch", publisher=name, data=["00", "00" * (1024 - 7)], type=5)
@@ -180,7 +183,7 @@ def sizes(cell):
                 put(a, name, how, kind, payload)
                 (found,) = taken(cell, b, name, 1)
                 equal(f"type of {size} bytes", found["type"], kind)
-                true(f"{size} bytes by {how}: not what was published", found["data"] == payload.hex())
+                equal(f"{size} bytes by {how}", found["data"], payload.hex())
                 verified += 1
             for op, fields in (
                 ("offer", {"data": "00" * (limit + 1)}),
@@ -285,7 +288,7 @@ def lossy(cell):
     lost = b.call("lost", subscriber=name, ring=0)
     equal("verified", (answer["verified"], answer["count"], ring["next"]), (True, ring["seen"], count))
     equal("seen and lost", (ring["seen"] + ring["lost"], ring["lost"]), (count, lost["messages"]))
-    true(f"it was lapped while it slept: {lost}", lost["messages"] > 0 and lost["bytes"] > 0)
+    true("it is lapped while it sleeps", lost["messages"] > 0 and lost["bytes"] > 0, lost)
     equal("nothing more", b.call("take", subscriber=name)["message"], None)
     end = a.call("positions", publisher=name)["position"]
     equal("the cursor", b.call("positions", subscriber=name)["positions"]["0"], end)
@@ -321,7 +324,7 @@ def inbox_first(cell, a, b):
             if a.call("offer", publisher=publisher, data=data, type=1 + n)["position"] < 0:
                 break
             sent[n].append(data)
-        true(f"the ring is full after {len(sent[n])}", 10 < len(sent[n]) < 100)
+        true("the ring is full after 11 to 99 messages", 10 < len(sent[n]) < 100, len(sent[n]))
     a.call("close", channel=name)
     b.call("open", channel=name, name=name)
     equal("slot", b.call("subscriber", channel=name, subscriber=name)["slot"], 0)

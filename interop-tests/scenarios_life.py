@@ -6,7 +6,7 @@ import os
 import time
 
 from driver import Refused, both
-from harness import equal, refused, true
+from harness import above, equal, refused, true
 from scenarios import attach, run_streams, taken
 from stream import message
 
@@ -51,7 +51,11 @@ def kept(cell):
                 some = part[i : i + 10]
                 a.call("offer", publisher=name + "x", data="ff", type=1)
                 for kind, payload in some:
-                    true("taken", a.call("offer", publisher=name + "y", data=payload.hex(), type=kind)["position"] > 0)
+                    above(
+                        "position of an offer",
+                        a.call("offer", publisher=name + "y", data=payload.hex(), type=kind)["position"],
+                        0,
+                    )
                 if at == split and i + 10 >= len(part):
                     break  # left for the heir
                 found = taken(cell, reader, name, len(some))
@@ -63,7 +67,7 @@ def kept(cell):
         equal("differs", refused("differs", heir, "subscriber", **asked, rings=[0, 1]).get("field"), "rings")
         resumed = heir.call("subscriber", **asked)
         equal("slot, rings", (resumed["slot"], resumed["rings"]), (opened["slot"], [1]))
-        true("a new epoch", resumed["epoch"] > epoch)
+        above("the epoch of who resumes", resumed["epoch"], epoch)
         epoch = resumed["epoch"]
         equal("positions", resumed["positions"], position)
         found = taken(cell, heir, name, len(some))
@@ -83,7 +87,7 @@ def join_and_leave(cell):
         if visits < 3:
             messages, more = visited(cell)
             verified, visits = verified + messages, visits + more
-    true(f"only {visits} visits saw anything while everybody was publishing", visits >= 3)
+    true("at least 3 visits see messages while everybody publishes", visits >= 3, visits)
     return verified
 
 
@@ -208,8 +212,8 @@ def kept_killed(cell):
             answer, _ = both(peer, a, timeout=cell.patience + 5)
     ring = answer["rings"]["0"]
     again = (16384 // 8) // 16 + 2  # messages in an eighth of the ring, after which a gate is stored (6.9, 4)
-    begin = f"begins at {ring['first']}, its predecessors looked at {reached} and died {deaths} times"
-    true(begin, reached - again * deaths <= ring["first"] <= reached)
+    begin = f"a first message from {reached - again * deaths} to {reached}, as {deaths} predecessors died"
+    true(begin, reached - again * deaths <= ring["first"] <= reached, ring["first"])
     equal("no gap", (ring["next"], ring["seen"]), (stream["count"], stream["count"] - ring["first"]))
     equal("nothing more", peer.call("take", subscriber=name)["message"], None)
     return reached + ring["seen"]
@@ -247,14 +251,18 @@ def subscriber_killed(cell):
             )
             a.send("publish_stream", publisher=name, how="mix", seconds=cell.patience, **stream)
             time.sleep(0.02)
-            true("it was not held back by one that does not read", a.lines.empty())
+            true(
+                "no answer yet, as one that does not read holds the publisher back",
+                a.lines.empty(),
+                list(a.lines.queue),
+            )
             peer.send("die")
             peer.dies()
             for answer in both(reader, a, timeout=cell.patience + 5):
                 equal("count", answer["count"], count)
             verified += count
         holder = a.call("held_by", publisher=name)["holder"]
-        true(f"held back by {holder}", holder is None or holder["slot"] == 0)
+        true("nobody but slot 0 holds it back", holder is None or holder["slot"] == 0, holder)
     return verified
 
 
@@ -338,7 +346,7 @@ def counters(cell):
         added, swapped = added + adds * len(peers), swapped + (swaps + 1000) * len(peers)
         if failed:
             break
-    true("no compare-and-set of any language ever failed: they did not run at the same time", failed > 0)
+    above("failed compare-and-sets of all languages, which run at the same time", failed, 0)
     total = (begin + 3 * added + 2**63) % 2**64 - 2**63
     for peer in peers:
         for order in ("plain", "volatile"):

@@ -63,7 +63,7 @@ PUBLISHES = [
 READS = ["one-to-one/honest-liar", "one-to-all/honest", "wrap/honest-liar", "counters/all"]
 
 
-@pytest.mark.parametrize("fault", ["byte", "drop"])
+@pytest.mark.parametrize("fault", ["byte", pytest.param("drop", marks=pytest.mark.long)])
 def test_one_wrong_message_fails_the_cells_in_which_it_is_published(matrix, fault):
     result = matrix("--watchdog", "20", *ids(*PUBLISHES, *READS), fault=fault)
     assert {cell: result.outcome.get(cell) for cell in PUBLISHES} == dict.fromkeys(PUBLISHES, "FAIL"), result.text
@@ -81,10 +81,10 @@ def test_one_wrong_message_fails_the_cells_in_which_it_is_published(matrix, faul
         ("miscount", "lossy/honest-liar"),
         ("wrong-sum", "counters/all"),
         ("forgetful", "kept/honest-liar"),
-        ("forgetful", "kept-killed/liar-honest"),
+        pytest.param("forgetful", "kept-killed/liar-honest", marks=pytest.mark.long),
         ("immortal", "publisher-killed/liar-honest"),
-        ("immortal", "kept-killed/liar-honest"),
-        ("immortal", "subscriber-killed/honest-liar"),
+        pytest.param("immortal", "kept-killed/liar-honest", marks=pytest.mark.long),
+        pytest.param("immortal", "subscriber-killed/honest-liar", marks=pytest.mark.long),
     ],
 )
 def test_other_lies_are_found(matrix, fault, cell):
@@ -105,6 +105,7 @@ def test_a_failing_cell_shows_its_seed_its_command_and_the_logs_of_both_peers(ma
     assert len(re.findall(r"<h3>(?:liar|honest)-\d+\.log</h3>", result.page)) == 2
 
 
+@pytest.mark.long
 def test_a_peer_that_ends_and_one_that_hangs(matrix):
     """Their cells fail, within the watchdog's time, and the next one is run."""
     cells, expected = ids("one-to-one/liar-honest", "kept/honest-honest"), ["FAIL", "ok"]
@@ -153,6 +154,7 @@ def test_cells_are_chosen_by_text_language_and_id(matrix):
 LOOP = 'while [ ! -e "$0/done" ]; do "$@" --socket "$0/honest-$N.sock" 2>> "$0/honest-$N.stderr"; sleep 0.1; done'
 
 
+@pytest.mark.long
 def test_peers_that_others_start_are_let_in_through_sockets(matrix, tmp_path):
     """As in containers: loops start the peers, again when they die; the driver starts and kills nobody."""
     sockets, channels = tmp_path / "s", tmp_path / "channels"

@@ -15,7 +15,7 @@ class Different(Exception):
 
 def expect(what: str, actual: Any, expected: Any) -> None:
     if actual != expected:
-        raise Different(f"{what}: {shortened(actual)} instead of {shortened(expected)}")
+        raise Different(f"{what}: expected {shortened(expected)}, found {shortened(actual)}")
 
 
 def shortened(value: Any) -> str:

@@ -156,12 +156,12 @@ def refused_by_both(run: Run, path: Path) -> None:
     except SbeToolError:
         pass
     else:
-        raise compare.Different("sbe-tool takes it")
+        raise compare.Different("expected that both refuse it, found that sbe-tool takes it")
     try:
         Schema.load(path)
     except SchemaError:
         return
-    raise compare.Different("Python takes it, but sbe-tool does not")
+    raise compare.Different("expected that both refuse it, found that Python takes it")
 
 
 def both_ways(run: Run, side: Side, label: str) -> None:

@@ -32,8 +32,8 @@ void publish(Publisher& publisher, std::vector<Party>& parties, Party& live, Str
         live.poll(streams);
         if (Clock::now() > deadline) {
             const auto holder = publisher.held_by();
-            fail("the publisher of ring " + std::to_string(ring) + " waits for ever" +
-                 (holder ? " for subscriber slot " + std::to_string(holder->slot) : ""));
+            fail("the publisher of ring " + std::to_string(ring) + ": expected room within 3 s, found none" +
+                 (holder ? ", held back by subscriber slot " + std::to_string(holder->slot) : ""));
         }
     }
     streams[ring].push_back(message);
@@ -44,13 +44,16 @@ void publish(Publisher& publisher, std::vector<Party>& parties, Party& live, Str
 Party come_back(Stage& stage, const Verdict& verdict, const std::string& name, Counts consumed, Counts done,
                 const Image& image) {
     Party party(stage.channel.subscriber(name, true), name, {});
-    if (party.subscriber().rings().size() != image.publishers()) fail("\"" + name + "\" is back on some rings only");
+    if (party.subscriber().rings().size() != image.publishers())
+        fail("\"" + name + "\": expected " + std::to_string(image.publishers()) + " rings, found " +
+             std::to_string(party.subscriber().rings().size()));
     if (image.waits_for(name)) {
         party.set_next({consumed[0] + done[0], consumed[1] + done[1]}, consumed);
         return party;
     }
     const auto& given_up = verdict.given_up;
-    if (std::find(given_up.begin(), given_up.end(), name) == given_up.end()) fail("\"" + name + "\" was forgotten");
+    if (std::find(given_up.begin(), given_up.end(), name) == given_up.end())
+        fail("\"" + name + "\": expected to resume, found a slot that is not kept");
     const Counts next = image.published(counts(verdict.streams));
     party.set_next(next, next);
     return party;
@@ -75,7 +78,9 @@ class LossyParty {
                 const auto bytes = payload(ring, static_cast<std::int64_t>(sequence++), expected.length);
                 if (message.type() != expected.type ||
                     !std::equal(bytes.begin(), bytes.end(), message.payload().begin(), message.payload().end())) {
-                    fail("a lossy subscriber got something else than message " + std::to_string(sequence - 1));
+                    fail("a lossy subscriber, ring " + std::to_string(ring) + ": expected message " +
+                         std::to_string(sequence - 1) + " of type " + std::to_string(expected.type) + ", found type " +
+                         std::to_string(message.type()) + ", or other bytes");
                 }
             }
             delivered_[ring] += static_cast<std::int64_t>(got[ring].size());
@@ -86,7 +91,10 @@ class LossyParty {
     void require_all(const Streams& streams) {
         for (std::uint32_t ring = 0; ring < 2; ++ring) {
             const std::int64_t lost = subscriber_.lost_messages(ring);
-            if (delivered_[ring] == 0 || lost == 0) fail("a lossy subscriber was not lapped, or got nothing");
+            if (delivered_[ring] == 0 || lost == 0) {
+                fail("a lossy subscriber: expected messages and a loss, found " + std::to_string(delivered_[ring]) +
+                     " messages and " + std::to_string(lost) + " lost");
+            }
             if (begin_[ring] + delivered_[ring] + lost != counts(streams)[ring]) {
                 fail("a lossy subscriber got " + std::to_string(delivered_[ring]) + " and lost " +
                      std::to_string(lost) + " of " + std::to_string(counts(streams)[ring] - begin_[ring]) +
@@ -109,7 +117,7 @@ void require_lost(Party& party) {
         party.subscriber().close();
         return;
     }
-    fail("an evicted subscriber was not told");
+    fail("an evicted subscriber: expected SlotLost, found a poll that works");
 }
 
 }  // namespace
@@ -129,16 +137,23 @@ void Party::poll(const Streams& streams) {
         std::int64_t& earliest = earliest_[message.ring()];
         if (earliest >= 0) {
             const std::int64_t first = message.type() - 1;
-            if (first < earliest || first > next) fail(where + "resumed at message " + std::to_string(first));
+            if (first < earliest || first > next) {
+                fail(where + "expected to resume at " + std::to_string(earliest) + " to " + std::to_string(next) +
+                     ", found message " + std::to_string(first));
+            }
             next = first;
             earliest = -1;
         }
-        if (next >= static_cast<std::int64_t>(streams[message.ring()].size())) fail(where + "nobody committed it");
+        if (next >= static_cast<std::int64_t>(streams[message.ring()].size()))
+            fail(where + "expected none, as nobody committed it, found type " + std::to_string(message.type()));
         const Expected& expected = streams[message.ring()][static_cast<std::size_t>(next)];
-        if (message.type() != expected.type) fail(where + "it has type " + std::to_string(message.type()));
+        if (message.type() != expected.type)
+            fail(where + "expected type " + std::to_string(expected.type) + ", found " +
+                 std::to_string(message.type()));
         const std::vector<std::byte> bytes = payload(message.ring(), next, expected.length);
         if (!std::equal(bytes.begin(), bytes.end(), message.payload().begin(), message.payload().end())) {
-            fail(where + "its bytes are not those that were sent");
+            fail(where + "expected the " + std::to_string(bytes.size()) + " bytes that were sent, found " +
+                 std::to_string(message.payload().size()) + " bytes, or others");
         }
         ++next;
     };
@@ -195,15 +210,21 @@ void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<P
     std::vector<Publisher> publishers;
     publishers.push_back(contender ? std::move(*contender) : stage.channel.publisher(publisher_name));
     const bool named = image.name(image.publisher_slot(0)) == publisher_name;
-    if (named && publishers[0].ring() != 0) fail("the name \"pub\" gives ring " + std::to_string(publishers[0].ring()));
+    if (named && publishers[0].ring() != 0)
+        fail("the name \"pub\": expected ring 0, found " + std::to_string(publishers[0].ring()));
     publishers.push_back(stage.channel.publisher());
     for (Publisher& publisher : publishers) {
         const std::uint32_t ring = publisher.ring();
-        if (publisher.epoch() <= image.get<std::int64_t>(image.publisher_slot(ring))) fail("an epoch was not raised");
+        const auto before_epoch = image.get<std::int64_t>(image.publisher_slot(ring));
+        if (publisher.epoch() <= before_epoch) {
+            fail("ring " + std::to_string(ring) + ": expected an epoch above " + std::to_string(before_epoch) +
+                 ", found " + std::to_string(publisher.epoch()));
+        }
         Image(read_file(stage.path)).check_ring(ring, counts(streams)[ring], true);
     }
     LossyParty oldest(stage.channel, {}, flyring::Start::oldest);
-    if (oldest.poll(streams) == 0) fail("a lossy subscriber found nothing old");
+    if (oldest.poll(streams) == 0)
+        fail("a lossy subscriber that starts at the oldest message: expected messages, found none");
 
     // Two laps: nobody waits for the dead.
     const auto run = [&](int messages) {
@@ -228,7 +249,7 @@ void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<P
     stage.live.require_all(streams);
     const Bytes after = read_file(stage.path);
     for (std::uint32_t ring = 0; ring < 2; ++ring) Image(after).check_ring(ring, counts(streams)[ring], false);
-    if (Clock::now() > deadline) fail("the check took too long");
+    if (Clock::now() > deadline) fail("expected the check to end within 3 s, found that it does not");
 }
 
 }  // namespace steps

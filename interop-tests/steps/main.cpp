@@ -24,23 +24,26 @@ using steps::Recording;
 using steps::Scenario;
 using steps::Setup;
 
-constexpr const char* usage = "usage: steps [--full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n";
+constexpr const char* usage =
+    "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n";
 
 struct Arguments {
     Setup setup;
+    bool quick = false;
     bool full = false;
     std::string only;
     std::string states;
     std::uint64_t seed = std::random_device{}();
 };
 
-/// The kill points at which a child is really killed: all of them, or, in the short form, all of a short C++ scenario,
-/// else those that change the file, both ends, and some at random.
-std::set<std::size_t> choose(const Recording& recording, bool full, bool python, std::mt19937_64& random) {
-    constexpr std::size_t short_scenario = 500;
-    const std::size_t some = python ? 10 : 40;
+/// The kill points at which a child is really killed: all of them; or, in the short form, all of a short C++ scenario,
+/// else those that change the file, both ends, and some at random; the quick form has no short scenarios.
+std::set<std::size_t> choose(const Recording& recording, const Arguments& arguments, bool python,
+                             std::mt19937_64& random) {
+    const std::size_t short_scenario = arguments.quick ? 0 : 500;
+    const std::size_t some = arguments.quick ? 5 : python ? 10 : 40;
     const std::vector<std::size_t>& all = recording.kill_points;
-    if (full || (!python && all.size() <= short_scenario)) return {all.begin(), all.end()};
+    if (arguments.full || (!python && all.size() <= short_scenario)) return {all.begin(), all.end()};
     std::set<std::size_t> chosen{all.front(), all.back()};
     for (const std::size_t k : all) {
         if (recording.changed(k)) chosen.insert(k);
@@ -138,7 +141,7 @@ class Program {
             return;
         }
         test.check_commit_point();
-        const std::set<std::size_t> points = choose(recording, arguments_.full, scenario.python, random_);
+        const std::set<std::size_t> points = choose(recording, arguments_, scenario.python, random_);
         check_all(test, points);
         if (scenario.contested && (test.contender_first() == 0 || test.contender_waited() == 0)) {
             throw std::runtime_error("the other publisher never had to wait, or always");
@@ -211,8 +214,8 @@ class Program {
 bool parse(int count, char** words, Arguments& arguments) {
     for (int i = 1; i < count; ++i) {
         const std::string_view word = words[i];
-        if (word == "--full") {
-            arguments.full = true;
+        if (word == "--full" || word == "--quick") {
+            (word == "--full" ? arguments.full : arguments.quick) = true;
             continue;
         }
         if (i + 1 == count) return false;
@@ -251,7 +254,7 @@ int main(int count, char** words) {
     arguments.setup.path = folder + "/steps.ring";
     ::setenv("PYTHONHASHSEED", "0", 1);  // or Python goes another way each time
     ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-    steps::make_deterministic();
+    steps::use_one_processor();
     const int status = Program(std::move(arguments)).run();
     std::filesystem::remove_all(folder);
     return status;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -19,6 +20,12 @@ namespace {
 
 constexpr const char* extension = "/_core.abi3.so";
 
+/// Where the first difference of two files is.
+std::string difference(const Bytes& expected, const Bytes& found) {
+    const auto at = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+    return "from byte " + std::to_string(at.first - expected.begin()) + " on";
+}
+
 bool locked(const Stage& stage, std::uint64_t byte) {
     const flyring::detail::Fd file(::open(stage.path.c_str(), O_RDWR | O_CLOEXEC));
     return flyring::detail::byte_is_locked(file, byte, stage.path);
@@ -30,12 +37,26 @@ std::size_t Recording::distinct() const {
     return std::set<Bytes>(states.begin(), states.end()).size();
 }
 
+std::vector<std::uint64_t> Recording::path() const {
+    std::vector<std::uint64_t> places;
+    for (const std::size_t k : kill_points) places.push_back(next[k - 1]);
+    return places;
+}
+
 Case::Case(const Setup& setup, const Scenario& scenario, const Situation& base, const std::string& child)
     : setup_(setup), scenario_(scenario), base_(base), child_(child.empty() ? setup.child : child) {
     record();
-    const std::vector<std::uint64_t> before = recording_.next;
+    const Recording before = recording_;
     record();
-    if (recording_.next != before) throw std::runtime_error("two runs of the child execute different instructions");
+    const std::vector<std::uint64_t> one = before.path(), two = recording_.path();
+    if (one != two || before.states != recording_.states) {
+        const auto differ = std::mismatch(
+            one.begin(), one.begin() + static_cast<std::ptrdiff_t>(std::min(one.size(), two.size())), two.begin());
+        throw std::runtime_error(
+            "two runs of the child differ: " + std::to_string(one.size()) + " and " + std::to_string(two.size()) +
+            " kill points, the first " + std::to_string(differ.first - one.begin()) + " are equal; " +
+            std::to_string(before.states.size()) + " and " + std::to_string(recording_.states.size()) + " states");
+    }
     const Image image(recording_.states[0]);
     published_ = image.trailer(0, layout::TRAILER_PUBLISHED);
     committed_ = committed(recording_.states[0]);
@@ -50,13 +71,16 @@ Case::Case(const Setup& setup, const Scenario& scenario, const Situation& base, 
     find_anchors();
 }
 
-/// A stop at a breakpoint costs as much as a step, and all but the first need another to go on.
+/// A stop at a breakpoint costs as much as a step, and all but the first need another to go on. Only the library's
+/// instructions are counted on: a child is never stepped from one call of the library to the next.
 void Case::find_anchors() {
     std::unordered_map<std::uint64_t, std::size_t> visits;
     std::size_t cost = 0;
     for (std::size_t k = 0; k < recording_.next.size(); ++k) {
         visits_.push_back(++visits[recording_.next[k]]);
-        const bool better = k == 0 || 2 * visits_[k] <= cost + 1;
+        const bool here = core_.contains(recording_.next[k]);
+        const bool entered = here && k > 0 && !core_.contains(recording_.next[k - 1]);
+        const bool better = k == 0 || entered || (here && 2 * visits_[k] <= cost + 1);
         anchor_.push_back(better ? k : anchor_.back());
         cost = k == 0 ? 0 : better ? 2 * visits_[k] : cost + 1;
     }
@@ -93,7 +117,7 @@ void Case::record() {
     recording_ = {};
     recording_.opened.assign(file.data(), file.data() + base_.bytes.size());
     Tracee child(command());
-    const Range core = scenario_.python ? child.code_of(extension) : Range{0, UINT64_MAX};
+    core_ = scenario_.python ? child.code_of(extension) : Range{0, UINT64_MAX};
     for (bool more = true; more; more = child.step()) {
         const std::size_t k = recording_.next.size();
         if (recording_.states.empty() ||
@@ -102,7 +126,7 @@ void Case::record() {
         }
         recording_.state.push_back(recording_.states.size() - 1);
         recording_.done.push_back({done[0], done[1]});
-        if (k > 0 && (core.contains(recording_.next[k - 1]) || recording_.changed(k))) {
+        if (k > 0 && (core_.contains(recording_.next[k - 1]) || recording_.changed(k))) {
             recording_.kill_points.push_back(k);
         }
         recording_.next.push_back(child.next_instruction());
@@ -123,11 +147,16 @@ void Case::check_commit_point() const {
     for (std::size_t state = 0; state < recording_.states.size(); ++state) {
         const std::int64_t now = committed(recording_.states[state]);
         if (now != before && !(before == committed_ && now == whole)) {
-            throw Wrong("store " + std::to_string(state) + " commits a part, or takes back");
+            throw Wrong("store " + std::to_string(state) + ": expected " + std::to_string(committed_) + " or " +
+                        std::to_string(whole) + " messages committed, after " + std::to_string(before) + "; found " +
+                        std::to_string(now));
         }
         before = now;
     }
-    if (before != whole) throw Wrong("at the end not everything is committed, or too much");
+    if (before != whole) {
+        throw Wrong("at the end: expected " + std::to_string(whole) + " messages committed, found " +
+                    std::to_string(before));
+    }
 }
 
 std::size_t Case::find(Scenario::At at) const {
@@ -189,8 +218,12 @@ void Case::check_kill(std::size_t k) {
     std::unique_ptr<flyring::Publisher> contender;
     if (scenario_.contested) contender = contend(stage, child);
     child.kill();
-    if (!scenario_.contested && read_file(setup_.path) != left) throw Wrong("the file changed by the kill");
-    if (left != recording_.bytes(k)) throw Wrong("the file is not as after instruction k of the recording");
+    if (!scenario_.contested && read_file(setup_.path) != left)
+        throw Wrong("expected the file as before the kill, found it changed " +
+                    difference(left, read_file(setup_.path)));
+    if (left != recording_.bytes(k))
+        throw Wrong("expected the file as after this instruction of the recording, found it changed " +
+                    difference(recording_.bytes(k), left));
     check(stage, verdict(left, done_now()), left, std::move(contender));
 }
 
@@ -217,13 +250,14 @@ std::unique_ptr<flyring::Publisher> Case::contend(Stage& stage, Tracee& child) {
         const bool stolen = done;
         child.kill();
         other.join();
-        if (stolen) throw Wrong("another publisher got the slot while the child had a lock");
+        if (stolen)
+            throw Wrong("expected another publisher to wait while the child has a lock, found that it got the slot");
         ++contender_waited_;
     } else {
         other.join();
         ++contender_first_;
     }
-    if (!got) throw Wrong("another publisher did not get the slot");
+    if (!got) throw Wrong("expected another publisher to get the slot within 2 s, found that it did not");
     return got;
 }
 

@@ -24,13 +24,15 @@ struct Setup {
 /// One run of a child from mark to mark, an instruction at a time. State k: when k instructions were executed.
 struct Recording {
     Bytes opened;                          // the file that the child opened
-    std::vector<std::uint64_t> next;       // by k: where the next instruction is
+    std::vector<std::uint64_t> next;       // by k: the place of the next instruction
     std::vector<std::size_t> state;        // by k: index into `states`
     std::vector<Bytes> states;             // the file whenever its bytes had changed; 0: at the first mark
     std::vector<Counts> done;              // by k: what a polling child's handler has seen
     std::vector<std::size_t> kill_points;  // the k where a kill can make a difference; see README.md
 
     std::size_t executed() const { return next.size() - 1; }
+    /// The places of the instructions after which a kill can make a difference: the same in every run.
+    std::vector<std::uint64_t> path() const;
     bool changed(std::size_t k) const { return state[k] != state[k - 1]; }
     const Bytes& bytes(std::size_t k) const { return states[state[k]]; }
     std::size_t distinct() const;
@@ -74,6 +76,7 @@ class Case {
     const Scenario& scenario_;
     const Situation& base_;
     std::string child_;
+    Range core_;  // the library's instructions; what the interpreter does in between may differ from run to run
     Recording recording_;
     std::vector<std::size_t> visits_;  // by k: how often recording_.next[k] was next up to there
     std::vector<std::size_t> anchor_;  // by k: the j <= k from which to step, when run to by a breakpoint

@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -26,7 +26,9 @@ namespace steps {
 
 namespace {
 
-constexpr std::size_t program_counter = offsetof(user_regs_struct, rip);
+constexpr std::size_t rip = offsetof(user_regs_struct, rip);
+constexpr std::size_t rsp = offsetof(user_regs_struct, rsp);
+constexpr std::uint64_t word = sizeof(std::uint64_t);
 constexpr long breakpoint = 0xcc;
 
 long trace(__ptrace_request request, pid_t pid, std::uint64_t address, std::uint64_t data) {
@@ -36,10 +38,15 @@ long trace(__ptrace_request request, pid_t pid, std::uint64_t address, std::uint
     return result;
 }
 
+/// Where the places of a file begin: the same number in every run.
+std::uint64_t first_place(const std::string& file) {
+    static std::map<std::string, std::uint64_t> known;
+    return known.emplace(file, (known.size() + 1) << 40).first->second;
+}
+
 }  // namespace
 
-void make_deterministic() {
-    if (::personality(ADDR_NO_RANDOMIZE) < 0) throw std::runtime_error("personality");
+void use_one_processor() {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
@@ -59,9 +66,11 @@ Tracee::Tracee(const std::vector<std::string>& command) {
     }
     wait_for_trap();  // exec stops it once
     hide_clock();
+    align_stack();
     trace(PTRACE_SETOPTIONS, pid_, 0, PTRACE_O_EXITKILL);
     resume(PTRACE_CONT);
     if (!wait_for_trap()) throw std::runtime_error("the child stopped before its first mark");
+    read_code();
 }
 
 Tracee::~Tracee() {
@@ -91,29 +100,41 @@ bool Tracee::step() {
     return !wait_for_trap();
 }
 
-std::uint64_t Tracee::next_instruction() const {
-    return static_cast<std::uint64_t>(trace(PTRACE_PEEKUSER, pid_, program_counter, 0));
+std::uint64_t Tracee::program_counter() const {
+    return static_cast<std::uint64_t>(trace(PTRACE_PEEKUSER, pid_, rip, 0));
 }
 
-bool Tracee::run_to(std::uint64_t address, std::size_t times) {
-    const long code = trace(PTRACE_PEEKTEXT, pid_, address, 0);
+std::uint64_t Tracee::next_instruction() const {
+    const std::uint64_t address = program_counter();
+    for (const Code& code : code_) {
+        const std::uint64_t place = code.places.begin + address - code.address;
+        if (address >= code.address && code.places.contains(place)) return place;
+    }
+    throw std::runtime_error("the child executes something that is in no file");
+}
+
+bool Tracee::run_to(std::uint64_t place, std::size_t times) {
+    std::uint64_t address = 0;
+    for (const Code& code : code_) {
+        if (code.places.contains(place)) address = code.address + place - code.places.begin;
+    }
+    const long instruction = trace(PTRACE_PEEKTEXT, pid_, address, 0);
     for (std::size_t i = 0; i < times; ++i) {
         if (i > 0 && !step()) return false;
-        trace(PTRACE_POKETEXT, pid_, address, static_cast<std::uint64_t>((code & ~0xffL) | breakpoint));
+        trace(PTRACE_POKETEXT, pid_, address, static_cast<std::uint64_t>((instruction & ~0xffL) | breakpoint));
         resume(PTRACE_CONT);
         wait_for_trap();
-        if (next_instruction() != address + 1) return false;
-        trace(PTRACE_POKETEXT, pid_, address, static_cast<std::uint64_t>(code));
-        trace(PTRACE_POKEUSER, pid_, program_counter, address);
+        if (program_counter() != address + 1) return false;
+        trace(PTRACE_POKETEXT, pid_, address, static_cast<std::uint64_t>(instruction));
+        trace(PTRACE_POKEUSER, pid_, rip, address);
     }
     return true;
 }
 
 /// Takes the vDSO out of the auxiliary vector. The C library then asks the kernel for the time: one instruction, where
-/// the vDSO starts over whenever the clock ticks, which it does all the time for who is stepped.
+/// the vDSO starts over whenever the clock ticks, as it does all the time in a child that is stepped.
 void Tracee::hide_clock() {
-    constexpr std::uint64_t word = sizeof(std::uint64_t);
-    auto at = static_cast<std::uint64_t>(trace(PTRACE_PEEKUSER, pid_, offsetof(user_regs_struct, rsp), 0));
+    auto at = static_cast<std::uint64_t>(trace(PTRACE_PEEKUSER, pid_, rsp, 0));
     at += word;                                   // the number of arguments
     for (int lists = 0; lists < 2; at += word) {  // arguments, environment
         if (trace(PTRACE_PEEKDATA, pid_, at, 0) == 0) ++lists;
@@ -121,6 +142,27 @@ void Tracee::hide_clock() {
     for (long type = 0; (type = trace(PTRACE_PEEKDATA, pid_, at, 0)) != AT_NULL; at += 2 * word) {
         if (type == AT_SYSINFO_EHDR) trace(PTRACE_POKEDATA, pid_, at, AT_IGNORE);
     }
+}
+
+/// Moves the words on the initial stack (arguments, environment, auxiliary vector) to the next page below. The kernel
+/// puts them at any 16 bytes, and what the C library does with a string depends on where in its page it is.
+void Tracee::align_stack() {
+    constexpr std::uint64_t page = 4096;
+    const auto from = static_cast<std::uint64_t>(trace(PTRACE_PEEKUSER, pid_, rsp, 0));
+    std::vector<std::uint64_t> words;
+    const auto copy = [&] {
+        words.push_back(static_cast<std::uint64_t>(trace(PTRACE_PEEKDATA, pid_, from + words.size() * word, 0)));
+        return words.back();
+    };
+    copy();  // the number of arguments
+    for (int lists = 0; lists < 2;) {
+        if (copy() == 0) ++lists;
+    }
+    while (copy() != AT_NULL) copy();
+    copy();
+    const std::uint64_t to = (from - words.size() * word) & ~(page - 1);
+    for (std::size_t i = 0; i < words.size(); ++i) trace(PTRACE_POKEDATA, pid_, to + i * word, words[i]);
+    trace(PTRACE_POKEUSER, pid_, rsp, to);
 }
 
 int Tracee::finish() {
@@ -142,16 +184,27 @@ void Tracee::kill() {
     pid_ = -1;
 }
 
-Range Tracee::code_of(const std::string& file) const {
+void Tracee::read_code() {
     std::ifstream maps("/proc/" + std::to_string(pid_) + "/maps");
     for (std::string line; std::getline(maps, line);) {
-        if (line.size() < file.size() || line.compare(line.size() - file.size(), file.size(), file) != 0) continue;
         std::istringstream words(line);
-        Range range;
+        Range addresses;
         char dash = 0;
-        std::string permissions;
-        words >> std::hex >> range.begin >> dash >> range.end >> permissions;
-        if (permissions.find('x') != std::string::npos) return range;
+        std::uint64_t offset = 0;
+        std::string permissions, device, inode, file;
+        words >> std::hex >> addresses.begin >> dash >> addresses.end >> permissions >> offset >> device >> inode;
+        std::getline(words >> std::ws, file);
+        if (permissions.find('x') == std::string::npos || file.empty()) continue;
+        const std::uint64_t begin = first_place(file) + offset;
+        code_.push_back({file, addresses.begin, {begin, begin + addresses.end - addresses.begin}});
+    }
+}
+
+Range Tracee::code_of(const std::string& file) const {
+    for (const Code& code : code_) {
+        if (code.file.size() >= file.size() &&
+            code.file.compare(code.file.size() - file.size(), file.size(), file) == 0)
+            return code.places;
     }
     throw std::runtime_error(file + " is not mapped");
 }

@@ -10,15 +10,16 @@
 
 namespace steps {
 
-/// Addresses [begin, end).
+/// Places [begin, end).
 struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    bool contains(std::uint64_t address) const { return begin <= address && address < end; }
+    bool contains(std::uint64_t place) const { return begin <= place && place < end; }
 };
 
 /// A program under ptrace, stopped. It marks where it is by SIGTRAPs of its own (int3, or a signal to itself).
-/// Everything of it is at the same addresses in every run.
+/// The kernel may map its files at other addresses in every run. An instruction is named by its place: a number of its
+/// own for each mapped file, plus the offset in the file.
 class Tracee {
   public:
     /// Starts `command` and runs it to its first mark.
@@ -29,10 +30,10 @@ class Tracee {
 
     /// Executes one instruction, or one iteration of a repeated one; false: it was a mark.
     bool step();
-    /// Runs until the instruction at `address` would be executed next for the `times`-th time from here; false: a mark
+    /// Runs until the instruction at `place` would be executed next for the `times`-th time from here; false: a mark
     /// came first. Not for where it is now.
-    bool run_to(std::uint64_t address, std::size_t times);
-    /// Where the next instruction is.
+    bool run_to(std::uint64_t place, std::size_t times);
+    /// The place of the next instruction.
     std::uint64_t next_instruction() const;
     /// Lets it end by itself. Returns its exit status, or 128 + the signal.
     int finish();
@@ -46,12 +47,22 @@ class Tracee {
     bool wait_for_trap();
     void resume(int request);
     void hide_clock();
+    void align_stack();
+    std::uint64_t program_counter() const;
+    void read_code();
+
+    /// The executable part of a mapped file.
+    struct Code {
+        std::string file;
+        std::uint64_t address;
+        Range places;
+    };
 
     pid_t pid_ = -1;
+    std::vector<Code> code_;  // at the first mark
 };
 
-/// For all children of this process: no address randomisation. And one processor for both sides, where a step costs a
-/// third.
-void make_deterministic();
+/// One processor for both sides, where a step costs a third.
+void use_one_processor();
 
 }  // namespace steps

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 
+from parent import die_with_parent
+
 SLEEP, LATE = 500_000, 1_000_000  # ns
 
 
@@ -25,7 +27,8 @@ class Canaries:
         for path in self.files:
             with open(path, "wb") as file:
                 core = path.name.rpartition("-")[2]
-                self.processes.append(subprocess.Popen([sys.executable, __file__, core], stdout=file))
+                command = [sys.executable, __file__, core]
+                self.processes.append(subprocess.Popen(command, stdout=file, preexec_fn=die_with_parent))
         return self
 
     def __exit__(self, *_):

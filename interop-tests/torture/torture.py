@@ -12,10 +12,12 @@ The last line is `N passed, N failed`; on failure the files of the round are kep
 
 import argparse
 import collections
+import contextlib
 import pathlib
 import random
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -83,6 +85,20 @@ def commands(languages, others):
         for name, command in known.items()
     }
     return {name: whole[name] for name in languages or whole}
+
+
+@contextlib.contextmanager
+def round_folder():
+    """The files of a round. They are removed if the torture is told to end, and kept if the round itself goes wrong."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
+    try:
+        yield folder
+    except Exception:
+        print(f"kept: {folder}", flush=True)
+        raise
+    except BaseException:  # a signal
+        shutil.rmtree(folder)
+        raise
 
 
 def play(known, seed, seconds, at_most, kills, fault, folder):
@@ -171,12 +187,12 @@ def waits(dead_waits):
 def torture(known, options):
     """(passed, failed) of the rules."""
     counts, kills, done = (collections.Counter() for _ in range(3))
-    dead_waits, failures, kept = [], collections.defaultdict(list), []
+    dead_waits, failures = [], collections.defaultdict(list)
     played, number = 0.0, 0
     while number == 0 or played < options.seconds - 1:
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
         seconds, seed = min(options.seconds, ROUND), options.seed + number
-        verdict, round_ = play(known, seed, seconds, 3 * seconds, kills, options.fault, folder)
+        with round_folder() as folder:
+            verdict, round_ = play(known, seed, seconds, 3 * seconds, kills, options.fault, folder)
         played += round_.played
         for rule, texts in verdict.failures.items():
             failures[rule] += [f"seed {seed}: {text}" for text in texts]
@@ -189,7 +205,7 @@ def torture(known, options):
             f"round of seed {seed}: {round_.played:.0f} s, {sum(verdict.work.values())} messages: {wrong}", flush=True
         )
         if wrong != "ok":
-            kept.append(folder)
+            print(f"kept: {folder}", flush=True)
         else:
             shutil.rmtree(folder)
     failures["phases"] += phases(kills, list(known), options.seconds >= EVERY_LANGUAGE)
@@ -199,8 +215,6 @@ def torture(known, options):
     for rule in RULES:
         for text in failures[rule][:5]:
             print(f"FAIL  {rule}: {text}")
-    for folder in kept:
-        print(f"kept: {folder}")
     failed = sum(bool(failures[rule]) for rule in RULES)
     return len(RULES) - failed, failed
 
@@ -211,10 +225,10 @@ def plant(known, options):
     for number, (fault, rules) in enumerate(FAULTS.items()):
         for language in known:
             for attempt in range(FAULT_ROUNDS):
-                folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
                 kills, seconds = collections.Counter(), options.seconds
                 seed = options.seed + number + 1000 * attempt
-                verdict, _ = play(known, seed, seconds, 3 * seconds, kills, (fault, language), folder)
+                with round_folder() as folder:
+                    verdict, _ = play(known, seed, seconds, 3 * seconds, kills, (fault, language), folder)
                 shutil.rmtree(folder)
                 verdict.failures["waits"] += waits(verdict.dead_waits)
                 found = {rule: len(texts) for rule, texts in verdict.failures.items() if texts}
@@ -239,6 +253,8 @@ def main():
     parser.add_argument("--worker", action="append", default=[], metavar="LANGUAGE=COMMAND")
     options = parser.parse_args()
     known = commands(options.languages, options.worker)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the round's workers end, its folder goes
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     passed, failed = test_verify.run()
     print(f"verifier: {passed} self-tests passed, {failed} failed; seed {options.seed}", flush=True)
     more = plant(known, options) if options.faults else torture(known, options)

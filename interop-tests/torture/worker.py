@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+from parent import die_with_parent
 from side import WORD_COUNTED, WORD_COUNTING, Life, Phase, Side
 
 
@@ -22,9 +23,13 @@ class Worker:
         self.stderr_path = folder / f"{self.label}.stderr"
         with open(self.stderr_path, "wb") as stderr:
             self.process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
             )
-
         os.setpriority(os.PRIO_PROCESS, self.process.pid, os.nice(0) + 5)  # who aims must be quicker
 
     def ready(self):

@@ -17,11 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from flyring import Channel, Publisher, Subscriber
 
 SPEC = Path(__file__).resolve().parents[2] / "spec"
 GOLDEN = sorted(path for path in SPEC.glob("golden/*/*.json") if path.parent.name != "refused")
+
+# Both are about time on the clock, which says nothing on a busy machine.
+settings.register_profile("flyring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("flyring")
 
 
 @pytest.fixture(autouse=True)

@@ -85,7 +85,9 @@ def test_a_cut_file_of_another_version_is_told_so(folder: Path) -> None:
     assert said(attach_error("file")) == ("truncated", None)
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=golden_id)
+@pytest.mark.parametrize(
+    "path", [*GOLDEN[:2], *(pytest.param(path, marks=pytest.mark.long) for path in GOLDEN[2:])], ids=golden_id
+)
 def test_each_flipped_header_byte_gives_the_error_of_the_spec(path: Path, folder: Path) -> None:
     whole = path.with_suffix(".ring").read_bytes()
     put(folder, whole)

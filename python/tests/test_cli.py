@@ -295,6 +295,7 @@ def check_flips() -> list[tuple[int, str, str | None]]:
     return [(at, one["error"], one.get("field")) for one in table for at in range(one["first"], one["last"] + 1)]
 
 
+@pytest.mark.long
 def test_every_flipped_header_byte_is_found(folder: Path, flyring: Command) -> None:
     golden = GOLDEN[0].with_suffix(".ring").read_bytes()
     path = folder / "flipped.ring"
@@ -316,6 +317,7 @@ def test_every_flipped_header_byte_is_found(folder: Path, flyring: Command) -> N
                 assert flyring.json("info", path, status=1)["problem"]["field"] == field
 
 
+@pytest.mark.long
 def test_bad_header_fields_are_named(folder: Path, flyring: Command) -> None:
     path = folder / "bad.ring"
     for case in tomllib.loads((SPEC / "layout.toml").read_text("utf-8"))["bad_field"]:

@@ -190,6 +190,7 @@ def run_all(path: Path) -> None:
 @pytest.mark.parametrize("mended", [False, True])
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
+@pytest.mark.long
 def test_random_damage_never_breaks_a_command(data: st.DataObject, mended: bool, folder: Path) -> None:
     content = bytearray(data.draw(st.sampled_from(GOLDEN)).with_suffix(".ring").read_bytes())
     begin = layout.HEADER_LENGTH if mended else 0

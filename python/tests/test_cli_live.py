@@ -49,6 +49,7 @@ with Channel.open("busy") as channel:
 
 @pytest.mark.parametrize("reader", [False, True])
 @pytest.mark.parametrize(("alignment", "capacity", "looks"), [(64, 4096, 60), (64, 1 << 16, 60), (8, 1 << 18, 30)])
+@pytest.mark.long
 def test_nothing_is_wrong_with_a_busy_channel(
     alignment: int, capacity: int, looks: int, reader: bool, child: Callable[..., Child]
 ) -> None:

@@ -210,6 +210,7 @@ def test_tail_into_publish_is_the_same_again(child: Callable[..., Child]) -> Non
         assert (form["instrument"]["id"], form["price"], form["venueFee"]) == (1, -1, None)
 
 
+@pytest.mark.long
 def test_killed_while_it_publishes_what_is_there_is_whole() -> None:
     with channel_of("quotes", capacity=1 << 20) as channel, channel.subscriber() as subscriber:
         for _ in range(3):

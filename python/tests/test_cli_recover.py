@@ -267,6 +267,7 @@ with Channel.open("dead") as channel:
 """
 
 
+@pytest.mark.long
 def test_publishers_killed_at_any_moment(child: Callable[..., Child]) -> None:
     """What is left breaks no rule; after recover nothing is left; a kept subscriber sees every message once."""
     left: set[str] = set()

@@ -382,6 +382,7 @@ def test_a_replaced_channel_is_followed_no_further(channel: Channel, tail: Calla
     assert "is another channel now" in error
 
 
+@pytest.mark.long
 def test_idle_it_costs_next_to_nothing(channel: Channel, tail: Callable[..., Tail]) -> None:
     def cpu() -> float:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)

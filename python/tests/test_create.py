@@ -308,6 +308,7 @@ RACER = """
 """
 
 
+@pytest.mark.long
 def test_opening_while_it_is_created_finds_nothing_or_all_of_it(child: Any) -> None:
     racer = child(RACER)
     assert racer.line() == "ready"

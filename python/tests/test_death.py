@@ -219,6 +219,7 @@ READER = """
 
 
 @pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.long
 def test_a_spinning_publisher_gets_on_after_its_readers_were_killed(child: Start, readers: int) -> None:
     with Channel.create("spin", "broadcast", capacity=4096, publishers=2, subscribers=4) as channel:
         publisher, header = channel.publisher(), channel.header
@@ -250,6 +251,7 @@ def run_delay() -> int:
         return int(file.read().split()[1])
 
 
+@pytest.mark.long
 def test_a_spinning_publisher_gets_on_within_5_ms(child: Start) -> None:
     """At the 99th percentile, from when the kernel has freed the dead one's lock, less what the machine took."""
     waits: list[float] = []
@@ -296,6 +298,7 @@ PUBLISHER = """
 
 
 @pytest.mark.parametrize("leave", ["close", "evict", "kept"])
+@pytest.mark.long
 def test_who_joins_and_leaves_at_full_speed_sees_a_gapless_suffix(child: Start, leave: str) -> None:
     with Channel.create("suffix", "broadcast", capacity=4096, publishers=1) as channel:
         other = child(PUBLISHER, channel.path)

@@ -95,6 +95,7 @@ def agrees(value: Any, read: Any, field: Any, limits: model.Field) -> bool:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
+@pytest.mark.long
 def test_arrays_hold_what_messages_do(data: st.DataObject) -> None:
     parsed = data.draw(models())
     known = [one for one in parsed.messages if not one.groups and not one.data]

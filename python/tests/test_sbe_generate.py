@@ -107,6 +107,7 @@ def test_generated_and_run_time_classes_are_the_same(model: SchemaModel) -> None
 
 
 @given(sbe_strategies.typed_messages())
+@pytest.mark.long
 def test_generated_and_run_time_classes_do_the_same(drawn: tuple[SchemaModel, Message, dict[str, Any]]) -> None:
     model, message_model, body = drawn
     made = module_of(model).SCHEMA.messages[message_model.name]

@@ -217,6 +217,7 @@ def ids_of(model: SchemaModel) -> list[slice]:
 
 @SETTINGS
 @given(typed_messages(), st.integers(0, 2**32))
+@pytest.mark.long
 def test_hostile_bytes(guarded: Guarded, drawn: tuple[SchemaModel, Message, dict[str, Any]], seed: int) -> None:
     model, message, body = drawn
     cls: Any = schema_of(model).messages[message.name]
@@ -246,6 +247,7 @@ def test_the_hostile_bytes_got_everywhere() -> None:
 
 @SETTINGS
 @given(typed_messages(), st.integers(0, 2**32))
+@pytest.mark.long
 def test_writing_into_less_than_is_needed(
     guarded: Guarded, drawn: tuple[SchemaModel, Message, dict[str, Any]], seed: int
 ) -> None:

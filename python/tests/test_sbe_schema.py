@@ -361,6 +361,7 @@ ODD = (
 
 
 @given(sbe_strategies.schemas(), st.data())
+@pytest.mark.long
 def test_a_schema_with_something_odd_is_taken_or_refused(text: str, data: st.DataObject) -> None:
     values = list(re.finditer(r'="([^"]*)"', text))[2:]  # those of the declaration stay
     for at in sorted(data.draw(st.sets(st.integers(0, len(values) - 1), min_size=1, max_size=3)), reverse=True):

@@ -58,6 +58,7 @@ void report(const char* kind, const std::string& name, const Result& r, const st
 int main(int argc, char** argv) {
     bool large = false;
     const char* only = "";
+    int part = 0, parts = 1, number = 0;  // every so many scenarios and mutants, from which on
     size_t limit = 3'000'000;
     for (int i = 1; i < argc; ++i) {
         if (!std::strcmp(argv[i], "--large"))
@@ -66,20 +67,26 @@ int main(int argc, char** argv) {
             traces = true;
         else if (!std::strcmp(argv[i], "--table"))
             return print_table(), 0;
+        else if (!std::strcmp(argv[i], "--part") && i + 1 < argc &&
+                 std::sscanf(argv[i + 1], "%d/%d", &part, &parts) == 2)
+            ++i;
         else if (argv[i][0] != '-')
             only = argv[i];
         else
-            return std::fprintf(stderr, "usage: model [--large] [--trace] [--table] [part of a name]\n"), 2;
+            return std::fprintf(stderr, "usage: model [--large] [--trace] [--table] [--part K/N] [part of a name]\n"),
+                   2;
     }
     for (auto& [name, meaning] : invariants) std::printf("%-4s %s\n", name, meaning);
     for (const Scenario& s : scenarios(large))
-        if (std::strstr(s.name, only)) report("scenario", s.name, explore(s, Site::none, limit), "", "");
+        if (std::strstr(s.name, only) && number++ % parts == part)
+            report("scenario", s.name, explore(s, Site::none, limit), "", "");
     bool tried[sites] = {};
     for (const Mutant& m : mutants) {  // on the small scenarios: that is where each is known to break
         const SiteText& text = site_texts[static_cast<int>(m.site)];
         tried[static_cast<int>(m.site)] = true;
         std::string name = std::string(text.step) + ": " + text.what + " (" + m.scenario + ")";
         if (!std::strstr(text.name, only) && !std::strstr(m.scenario, only)) continue;
+        if (number++ % parts != part) continue;
         bool found = false;
         for (const Scenario& s : scenarios(false))
             if (!std::strcmp(s.name, m.scenario))

@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -230,6 +231,7 @@ class DeathTest {
     }
 
     @Test
+    @Tag("long")
     void anotherProcessStreamComesInOrder() throws Exception {
         try (Subscriber subscriber = channel.subscriber()) {
             Process child = child("stream");

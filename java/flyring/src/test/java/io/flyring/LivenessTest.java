@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -123,6 +124,7 @@ class LivenessTest {
     }
 
     @Test
+    @Tag("long")
     void aPublisherGetsOnAfterAReaderWasKilled() throws Exception {
         Canary canary = new Canary();
         List<Long> times = new ArrayList<>();

@@ -56,6 +56,7 @@ class PayloadBufferAgainstAgronaTest {
     }
 
     @Test
+    @Tag("long")
     void everyMethodAnswersAsAgronasDoes() throws Exception {
         Set<String> succeeded = new TreeSet<>();
         Set<String> methods = new TreeSet<>();

@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -248,6 +249,7 @@ class RaceTest {
     }
 
     @Test
+    @Tag("long")
     void anEvictNeverTakesAwayTheGatesOfTheSlotsNextOwner() throws Exception {
         long[] counts = new long[2];
         Thread publisher = publish(false, counts);
