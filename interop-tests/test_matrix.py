@@ -77,9 +77,9 @@ def test_one_wrong_message_fails_the_cells_in_which_it_is_published(matrix, faul
     "fault, cell",
     [
         ("blind", "one-to-one/honest-liar"),
-        ("blind", "lossy/honest-liar"),
+        pytest.param("blind", "lossy/honest-liar", marks=pytest.mark.long),
         ("miscount", "lossy/honest-liar"),
-        ("wrong-sum", "counters/all"),
+        pytest.param("wrong-sum", "counters/all", marks=pytest.mark.long),
         ("forgetful", "kept/honest-liar"),
         pytest.param("forgetful", "kept-killed/liar-honest", marks=pytest.mark.long),
         ("immortal", "publisher-killed/liar-honest"),
@@ -137,6 +137,7 @@ def test_a_language_that_lacks_an_op_is_listed_as_skipped(matrix):
     assert "skipped: counters/liar: liar has no counter_add" in result.text
 
 
+@pytest.mark.long
 def test_nothing_passed_is_a_failure(matrix):
     result = matrix(*ids("claims/liar-liar"), fault="lacks=abort")
     assert (result.status, result.last) == (1, "0 passed, 0 failed"), result.text

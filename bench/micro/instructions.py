@@ -133,6 +133,7 @@ def main() -> int:
         default=ROOT / "build" / "cpp" / "demo" / "flyring-sbe" / "prices",
         help="the folder with prices/PriceUpdate.h, made by flyring_sbe_generate",
     )
+    options.add_argument("--language", choices=("C++", "Python"), help="this one only")
     arguments = options.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("valgrind is needed to count instructions. Install it: sudo apt-get install valgrind")
@@ -148,10 +149,11 @@ def main() -> int:
     extension = Path(run([arguments.python, "-c", find], cwd="/").strip()).resolve()
     machine = platform.machine()
     sections = {"C++": f"{compiler(CXX)}, {machine}", "Python": f"{compiler_of(extension)}, {machine}, Python"}
-    measured = {
-        "C++": measure_cpp(arguments.include, arguments.codecs),
-        "Python": measure_python(arguments.python, extension),
-    }
+    measured = {}
+    if arguments.language in (None, "C++"):
+        measured["C++"] = measure_cpp(arguments.include, arguments.codecs)
+    if arguments.language in (None, "Python"):
+        measured["Python"] = measure_python(arguments.python, extension)
 
     table = tomllib.loads(TABLE.read_text()) if TABLE.exists() else {}
     if arguments.update:

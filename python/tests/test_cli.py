@@ -333,6 +333,7 @@ def test_bad_header_fields_are_named(folder: Path, flyring: Command) -> None:
         assert first["offset"] == (0 if case["error"] == "truncated" else names), case
 
 
+@pytest.mark.long
 def test_a_file_cut_anywhere(folder: Path, flyring: Command) -> None:
     golden = (SPEC / "golden" / "1.0" / "three-publishers.ring").read_bytes()
     expected = load_golden(SPEC / "golden" / "1.0" / "three-publishers.json")["expected"]

@@ -93,12 +93,15 @@ def test_what_is_wrong_is_found_beside_a_busy_ring(child: Callable[..., Child]) 
             assert [(one.kind, one.ring) for one in examine(image).found] == [("record", 0), ("gate", 1)]
 
 
+@pytest.mark.long
 def test_words_are_read_in_an_order_in_which_the_rules_hold(child: Callable[..., Child]) -> None:
     """At every moment: thousands of looks, none of them forgiven."""
     with Channel.create("busy", "broadcast", capacity=4096, publishers=2, subscribers=2) as channel:
         assert [child(WRITER, name).line() for name in ("batches", "offers")] == ["ready", "ready"]
         header, memory, seen = channel.header, channel._attached.memory, set()
-        for i in range(20000):
+        for i in range(2_000_000):
+            if i >= 20_000 and len(seen) > 100:  # on a busy machine the writers may have had little time
+                break
             words = read_words(header, memory, i % 2)
             seen.add(words.published)
             assert words.published <= words.claimed <= (words.published_again | header.capacity - 1) + 1

@@ -337,6 +337,7 @@ EDIT = st.tuples(st.integers(0, 2**16), st.one_of(WORDS, st.integers(-(2**31), 2
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(golden=st.sampled_from(GOLDEN), edits=st.lists(EDIT, min_size=1, max_size=40))
+@pytest.mark.long
 def test_a_file_with_anything_behind_its_header_is_safe_to_use(
     golden: Path, edits: list[tuple[int, int]], folder: Path
 ) -> None:

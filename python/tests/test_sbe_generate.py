@@ -102,6 +102,7 @@ def test_prices_is_used_as_a_user_does() -> None:
 
 
 @given(sbe_strategies.models())
+@pytest.mark.long
 def test_generated_and_run_time_classes_are_the_same(model: SchemaModel) -> None:
     same_classes(module_of(model), model)
 

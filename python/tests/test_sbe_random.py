@@ -238,6 +238,7 @@ def test_hostile_bytes(guarded: Guarded, drawn: tuple[SchemaModel, Message, dict
                 SEEN.add("cut")
 
 
+@pytest.mark.long
 def test_the_hostile_bytes_got_everywhere() -> None:
     """Of the test before, which proves nothing if all its messages are refused at once."""
     wanted = {"MessageTooShortError", "whole", "cut", "integer read", "composite read", "group read", "data read"}

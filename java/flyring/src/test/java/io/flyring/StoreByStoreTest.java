@@ -9,6 +9,7 @@ import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -34,6 +35,7 @@ class StoreByStoreTest {
     }
 
     @Test
+    @Tag("long")
     void whateverStoreIsTheLastNothingIsLostNothingIsTornAndNobodyWaits() throws Exception {
         List<String> lines = run(StoreByStore.class, rings.folder().toString());
         String last = lines.get(lines.size() - 1);
