@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <flyring/system.hpp>
+#include <flyring/detail/system.hpp>
 #include <flyring/wait.hpp>
 #include <stdexcept>
 #include <string>
@@ -83,7 +83,7 @@ Result measure(const Options& options, Trip&& trip) {
         std::int64_t due = sent;
         if (options.rate > 0) {
             due = start + static_cast<std::int64_t>(interval * static_cast<double>(i));
-            while ((sent = now_ns()) < due) flyring::cpu_relax();
+            while ((sent = now_ns()) < due) flyring::detail::cpu_relax();
         }
         const std::int64_t took = trip(++sequence, sent, now_ns) - due;
         result.samples.push_back(took);

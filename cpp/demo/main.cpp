@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+
 #include <exception>
 #include <iostream>
 #include <stdexcept>
+#include <string>
 
 #include "options.hpp"
 #include "quote.hpp"
@@ -39,10 +42,17 @@ static void run(const Options& options) {
     if (options.ping) report(options, std::move(result));
 }
 
-static void run(const Options& options) {
-    if (options.core >= 0 && !flyring::pin_to_core(options.core)) {
-        throw std::invalid_argument("cannot pin to core " + std::to_string(options.core));
+static void pin_to_core(int core) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (core < CPU_SETSIZE) CPU_SET(static_cast<unsigned>(core), &cores);
+    if (::sched_setaffinity(0, sizeof cores, &cores) != 0) {
+        throw std::invalid_argument("cannot pin to core " + std::to_string(core));
     }
+}
+
+static void run(const Options& options) {
+    if (options.core >= 0) pin_to_core(options.core);
     switch (options.wait) {
         case Wait::spin:
             return run<flyring::SpinWait>(options);

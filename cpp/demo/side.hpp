@@ -56,7 +56,7 @@ class Side {
     flyring::Subscriber subscriber_;
 };
 
-/// Ping removes the channel at its end, whatever happens; somebody else may have been faster.
+/// Ping removes the channel at its end, whatever happens; another process may have been faster.
 struct Unlink {
     const std::string& channel;
     ~Unlink() {

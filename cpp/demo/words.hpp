@@ -12,7 +12,7 @@ namespace demo {
 
 constexpr std::uint64_t page_size = 4096;
 
-/// The mapped page that both sides share. Ping makes the file anew and removes it at the end; pong waits for it.
+/// The mapped page that both sides share. Ping makes a new file and removes it at the end; pong waits for it.
 class Page {
   public:
     template <typename Strategy>

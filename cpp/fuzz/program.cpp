@@ -38,11 +38,9 @@ class Program {
     void run() {
         OpenOptions options;
         options.read_only = read_only_;
-        options.environment.boot_id = Uuid{};
-        options.environment.now = 1;
-        options.environment.pid = 1;
+        const detail::InEnvironment fixed{{{}, Uuid{}, {}, 1, 1}};
         std::optional<Channel> channel;
-        attempt([&] { channel.emplace(Channel::open(file_.path(), options)); });
+        attempt([&] { channel.emplace(fixed.open(file_.path(), options)); });
         if (!channel) return;
         file_.note_shape();
         channel_ = &*channel;

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <flyring/file.hpp>
+#include <flyring/detail/file.hpp>
 
 #include "streams.hpp"
 
@@ -24,10 +24,11 @@ auto& keep(Map& objects, const std::string& handle, Object object) {
     return objects.insert_or_assign(handle, std::move(object)).first->second;
 }
 
-flyring::Environment environment(const Json& request) {
-    flyring::Environment values;
+flyring::detail::InEnvironment in_environment(const Json& request) {
+    flyring::detail::InEnvironment made;
+    flyring::detail::Environment& values = made.environment;
     const auto found = request.find("inject");
-    if (found == request.end() || found->is_null()) return values;
+    if (found == request.end() || found->is_null()) return made;
     for (const auto& [key, value] : found->items()) {
         if (value.is_null()) continue;
         if (key == "channel_id") {
@@ -44,7 +45,7 @@ flyring::Environment environment(const Json& request) {
             throw BadRequest("inject: " + key);
         }
     }
-    return values;
+    return made;
 }
 
 /// A number that fits, or the library's own error for one that is far out of range.
@@ -93,7 +94,6 @@ flyring::Options options(const Json& request) {
     made.schema_version = number(request, "schema_version", made.schema_version);
     made.mode = number(request, "mode", made.mode);
     made.any_file_system = request.value("any_file_system", false);
-    made.environment = environment(request);
     return made;
 }
 
@@ -190,23 +190,22 @@ Json Peer::keep_channel(const Json& request, flyring::Channel channel) {
 }
 
 Json Peer::create(const Json& request) {
-    return keep_channel(request, flyring::Channel::create(request.at("name"), options(request)));
+    return keep_channel(request, in_environment(request).create(request.at("name"), options(request)));
 }
 
 Json Peer::open_or_create(const Json& request) {
-    return keep_channel(request, flyring::Channel::open_or_create(request.at("name"), options(request)));
+    return keep_channel(request, in_environment(request).open_or_create(request.at("name"), options(request)));
 }
 
 Json Peer::replace(const Json& request) {
-    return keep_channel(request, flyring::Channel::replace(request.at("name"), options(request)));
+    return keep_channel(request, in_environment(request).replace(request.at("name"), options(request)));
 }
 
 Json Peer::open(const Json& request) {
     flyring::OpenOptions chosen;
     chosen.read_only = request.value("read_only", false);
     chosen.any_file_system = request.value("any_file_system", false);
-    chosen.environment = environment(request);
-    return keep_channel(request, flyring::Channel::open(request.at("name"), chosen));
+    return keep_channel(request, in_environment(request).open(request.at("name"), chosen));
 }
 
 Json Peer::info(const Json& request) {

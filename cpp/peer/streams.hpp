@@ -15,7 +15,7 @@
 
 namespace peer {
 
-/// SplitMix64, started anew for each message.
+/// SplitMix64, started again for each message.
 class Generator {
   public:
     Generator(std::uint64_t seed, std::uint64_t sequence) noexcept

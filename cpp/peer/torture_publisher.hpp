@@ -78,7 +78,7 @@ class PublishingWorker final : public Worker {
 
     /// A stretch of time in which a dead subscriber holds it back.
     struct DeadWait {
-        std::int64_t slot = -1;  // -1: nobody dead does
+        std::int64_t slot = -1;  // -1: no dead one does
         std::int64_t begin = 0;
         std::int64_t delay = 0;
         std::int64_t offers = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lossy subscriber behind a publisher that waits for nobody. Every message must be whole, in order, and with the
+// A lossy subscriber behind a publisher that waits for no reader. Every message must be whole, in order, and with the
 // counts of what was lost there must be no gap: sequence = the first one + messages seen + messages lost. Both must
 // happen. Now and then the publisher stops: then the subscriber must get to where it stopped, also if it was lapped and
 // its place looks empty.

@@ -8,7 +8,7 @@ get_filename_component(FLYRING_INCLUDE ${CMAKE_CURRENT_LIST_DIR}/../include ABSO
 # expression, a dot stands for a semicolon: CMake would split there.
 function(flyring_mutant target header expression)
   set(copy ${CMAKE_CURRENT_BINARY_DIR}/mutants/${target})
-  file(GLOB headers CONFIGURE_DEPENDS ${FLYRING_INCLUDE}/flyring/*.hpp)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${FLYRING_INCLUDE}/flyring/*.hpp)
   add_custom_command(
     OUTPUT ${copy}/made
     COMMAND ${CMAKE_COMMAND} -E remove_directory ${copy}

@@ -157,7 +157,7 @@ TEST_F(ChannelFile, who_opens_while_it_is_being_created_finds_nothing_or_all_of_
     constexpr int rounds = 1000;
     std::thread opener([&] {
         for (int i = 1; i <= rounds; ++i) {
-            while (round.load() < i) flyring::cpu_relax();
+            while (round.load() < i) flyring::detail::cpu_relax();
             for (bool done = false; !done && surprise.empty();) {
                 const std::string code = code_of([&] {
                     done = Channel::open("race").capacity() == 4096;
@@ -171,7 +171,7 @@ TEST_F(ChannelFile, who_opens_while_it_is_being_created_finds_nothing_or_all_of_
             }
             ++attached;
             round.store(-i);
-            while (round.load() == -i) flyring::cpu_relax();
+            while (round.load() == -i) flyring::detail::cpu_relax();
         }
     });
     for (int i = 1; i <= rounds; ++i) {

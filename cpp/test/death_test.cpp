@@ -222,9 +222,9 @@ TEST_F(Death, of_two_that_create_at_once_one_creates) {
         int created = 0;
         std::atomic<int> others{0};
         const auto create = [&](std::optional<Channel>& made, const char* id) {
-            flyring::Options options = broadcast();
-            options.environment.channel_id = flyring::detail::parse_uuid(id);
-            if (code_of([&] { made = Channel::create("c", options); }) == "exists") ++others;
+            flyring::detail::InEnvironment with_id;
+            with_id.environment.channel_id = flyring::detail::parse_uuid(id);
+            if (code_of([&] { made = with_id.create("c", broadcast()); }) == "exists") ++others;
         };
         std::optional<Channel> a;
         std::optional<Channel> b;

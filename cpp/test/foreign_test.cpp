@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <flyring/crc32c.hpp>
+#include <flyring/detail/crc32c.hpp>
 
 #include "support.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
-#include <flyring/file.hpp>
+#include <flyring/detail/file.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -42,6 +42,11 @@ flyring::Options options(const Json& golden) {
     made.schema = create.value("schema", "");
     made.schema_id = create.value("schema_id", 0U);
     made.schema_version = create.value("schema_version", 0U);
+    return made;
+}
+
+flyring::detail::InEnvironment in_environment(const Json& golden) {
+    flyring::detail::InEnvironment made;
     const Json& inject = golden.at("inject");
     made.environment.channel_id = flyring::detail::parse_uuid(inject.at("channel_id"));
     made.environment.boot_id = flyring::detail::parse_uuid(inject.at("boot_id"));
@@ -213,7 +218,7 @@ TEST_F(Golden, the_same_operations_write_the_same_bytes) {
     for (const std::string& name : names) {
         SCOPED_TRACE(name);
         const Json golden = golden_json(name);
-        flyring::Channel channel = flyring::Channel::create(channel_name(name), options(golden));
+        flyring::Channel channel = in_environment(golden).create(channel_name(name), options(golden));
         Replay replay(channel);
         for (const Json& operation : golden.at("operations")) replay.run(operation);
         const std::vector<std::byte> written = support::read_file(file(channel_name(name)));

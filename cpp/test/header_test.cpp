@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
-#include <flyring/crc32c.hpp>
+#include <flyring/detail/crc32c.hpp>
 #include <flyring/detail/layout.hpp>
 
 #include "support.hpp"

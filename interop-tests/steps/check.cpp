@@ -173,7 +173,7 @@ void Party::require_all(const Streams& streams) const {
 
 Stage::Stage(const std::string& at, const Situation& situation)
     : path((write_file(at, situation.bytes), at)),
-      channel(flyring::Channel::open(path, open_options(tracer_pid))),
+      channel(fixed(tracer_pid).open(path)),
       live(channel.subscriber(live_name, true), live_name, situation.live) {
     const Image image(situation.bytes);
     if (!image.waits_for(live_name)) {  // evicted

@@ -49,7 +49,7 @@ struct Run {
     std::string path;
     std::int64_t sequence;
     std::vector<std::size_t> lengths;
-    Channel channel = Channel::open(path, open_options(child_pid));
+    Channel channel = fixed(child_pid).open(path);
 
     Sender sender() { return {channel.publisher(publisher_name), sequence}; }
     std::int64_t capacity() const { return channel.capacity(); }

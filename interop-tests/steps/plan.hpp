@@ -30,20 +30,14 @@ inline std::vector<std::byte> payload(std::uint32_t ring, std::int64_t sequence,
 }
 
 /// Everything that would differ from run to run.
-inline flyring::Environment environment(std::int32_t pid) {
-    flyring::Environment fixed;
-    fixed.channel_id = flyring::Uuid{std::byte{0x11}};
-    fixed.boot_id = flyring::Uuid{std::byte{0x22}};
-    fixed.created_at = 1'000'000'000;
-    fixed.now = 2'000'000'000;
-    fixed.pid = pid;
-    return fixed;
-}
-
-inline flyring::OpenOptions open_options(std::int32_t pid) {
-    flyring::OpenOptions options;
-    options.environment = environment(pid);
-    return options;
+inline flyring::detail::InEnvironment fixed(std::int32_t pid) {
+    flyring::detail::InEnvironment made;
+    made.environment.channel_id = flyring::Uuid{std::byte{0x11}};
+    made.environment.boot_id = flyring::Uuid{std::byte{0x22}};
+    made.environment.created_at = 1'000'000'000;
+    made.environment.now = 2'000'000'000;
+    made.environment.pid = pid;
+    return made;
 }
 
 inline constexpr std::int32_t tracer_pid = 1001;

@@ -40,11 +40,10 @@ Situation make_base(const std::string& path, Base base, std::uint32_t alignment,
     options.subscribers = 5;
     options.alignment = alignment;
     options.counters = 0;
-    options.environment = environment(tracer_pid);
     Situation situation;
     Streams& streams = situation.streams;
     {
-        Channel channel = Channel::create(path, options);
+        Channel channel = fixed(tracer_pid).create(path, options);
         Party keeper(channel.subscriber(keeper_name, true), keeper_name, {});
         Party live(channel.subscriber(live_name, true), live_name, {});
         Party reader(channel.subscriber(reader_name, true), reader_name, {});

@@ -7,14 +7,19 @@
 #include <vector>
 
 #include "flyring/counters.hpp"
-#include "flyring/file.hpp"
+#include "flyring/detail/environment.hpp"
+#include "flyring/detail/file.hpp"
+#include "flyring/detail/state.hpp"
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/options.hpp"
 #include "flyring/publisher.hpp"
-#include "flyring/state.hpp"
 #include "flyring/subscriber.hpp"
 
 namespace flyring {
+
+namespace detail {
+struct InEnvironment;
+}
 
 /// One attached channel (spec/channel.md 3). A name matches [A-Za-z0-9._-]{1,64}; an argument with a `/` is a path. The
 /// file stays mapped until close, or until the channel and all that was made from it are gone. May be used by several
@@ -23,50 +28,22 @@ class Channel {
   public:
     /// Makes the file whole and attaches. Throws ChannelExists, InvalidArgument, NoSpace, UnsuitableFileSystem,
     /// AccessDenied, IoError.
-    static Channel create(const std::string& name, const Options& options) {
-        return Channel(detail::create_file(name, options, false));
-    }
+    static Channel create(const std::string& name, const Options& options) { return create(name, options, {}); }
 
     /// Attaches after full validation; for reading only if `options` say so. Throws ChannelDiffers if its schema is not
     /// the required one, NoSuchChannel, NotAChannel, VersionTooNew, Truncated, CorruptHeader, UnsuitableFileSystem,
     /// AccessDenied, InvalidArgument, IoError.
-    static Channel open(const std::string& name, const OpenOptions& options = {}) {
-        if (options.min_schema_version > 65535) {
-            throw InvalidArgument("min_schema_version", "it must be 0 to 65535");
-        }
-        Channel channel(detail::open_file(name, options));
-        channel.check_schema(options);
-        return channel;
-    }
+    static Channel open(const std::string& name, const OpenOptions& options = {}) { return open(name, options, {}); }
 
     /// Opens the channel, or creates it if there is none. Throws ChannelDiffers if it is not what `options` ask for,
     /// else as open and create do.
     static Channel open_or_create(const std::string& name, const Options& options) {
-        detail::check_options(options);
-        for (;;) {
-            try {
-                OpenOptions opening;
-                opening.any_file_system = options.any_file_system;
-                opening.environment = options.environment;
-                Channel channel = open(name, opening);
-                channel.compare(options);
-                return channel;
-            } catch (const NoSuchChannel&) {
-                // Then create it; somebody else may be faster.
-            }
-            try {
-                return create(name, options);
-            } catch (const ChannelExists&) {
-                // Now it can be opened.
-            }
-        }
+        return open_or_create(name, options, {});
     }
 
-    /// Makes a new channel and gives it the name; who has the old one keeps it. Throws as create does, but
+    /// Makes a new channel and gives it the name; those that have the old one keep it. Throws as create does, but
     /// ChannelExists.
-    static Channel replace(const std::string& name, const Options& options) {
-        return Channel(detail::create_file(name, options, true));
-    }
+    static Channel replace(const std::string& name, const Options& options) { return replace(name, options, {}); }
 
     /// Removes the name; attached processes go on. Throws NoSuchChannel, NotAChannel (nothing is removed then),
     /// AccessDenied, IoError.
@@ -76,7 +53,7 @@ class Channel {
     static std::string path_of(const std::string& name) { return detail::channel_path(name); }
 
     /// Takes a publisher slot: with a name the one that had it before, if any. `max_lag`, in bytes from capacity / 2 to
-    /// capacity: subscribers further behind than that are evicted instead of waited for; 0: nobody is. Throws
+    /// capacity: subscribers further behind than that are evicted instead of waited for; 0: none is. Throws
     /// NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed, IoError. (5.2, 6.2) A foreign
     /// publisher's slot cannot be taken, and a foreign subscriber not evicted: both are InvalidArgument. (6.15)
     Publisher publisher(const std::string& name = "", std::uint64_t max_lag = 0) {
@@ -116,7 +93,7 @@ class Channel {
             throw InvalidArgument("slot", "there is no subscriber slot " + std::to_string(slot) + ", the channel has " +
                                               std::to_string(subscribers()));
         }
-        state_->guarded([&] {
+        state_->with_lock([&] {
             state_->check_open();
             const detail::Fd description = detail::open_description(file().fd, path());
             const detail::ControlLock control(description, file());
@@ -155,7 +132,44 @@ class Channel {
     void close() { state_->close_all(); }
 
   private:
+    friend struct detail::InEnvironment;
+
     explicit Channel(detail::ChannelFile file) : state_(std::make_shared<detail::ChannelState>(std::move(file))) {}
+
+    static Channel create(const std::string& name, const Options& options, const detail::Environment& environment) {
+        return Channel(detail::create_file(name, options, environment, false));
+    }
+    static Channel replace(const std::string& name, const Options& options, const detail::Environment& environment) {
+        return Channel(detail::create_file(name, options, environment, true));
+    }
+    static Channel open(const std::string& name, const OpenOptions& options, const detail::Environment& environment) {
+        if (options.min_schema_version > 65535) {
+            throw InvalidArgument("min_schema_version", "it must be 0 to 65535");
+        }
+        Channel channel(detail::open_file(name, options, environment));
+        channel.check_schema(options);
+        return channel;
+    }
+    static Channel open_or_create(const std::string& name, const Options& options,
+                                  const detail::Environment& environment) {
+        detail::check_options(options);
+        for (;;) {
+            try {
+                OpenOptions opening;
+                opening.any_file_system = options.any_file_system;
+                Channel channel = open(name, opening, environment);
+                channel.compare(options);
+                return channel;
+            } catch (const NoSuchChannel&) {
+                // Then create it; another process may be faster.
+            }
+            try {
+                return create(name, options, environment);
+            } catch (const ChannelExists&) {
+                // Now it can be opened.
+            }
+        }
+    }
 
     const detail::ChannelFile& file() const noexcept { return state_->file; }
 
@@ -205,4 +219,25 @@ class Channel {
     std::shared_ptr<detail::ChannelState> state_;
 };
 
+namespace detail {
+
+/// Makes and opens channels with values that otherwise come from the system. For tests.
+struct InEnvironment {
+    Environment environment;
+
+    Channel create(const std::string& name, const Options& options) const {
+        return Channel::create(name, options, environment);
+    }
+    Channel replace(const std::string& name, const Options& options) const {
+        return Channel::replace(name, options, environment);
+    }
+    Channel open(const std::string& name, const OpenOptions& options = {}) const {
+        return Channel::open(name, options, environment);
+    }
+    Channel open_or_create(const std::string& name, const Options& options) const {
+        return Channel::open_or_create(name, options, environment);
+    }
+};
+
+}  // namespace detail
 }  // namespace flyring

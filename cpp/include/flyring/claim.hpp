@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <utility>
 
+#include "flyring/detail/publisher_core.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/span.hpp"
 
 namespace flyring {
 
 namespace detail {
-class PublisherCore;
-class TypedSpace;
-}  // namespace detail
+class SharedClaim;
+}
 
 /// Space in the ring to be filled in place, from Publisher::claim; false if the publisher was back-pressured. Valid
 /// until commit or abort; the destructor aborts a claim that is still open.
@@ -21,11 +21,17 @@ class Claim {
   public:
     Claim() noexcept = default;
     Claim(Claim&& other) noexcept { take(other); }
-    Claim& operator=(Claim&& other) noexcept;
+    Claim& operator=(Claim&& other) noexcept {
+        if (this != &other) {
+            if (core_ != nullptr) abandon();
+            take(other);
+        }
+        return *this;
+    }
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
     ~Claim() {
-        if (core_ != nullptr) give_up();
+        if (core_ != nullptr) abandon();
     }
 
     explicit operator bool() const noexcept { return core_ != nullptr; }
@@ -36,74 +42,103 @@ class Claim {
 
     /// Publishes the message. Returns the ring's new end position, bytes. Throws Closed, also for a claim that is not
     /// open, and SlotLost; the message is not published then.
-    [[gnu::always_inline]] inline std::int64_t commit();
+    [[gnu::always_inline]] inline std::int64_t commit() {
+        const std::int64_t end = open_core().commit_claim();
+        core_ = nullptr;
+        return end;
+    }
 
     /// Gives the space up; it becomes padding. Returns and throws as commit does.
-    std::int64_t abort();
+    std::int64_t abort() {
+        const std::int64_t end = open_core().abort_claim();
+        core_ = nullptr;
+        return end;
+    }
 
   private:
     friend class Publisher;
-    friend class detail::PublisherCore;
-    friend class detail::TypedSpace;
+    friend class detail::SharedClaim;
 
-    Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type);
+    [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type)
+        : data_(core.claim(length, type, &core_)), size_(length) {
+        if (data_ != nullptr) core_ = &core;
+    }
+
     detail::PublisherCore& open_core() const {
-        if (core_ == nullptr) not_open();
+        if (core_ == nullptr) throw_not_open();
         return *core_;
     }
-    [[noreturn, gnu::cold, gnu::noinline]] static void not_open() {
+    [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_open() {
         throw Closed("this claim is not open: it was committed, aborted, back-pressured, or its publisher was closed");
     }
-    void take(Claim& other) noexcept;
-    void give_up() noexcept;
+    void take(Claim& other) noexcept {
+        core_ = std::exchange(other.core_, nullptr);
+        data_ = other.data_;
+        size_ = other.size_;
+        if (core_ != nullptr) core_->set_claim(&core_);
+    }
+    void abandon() noexcept {
+        detail::PublisherCore& core = *std::exchange(core_, nullptr);
+        if (core.usable()) {
+            core.abort_claim();
+        } else {
+            core.set_claim(nullptr);
+        }
+    }
 
-    detail::PublisherCore* core_ = nullptr;
+    detail::PublisherCore* core_ = nullptr;  // null: not open; the publisher sets it to null when it closes
     std::byte* data_ = nullptr;
     std::size_t size_ = 0;
 };
 
 namespace detail {
 
-/// The claim of a publisher's typed claims, in a place of its own: the publisher has its address, and if it had a part
-/// of a TypedClaim, no compiler would keep the encoder in registers. The publisher owns it, or, if that goes first, the
-/// typed claim that is open.
-class TypedSpace {
+/// The claim of a publisher's typed claims, on the heap. The publisher has its address; if it were a part of
+/// TypedClaim, no compiler would keep the encoder in registers. The publisher owns it. If the publisher ends first, the
+/// typed claim that is open owns it.
+class SharedClaim {
   public:
     /// Null: back-pressured.
-    [[gnu::always_inline]] inline std::byte* claim(PublisherCore& core, std::size_t length, std::int32_t type);
+    [[gnu::always_inline]] inline std::byte* claim(PublisherCore& core, std::size_t length, std::int32_t type) {
+        std::byte* const data = core.claim(length, type, &claim_.core_);
+        if (data == nullptr) return nullptr;
+        claim_.core_ = &core;
+        in_typed_claim_ = true;
+        return data;
+    }
     [[gnu::always_inline]] inline std::int64_t commit() {
         const std::int64_t end = claim_.commit();
-        taken_ = false;
+        in_typed_claim_ = false;
         return end;
     }
     std::int64_t abort() {
         const std::int64_t end = claim_.abort();
-        taken_ = false;
+        in_typed_claim_ = false;
         return end;
     }
 
-    /// The typed claim goes.
-    [[gnu::noinline]] static void give_up(TypedSpace* space) noexcept {
-        space->claim_ = Claim();
-        space->taken_ = false;
-        if (space->left_) delete space;
+    /// The typed claim ends; what is open is aborted.
+    [[gnu::noinline]] static void end_typed_claim(SharedClaim* shared) noexcept {
+        shared->claim_ = Claim();
+        shared->in_typed_claim_ = false;
+        if (shared->publisher_ended_) delete shared;
     }
 
-    /// The publisher goes, before its core.
-    struct Leave {
-        void operator()(TypedSpace* space) const noexcept {
-            if (space->taken_) {
-                space->left_ = true;
+    /// The publisher ends, before its core.
+    struct EndPublisher {
+        void operator()(SharedClaim* shared) const noexcept {
+            if (shared->in_typed_claim_) {
+                shared->publisher_ended_ = true;
             } else {
-                delete space;
+                delete shared;
             }
         }
     };
 
   private:
     Claim claim_;
-    bool taken_ = false;  // by a typed claim
-    bool left_ = false;   // by the publisher
+    bool in_typed_claim_ = false;  // a typed claim has this object
+    bool publisher_ended_ = false;
 };
 
 }  // namespace detail

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "flyring/detail/layout.hpp"
+#include "flyring/detail/slots.hpp"
+#include "flyring/detail/state.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/slots.hpp"
 #include "flyring/span.hpp"
-#include "flyring/state.hpp"
 
 namespace flyring {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cerrno>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "flyring/options.hpp"
 
@@ -26,79 +26,118 @@ class FlyringError : public std::runtime_error {
     std::string_view code_;  // always a literal
 };
 
-/// create: there is a file of that name.
-class ChannelExists : public FlyringError {
+namespace detail {
+
+// What several errors carry.
+
+class WithPath {
   public:
-    explicit ChannelExists(std::string path)
-        : FlyringError("exists", "channel " + path + " exists; open it, or use open_or_create or replace"),
-          path_(std::move(path)) {}
+    /// Of the channel's file, or of the folder in question.
     const std::string& path() const noexcept { return path_; }
+
+  protected:
+    explicit WithPath(std::string path) noexcept : path_(std::move(path)) {}
 
   private:
     std::string path_;
 };
 
+class WithReason {
+  public:
+    const std::string& reason() const noexcept { return reason_; }
+
+  protected:
+    explicit WithReason(std::string reason) noexcept : reason_(std::move(reason)) {}
+
+  private:
+    std::string reason_;
+};
+
+class WithField {
+  public:
+    /// The name of what is wrong, as in spec/layout.toml or spec/api.md.
+    const std::string& field() const noexcept { return field_; }
+
+  protected:
+    explicit WithField(std::string field) noexcept : field_(std::move(field)) {}
+
+  private:
+    std::string field_;
+};
+
+class WithPosition {
+  public:
+    std::uint32_t ring() const noexcept { return ring_; }
+    /// Where the record starts, in bytes since the ring's start.
+    std::int64_t position() const noexcept { return position_; }
+
+  protected:
+    WithPosition(std::uint32_t ring, std::int64_t position) noexcept : ring_(ring), position_(position) {}
+
+  private:
+    std::uint32_t ring_;
+    std::int64_t position_;
+};
+
+}  // namespace detail
+
+/// create: there is a file of that name.
+class ChannelExists : public FlyringError, public detail::WithPath {
+  public:
+    explicit ChannelExists(std::string path)
+        : FlyringError("exists", "channel " + path + " exists; open it, or use open_or_create or replace"),
+          WithPath(std::move(path)) {}
+};
+
 /// open, unlink: there is no file of that name.
-class NoSuchChannel : public FlyringError {
+class NoSuchChannel : public FlyringError, public detail::WithPath {
   public:
     explicit NoSuchChannel(std::string path)
         : FlyringError("no-such-channel",
                        "there is no channel " + path +
                            "; create it first, and check that FLYRING_DIR and the user are the same"),
-          path_(std::move(path)) {}
-    const std::string& path() const noexcept { return path_; }
-
-  private:
-    std::string path_;
+          WithPath(std::move(path)) {}
 };
 
 /// open_or_create, open with a schema: the channel is not what was asked for; field() is the first that differs.
-class ChannelDiffers : public FlyringError {
+class ChannelDiffers : public FlyringError, public detail::WithField {
   public:
     ChannelDiffers(const std::string& path, std::string field, std::string expected, std::string actual)
         : FlyringError("differs", "channel " + path + " has " + field + " " + actual + ", asked for was " + expected +
                                       "; ask for what it has, or replace it"),
-          field_(std::move(field)),
+          WithField(std::move(field)),
           expected_(std::move(expected)),
           actual_(std::move(actual)) {}
-    const std::string& field() const noexcept { return field_; }
     const std::string& expected() const noexcept { return expected_; }
     const std::string& actual() const noexcept { return actual_; }
 
   private:
-    std::string field_;
     std::string expected_;
     std::string actual_;
 };
 
 /// The file has not the magic of a channel, or is no regular file.
-class NotAChannel : public FlyringError {
+class NotAChannel : public FlyringError, public detail::WithPath {
   public:
     NotAChannel(std::string path, const std::string& reason)
         : FlyringError("not-a-channel", path + " is not a Flyring channel: " + reason + "; check the name"),
-          path_(std::move(path)) {}
-    const std::string& path() const noexcept { return path_; }
-
-  private:
-    std::string path_;
+          WithPath(std::move(path)) {}
 };
 
 /// The file needs a newer Flyring: field() is `major` or `required_features`.
-class VersionTooNew : public FlyringError {
+class VersionTooNew : public FlyringError, public detail::WithField {
   public:
     VersionTooNew(const std::string& path, std::string field, std::uint64_t found, std::uint64_t supported)
         : FlyringError("version-too-new", "channel " + path + " has " + field + " " + std::to_string(found) +
                                               ", supported is " + std::to_string(supported) +
                                               "; update Flyring in this process"),
-          field_(std::move(field)),
+          WithField(std::move(field)),
           found_(found),
           supported_(supported) {}
-    const std::string& field() const noexcept { return field_; }
     std::uint64_t found() const noexcept { return found_; }
     std::uint64_t supported() const noexcept { return supported_; }
 
   private:
-    std::string field_;
     std::uint64_t found_;
     std::uint64_t supported_;
 };
@@ -120,36 +159,23 @@ class Truncated : public FlyringError {
 };
 
 /// A header field breaks a rule of the spec; field() has the name in spec/layout.toml.
-class CorruptHeader : public FlyringError {
+class CorruptHeader : public FlyringError, public detail::WithField {
   public:
     CorruptHeader(const std::string& path, std::string field, const std::string& reason)
         : FlyringError("corrupt-header", "the header of channel " + path + " is corrupt: " + field + " " + reason +
                                              "; create the channel anew"),
-          field_(std::move(field)) {}
-    const std::string& field() const noexcept { return field_; }
-
-  private:
-    std::string field_;
+          WithField(std::move(field)) {}
 };
 
 /// A ring breaks a rule of the spec at position() (bytes since the ring's start). The other rings go on.
-class CorruptRing : public FlyringError {
+class CorruptRing : public FlyringError, public detail::WithPosition, public detail::WithReason {
   public:
     CorruptRing(const std::string& path, std::uint32_t ring, std::int64_t position, std::string reason)
         : FlyringError("corrupt-ring", "ring " + std::to_string(ring) + " of channel " + path +
                                            " is corrupt at position " + std::to_string(position) + ": " + reason +
                                            "; replace the channel"),
-          ring_(ring),
-          position_(position),
-          reason_(std::move(reason)) {}
-    std::uint32_t ring() const noexcept { return ring_; }
-    std::int64_t position() const noexcept { return position_; }
-    const std::string& reason() const noexcept { return reason_; }
-
-  private:
-    std::uint32_t ring_;
-    std::int64_t position_;
-    std::string reason_;
+          WithPosition(ring, position),
+          WithReason(std::move(reason)) {}
 };
 
 /// The file system has too little room (bytes), or all counters are taken (counters).
@@ -166,34 +192,22 @@ class NoSpace : public FlyringError {
 };
 
 /// Channels do not work on this file system: it is not on the allow-list, or its locks failed the self-test.
-class UnsuitableFileSystem : public FlyringError {
+class UnsuitableFileSystem : public FlyringError, public detail::WithPath, public detail::WithReason {
   public:
     UnsuitableFileSystem(std::string path, std::string reason)
         : FlyringError("file-system", "the file system of " + path + " does not suit: " + reason +
                                           "; use /dev/shm or another local one"),
-          path_(std::move(path)),
-          reason_(std::move(reason)) {}
-    const std::string& path() const noexcept { return path_; }
-    const std::string& reason() const noexcept { return reason_; }
-
-  private:
-    std::string path_;
-    std::string reason_;
+          WithPath(std::move(path)),
+          WithReason(std::move(reason)) {}
 };
 
 /// No permission, or the folder is not safe to use.
-class AccessDenied : public FlyringError {
+class AccessDenied : public FlyringError, public detail::WithPath, public detail::WithReason {
   public:
     AccessDenied(std::string path, std::string reason)
         : FlyringError("access-denied", "no access to " + path + ": " + reason),
-          path_(std::move(path)),
-          reason_(std::move(reason)) {}
-    const std::string& path() const noexcept { return path_; }
-    const std::string& reason() const noexcept { return reason_; }
-
-  private:
-    std::string path_;
-    std::string reason_;
+          WithPath(std::move(path)),
+          WithReason(std::move(reason)) {}
 };
 
 /// Every slot of that kind has a living owner.
@@ -246,7 +260,7 @@ class Closed : public FlyringError {
     explicit Closed(const std::string& text) : FlyringError("closed", text) {}
 };
 
-/// Somebody took or gave up our slot: it is no longer ours.
+/// The slot is no longer this object's: it was evicted, retired, or taken by another owner.
 class SlotLost : public FlyringError {
   public:
     SlotLost(const std::string& kind, std::uint32_t slot)
@@ -274,75 +288,51 @@ class ViewAlive : public FlyringError {
 };
 
 /// A typed message is not what its schema says (spec/messages.md 1). It was consumed; polling goes on.
-class BadMessage : public FlyringError {
+class BadMessage : public FlyringError, public detail::WithPosition, public detail::WithReason {
   public:
     BadMessage(std::uint32_t ring, std::int64_t position, std::int32_t type, std::string reason)
         : FlyringError("bad-message", "the message of type " + std::to_string(type) + " at position " +
                                           std::to_string(position) + " of ring " + std::to_string(ring) +
                                           " is bad: " + reason + "; publish and read it with codecs of one schema"),
-          ring_(ring),
-          position_(position),
-          type_(type),
-          reason_(std::move(reason)) {}
-    std::uint32_t ring() const noexcept { return ring_; }
-    /// Where its record starts, in bytes since the ring's start.
-    std::int64_t position() const noexcept { return position_; }
+          WithPosition(ring, position),
+          WithReason(std::move(reason)),
+          type_(type) {}
     std::int32_t type() const noexcept { return type_; }
-    const std::string& reason() const noexcept { return reason_; }
 
   private:
-    std::uint32_t ring_;
-    std::int64_t position_;
     std::int32_t type_;
-    std::string reason_;
 };
 
-/// Another channel has taken the name of the one in use; channel_id() is its. Not sticky: the old one goes on working
-/// for who has it, and the error comes again later.
-class ChannelReplaced : public FlyringError {
+/// Another channel has taken the name of the one in use; channel_id() is that one's. Not sticky: the old channel goes
+/// on working, and the error comes again later.
+class ChannelReplaced : public FlyringError, public detail::WithPath {
   public:
     ChannelReplaced(std::string path, const Uuid& channel_id)
         : FlyringError("replaced",
                        "channel " + path + " was replaced: another one has its name now; close this one and open that"),
-          path_(std::move(path)),
+          WithPath(std::move(path)),
           channel_id_(channel_id) {}
-    const std::string& path() const noexcept { return path_; }
     const Uuid& channel_id() const noexcept { return channel_id_; }
 
   private:
-    std::string path_;
     Uuid channel_id_;
 };
 
 /// A system call failed in a way that has no error of its own.
-class IoError : public FlyringError {
+class IoError : public FlyringError, public detail::WithPath {
   public:
     IoError(std::string call, int error, std::string path)
         : FlyringError("io", call + " failed for " + path + ": " + std::generic_category().message(error)),
+          WithPath(std::move(path)),
           call_(std::move(call)),
-          error_(error),
-          path_(std::move(path)) {}
+          error_(error) {}
     const std::string& call() const noexcept { return call_; }
     /// The errno of the call.
     int error() const noexcept { return error_; }
-    const std::string& path() const noexcept { return path_; }
 
   private:
     std::string call_;
     int error_;
-    std::string path_;
 };
 
-namespace detail {
-
-/// Throws what `error`, the errno of `call` on `path`, means: access denied or an I/O error.
-[[noreturn, gnu::cold]] inline void throw_errno(const char* call, const std::string& path, int error = errno) {
-    if (error == EACCES || error == EPERM) {
-        throw AccessDenied(path, std::string(call) + ": " + std::generic_category().message(error) +
-                                     "; check owner and mode, and who runs this process");
-    }
-    throw IoError(call, error, path);
-}
-
-}  // namespace detail
 }  // namespace flyring

@@ -6,14 +6,14 @@
 #include <optional>
 #include <vector>
 
-#include "flyring/lossy_core.hpp"
+#include "flyring/detail/lossy_core.hpp"
 #include "flyring/message.hpp"
 
 namespace flyring {
 
-/// A reader of chosen rings that owns nothing and holds nobody back: publishers may overwrite what it has not read yet,
-/// and it counts what it lost. From Channel::lossy_subscriber, also of a read-only channel. For one thread at a time. A
-/// moved-from object may only be destroyed or assigned to.
+/// A reader of chosen rings that owns nothing and holds no publisher back: publishers may overwrite what it has not
+/// read yet, and it counts what it lost. From Channel::lossy_subscriber, also of a read-only channel. For one thread at
+/// a time. A moved-from object may only be destroyed or assigned to.
 class LossySubscriber {
   public:
     /// Calls handler(const Message&) for up to `limit` messages, each a private copy that was whole when it was made.

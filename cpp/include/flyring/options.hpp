@@ -22,7 +22,7 @@ enum class Kind : std::uint32_t {
     none = 0,
     /// Subscriber slot 0 is kept: what comes before the first subscriber waits for it.
     inbox = layout::KIND_INBOX,
-    /// Nothing is kept for anybody.
+    /// Nothing is kept: a subscriber gets what is published after it came.
     broadcast = layout::KIND_BROADCAST,
 };
 
@@ -35,15 +35,12 @@ enum class Foreign : std::uint64_t {
     subscriber = layout::FEATURE_FOREIGN_SUBSCRIBER,
 };
 
-/// Tests put values here that otherwise come from the system (spec/channel.md 10).
-struct Environment {
-    std::optional<Uuid> channel_id;
-    std::optional<Uuid> boot_id;
-    /// ns since 1970; what a new channel's header says.
-    std::optional<std::int64_t> created_at;
-    /// ns since 1970; the wall clock for everything else.
-    std::optional<std::int64_t> now;
-    std::optional<std::int32_t> pid;
+/// Where a lossy subscriber begins.
+enum class Start {
+    /// With what is published from now on.
+    now,
+    /// With the oldest message that is still there.
+    oldest,
 };
 
 /// What a new channel is made of (spec/api.md, options).
@@ -70,7 +67,6 @@ struct Options {
     mode_t mode = 0600;
     /// Do not insist on the allow-list of file systems of spec/channel.md 3.1.
     bool any_file_system = false;
-    Environment environment;
 
     /// Sets schema, schema_id and schema_version.
     Options& use(const Schema& one) {
@@ -86,7 +82,6 @@ struct OpenOptions {
     /// throws AccessDenied. Needs no write permission.
     bool read_only = false;
     bool any_file_system = false;
-    Environment environment;
     /// The channel must have a schema with the same id (spec/messages.md 2).
     std::optional<Schema> schema{};
     /// The channel's schema must have at least this version, 0 to 65535; 0: any.

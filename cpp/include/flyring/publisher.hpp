@@ -7,7 +7,8 @@
 #include <string>
 
 #include "flyring/claim.hpp"
-#include "flyring/publisher_core.hpp"
+#include "flyring/detail/publisher_core.hpp"
+#include "flyring/holder.hpp"
 #include "flyring/span.hpp"
 
 namespace flyring {
@@ -49,9 +50,9 @@ class Publisher {
         return core_->offer_batch(messages, type);
     }
 
-    /// A hint, for the begin of a handler that will answer through this publisher: fetches the cache line in which the
-    /// next message will begin, which a waiting reader has taken, so that it is here when that message is written.
-    /// Others see nothing of it. (spec/channel.md 6.1)
+    /// A hint, for the start of a handler that will answer through this publisher. Fetches the cache line in which the
+    /// next message will start, which a waiting reader has taken: it is here when that message is written. No other
+    /// process sees it. (spec/channel.md 6.1)
     [[gnu::always_inline]] inline void prefetch() const noexcept { core_->prefetch(); }
 
     /// The subscriber whose gate is furthest behind; nothing if none is gating.
@@ -76,10 +77,10 @@ class Publisher {
     template <typename T>
     friend class sbe::TypedClaim;
     explicit Publisher(std::unique_ptr<detail::PublisherCore> core)
-        : core_(std::move(core)), typed_(new detail::TypedSpace) {}
+        : core_(std::move(core)), typed_claim_(new detail::SharedClaim) {}
 
     std::unique_ptr<detail::PublisherCore> core_;
-    std::unique_ptr<detail::TypedSpace, detail::TypedSpace::Leave> typed_;
+    std::unique_ptr<detail::SharedClaim, detail::SharedClaim::EndPublisher> typed_claim_;
 };
 
 }  // namespace flyring

@@ -40,11 +40,11 @@ template <typename T>
 class TypedClaim {
   public:
     TypedClaim(TypedClaim&& other) noexcept
-        : space_(std::exchange(other.space_, nullptr)), encoder_(std::move(other.encoder_)) {}
+        : claim_(std::exchange(other.claim_, nullptr)), encoder_(std::move(other.encoder_)) {}
     TypedClaim& operator=(TypedClaim&& other) noexcept {
         if (this == &other) return *this;
-        if (space_ != nullptr) detail::TypedSpace::give_up(space_);
-        space_ = std::exchange(other.space_, nullptr);
+        if (claim_ != nullptr) detail::SharedClaim::end_typed_claim(claim_);
+        claim_ = std::exchange(other.claim_, nullptr);
         encoder_ = std::move(other.encoder_);
         return *this;
     }
@@ -52,10 +52,10 @@ class TypedClaim {
     TypedClaim& operator=(const TypedClaim&) = delete;
     // Inlined wherever it ends: a call would get the encoder's address, and it would have to be in memory.
     [[gnu::always_inline]] inline ~TypedClaim() {
-        if (space_ != nullptr) detail::TypedSpace::give_up(space_);
+        if (claim_ != nullptr) detail::SharedClaim::end_typed_claim(claim_);
     }
 
-    explicit operator bool() const noexcept { return space_ != nullptr; }
+    explicit operator bool() const noexcept { return claim_ != nullptr; }
 
     /// The encoder; only while the claim is open.
     T* operator->() noexcept { return &encoder_; }
@@ -63,17 +63,17 @@ class TypedClaim {
 
     /// Publishes the message. Returns and throws as Claim::commit.
     [[gnu::always_inline]] inline std::int64_t commit() {
-        if (space_ == nullptr) Claim().commit();  // throws Closed
-        const std::int64_t end = space_->commit();
-        space_ = nullptr;
+        if (claim_ == nullptr) Claim().commit();  // throws Closed
+        const std::int64_t end = claim_->commit();
+        claim_ = nullptr;
         return end;
     }
 
     /// Gives the space up. Returns and throws as Claim::abort.
     std::int64_t abort() {
-        if (space_ == nullptr) Claim().abort();  // throws Closed
-        const std::int64_t end = space_->abort();
-        space_ = nullptr;
+        if (claim_ == nullptr) Claim().abort();  // throws Closed
+        const std::int64_t end = claim_->abort();
+        claim_ = nullptr;
         return end;
     }
 
@@ -87,15 +87,15 @@ class TypedClaim {
         // More than memory holds is more than a ring takes: MessageTooLarge.
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max() - fixed;
         const std::size_t length = fixed + (variable < most ? variable : most);
-        detail::TypedSpace& space = *publisher.typed_;
-        std::byte* const data = space.claim(*publisher.core_, length, static_cast<std::int32_t>(T::sbeTemplateId()));
+        detail::SharedClaim& claim = *publisher.typed_claim_;
+        std::byte* const data = claim.claim(*publisher.core_, length, static_cast<std::int32_t>(T::sbeTemplateId()));
         if (data == nullptr) return;
-        space_ = &space;
+        claim_ = &claim;
         std::memset(data, 0, header);  // a schema's own header may have more than the four fields
         encoder_.wrapAndApplyHeader(reinterpret_cast<char*>(data), 0, length);
     }
 
-    detail::TypedSpace* space_ = nullptr;  // null: not open
+    detail::SharedClaim* claim_ = nullptr;  // null: not open
     T encoder_;
 };
 
@@ -199,11 +199,11 @@ template <typename T, std::size_t Size>
 /// The checks as few as they can be.
 template <typename T, std::size_t Size>
 [[gnu::always_inline]] inline Block block_of(const Message& message, std::byte (&copy)[Size]) {
-    if (__builtin_expect(static_cast<long>(message.size() >= Size), 1) != 0) {
+    if (FLYRING_LIKELY(message.size() >= Size)) {
         const TypedHeader<T> header(message);
         const std::uint64_t wrong = (header.schema_id ^ T::sbeSchemaId()) | (header.template_id ^ T::sbeTemplateId()) |
                                     (header.block_length ^ T::sbeBlockLength());
-        if (__builtin_expect(static_cast<long>(wrong == 0), 1) != 0) {
+        if (FLYRING_LIKELY(wrong == 0)) {
             return {message.data(), T::sbeBlockLength(), header.version};
         }
     }

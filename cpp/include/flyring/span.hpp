@@ -12,7 +12,7 @@
 
 namespace flyring {
 
-/// A view of `size()` consecutive objects that somebody else owns: what C++20 calls std::span. Made from an array or
+/// A view of `size()` consecutive objects that another object owns: what C++20 calls std::span. Made from an array or
 /// from any container with data() and size(); converts to std::span where that exists.
 template <typename T>
 class span {

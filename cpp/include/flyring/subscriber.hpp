@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "flyring/detail/subscriber_core.hpp"
 #include "flyring/message.hpp"
-#include "flyring/subscriber_core.hpp"
 
 namespace flyring {
 

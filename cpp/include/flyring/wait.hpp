@@ -8,25 +8,17 @@
 #include <string>
 #include <thread>
 
+#include "flyring/detail/memory.hpp"
 #include "flyring/errors.hpp"
 
 namespace flyring {
-
-/// Tells the processor that this thread spins, so that its sibling gets the shared units.
-inline void cpu_relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("isb" ::: "memory");
-#endif
-}
 
 // A wait strategy sits in the caller's loop: idle(work) returns at once when work > 0, otherwise it waits as its name
 // says.
 
 /// Never gives the core away: the lowest latency, for a core of your own. Looks 32 times without a pause, then with one
-/// between two looks: whoever looks all the time from a core that shares no cache fetches the line again and again that
-/// the publisher is writing.
+/// between two looks. Without the pause, a reader whose core shares no cache would fetch the line that the publisher is
+/// writing again and again.
 class SpinWait {
   public:
     void idle(int work) noexcept {
@@ -35,7 +27,7 @@ class SpinWait {
         } else if (turns_ < eager) {
             ++turns_;
         } else {
-            cpu_relax();
+            detail::cpu_relax();
         }
     }
     void reset() noexcept { turns_ = 0; }
@@ -64,11 +56,11 @@ class BatchSpinWait {
         if (work > 0) {
             run_ = work;
         } else if (run_ < long_run) {
-            cpu_relax();
+            detail::cpu_relax();
         } else {
             const auto start = std::chrono::steady_clock::now();
             do {
-                for (int i = 0; i < pauses; ++i) cpu_relax();
+                for (int i = 0; i < pauses; ++i) detail::cpu_relax();
             } while (std::chrono::steady_clock::now() - start < stand_back_);
             run_ = 0;
         }
@@ -104,7 +96,7 @@ class BackoffWait {
             reset();
         } else if (turn_ < spins_) {
             ++turn_;
-            cpu_relax();
+            detail::cpu_relax();
         } else if (turn_ < spins_ + yields_) {
             ++turn_;
             sched_yield();
@@ -127,14 +119,5 @@ class BackoffWait {
     std::chrono::nanoseconds sleep_;
     unsigned turn_ = 0;
 };
-
-/// Keeps the calling thread on core `core` (0-based). Returns false if the system has no such core for us.
-inline bool pin_to_core(int core) noexcept {
-    if (core < 0 || core >= CPU_SETSIZE) return false;
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    CPU_SET(static_cast<unsigned>(core), &cores);
-    return sched_setaffinity(0, sizeof cores, &cores) == 0;
-}
 
 }  // namespace flyring

@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "flyring/detail/file.hpp"
+#include "flyring/detail/fork.hpp"
+#include "flyring/detail/slots.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/file.hpp"
-#include "flyring/fork.hpp"
-#include "flyring/slots.hpp"
 
 namespace flyring::detail {
 
-/// Where an object looks for its epoch once it may no longer be used: never what it expects.
+/// What an object compares once it may no longer be used: its epoch word is this 0, the epoch that it expects is -1.
 inline constexpr std::int64_t no_epoch = 0;
 inline constexpr std::int64_t unusable = -1;
 
@@ -45,7 +45,7 @@ class Member {
     /// In a forked child.
     void abandon() noexcept {
         lock_.abandon();
-        mark("in a forked child; open the channel again there");
+        set_unusable("in a forked child; open the channel again there");
     }
 
     /// Throws why usable() is false.
@@ -66,7 +66,7 @@ class Member {
         Member& member_;
     };
 
-    void own(SlotLock lock, std::uint32_t slot, std::int64_t* epoch_word, std::int64_t epoch) noexcept {
+    void set_owner(SlotLock lock, std::uint32_t slot, std::int64_t* epoch_word, std::int64_t epoch) noexcept {
         lock_ = std::move(lock);
         slot_ = slot;
         epoch_ = epoch;
@@ -74,7 +74,7 @@ class Member {
         store_relaxed(&expected_epoch_, epoch);
     }
 
-    void mark(const char* why) noexcept {
+    void set_unusable(const char* why) noexcept {
         why_unusable_ = why;
         store_relaxed(&expected_epoch_, unusable);
         store_relaxed(&epoch_word_, &no_epoch);
@@ -115,9 +115,9 @@ class ChannelState final : public ForkAware {
         }
     }
 
-    /// Calls use() while nobody can close the channel, and no fork can take place.
+    /// Calls use() while the channel cannot be closed and no fork can take place.
     template <typename Use>
-    void guarded(Use&& use) {
+    void with_lock(Use&& use) {
         const std::lock_guard<std::mutex> guard(mutex_);
         use();
     }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <ctime>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "flyring/errors.hpp"
@@ -19,6 +20,15 @@
 // The system calls of the library: descriptors, open-file-description locks, mappings. Nothing here is on a hot path.
 
 namespace flyring::detail {
+
+/// Throws what `error`, the errno of `call` on `path`, means: access denied or an I/O error.
+[[noreturn, gnu::cold]] inline void throw_errno(const char* call, const std::string& path, int error = errno) {
+    if (error == EACCES || error == EPERM) {
+        throw AccessDenied(path, std::string(call) + ": " + std::generic_category().message(error) +
+                                     "; check owner and mode, and who runs this process");
+    }
+    throw IoError(call, error, path);
+}
 
 /// A file descriptor that closes itself.
 class Fd {
@@ -45,9 +55,9 @@ class Fd {
         fd_ = -1;
     }
 
-    /// For a descriptor of a regular file that is kept for long: the process may close it behind our back (closefrom)
-    /// and open something else under its number. The file offset, which nobody uses here, is given a random value; it
-    /// belongs to the description, so another one, even of the same file, has another.
+    /// For a descriptor of a regular file that is kept for long: other code may close it (closefrom) and open
+    /// something else under its number. The file offset, which is not used here, gets a random value. It belongs to the
+    /// description: another one, even of the same file, has another.
     void mark(const std::string& path) {
         constexpr std::int64_t least = std::int64_t{1} << 42;  // ext4 ends at 2^44
         std::int64_t random = 0;
@@ -65,7 +75,7 @@ class Fd {
     std::int64_t mark_ = 0;  // 0: none
 };
 
-/// Throws if somebody else closed the descriptor; its number may stand for something else by now.
+/// Throws if other code closed the descriptor; its number may stand for something else by now.
 inline void check_ours(const Fd& fd, const char* call, const std::string& path) {
     if (!fd.ours()) throw IoError(call, EBADF, path);
 }
@@ -109,8 +119,7 @@ enum class Access { read = PROT_READ, write = PROT_READ | PROT_WRITE };
 class Mapping {
   public:
     Mapping() noexcept = default;
-    Mapping(const Fd& fd, std::uint64_t size, Access access, const std::string& path)
-        : size_(static_cast<std::size_t>(size)), access_(access) {
+    Mapping(const Fd& fd, std::uint64_t size, Access access, const std::string& path) : size_(size), access_(access) {
         void* address = ::mmap(nullptr, size_, static_cast<int>(access), MAP_SHARED, fd.get(), 0);
         if (address == MAP_FAILED) throw_errno("mmap", path);
         data_ = static_cast<std::byte*>(address);
@@ -138,7 +147,7 @@ class Mapping {
         const int populate = access_ == Access::write ? 23 : 22;  // MADV_POPULATE_WRITE, _READ; not in older headers
         const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
         const std::uint64_t before = static_cast<std::uint64_t>(from - data_) % page;
-        ::madvise(from - before, static_cast<std::size_t>(length + before), populate);
+        ::madvise(from - before, length + before, populate);
     }
 
     /// Lets the file go; the addresses stay valid, so that a late access of another thread hits private memory.
@@ -157,7 +166,7 @@ class Mapping {
 inline std::int64_t clock_ns(clockid_t clock) noexcept {
     timespec now{};
     ::clock_gettime(clock, &now);
-    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+    return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
 /// Reads a small file of /proc, or the text before byte 4096 of it; empty if there is none.

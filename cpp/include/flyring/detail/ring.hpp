@@ -7,8 +7,8 @@
 #include <string>
 
 #include "flyring/detail/layout.hpp"
+#include "flyring/detail/memory.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/memory.hpp"
 
 // One ring of a channel: its data and its trailer (spec/channel.md 4.6, 4.7, 6.8, 9).
 
@@ -70,8 +70,8 @@ struct Ring {
                                       : layout::TRAILER_MORE_GATES + (slot - 1) * layout::TRAILER_GATE_STRIDE);
     }
 
-    /// Whether a position read from the file may be believed (section 9).
-    bool believable(std::int64_t position) const noexcept {
+    /// Whether what a file says may be a position (section 9).
+    bool is_position(std::int64_t position) const noexcept {
         return position >= 0 && position < layout::MAX_POSITION &&
                (position & (static_cast<std::int64_t>(alignment) - 1)) == 0;
     }
@@ -93,23 +93,23 @@ inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slo
     if (kept_slot_0) *ring.gate(0) = ring.start();
 }
 
-/// What a publisher goes on from.
-struct RingState {
-    std::int64_t published;
-    std::int64_t messages;
+/// A position, and how many messages were published before it.
+struct Counted {
+    std::int64_t position;
+    std::int64_t count;
 };
 
 /// Repairs what the ring's last owner left in the middle of a claim (6.8). The caller holds the slot's lock.
-inline RingState recover(const Ring& ring, const std::string& path) {
+inline Counted recover(const Ring& ring, const std::string& path) {
     const auto p = load_acquire(ring.published());  // owner: publish 7
     const auto q = load_acquire(ring.claimed());    // owner: publish 3
-    if (!ring.believable(p)) throw_corrupt(path, ring, p, "published is no position");
-    if (!ring.believable(q)) throw_corrupt(path, ring, q, "claimed is no position");
+    if (!ring.is_position(p)) throw_corrupt(path, ring, p, "published is no position");
+    if (!ring.is_position(q)) throw_corrupt(path, ring, q, "claimed is no position");
     if (q < p || (p & ring.mask()) + (q - p) > ring.capacity) throw_corrupt(path, ring, p, "claimed is out of reach");
-    auto messages = load_acquire(ring.messages_done());
+    auto count = load_acquire(ring.messages_done());
     if (p == q || load_acquire(ring.length_at(p)) <= 0) {  // owner: publish 6
-        messages = load_relaxed(ring.messages_begun());
-        store_release(ring.messages_done(), messages);  // before the length at p says otherwise
+        count = load_relaxed(ring.messages_begun());
+        store_release(ring.messages_done(), count);  // before the length at p says otherwise
     }
     std::int64_t at = p;
     while (at < q) {
@@ -118,7 +118,7 @@ inline RingState recover(const Ring& ring, const std::string& path) {
         if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || ring.align(length) > q - at) {
             throw_corrupt(path, ring, at, "a committed record has no valid length");
         }
-        if (*ring.type_at(at) > 0) messages = static_cast<std::int64_t>(static_cast<std::uint64_t>(messages) + 1);
+        if (*ring.type_at(at) > 0) count = wrapping_add(count, 1);
         at += ring.align(length);
     }
     if (at < q) {
@@ -126,10 +126,10 @@ inline RingState recover(const Ring& ring, const std::string& path) {
         store_relaxed(ring.type_at(at), layout::TYPE_PADDING);
         store_release(ring.length_at(at), static_cast<std::int32_t>(q - at));  // pairs with poll 1
     }
-    store_relaxed(ring.messages_begun(), messages);
+    store_relaxed(ring.messages_begun(), count);
     store_release(ring.published(), q);  // pairs with join 2 and 4, lossy 5
-    store_release(ring.messages_done(), messages);
-    return {q, messages};
+    store_release(ring.messages_done(), count);
+    return {q, count};
 }
 
 }  // namespace flyring::detail

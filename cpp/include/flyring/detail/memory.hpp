@@ -14,6 +14,9 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the layout is little e
 static_assert(__atomic_always_lock_free(8, nullptr), "8-byte loads and stores must be single copies");
 static_assert(sizeof(void*) == 8, "positions and mappings need 64-bit addresses");
 
+#define FLYRING_LIKELY(condition) (__builtin_expect(static_cast<long>(condition), 1) != 0)
+#define FLYRING_UNLIKELY(condition) (__builtin_expect(static_cast<long>(condition), 0) != 0)
+
 namespace flyring::detail {
 
 template <typename T>
@@ -44,6 +47,15 @@ inline void acquire_fence() noexcept {
 }
 inline void full_fence() noexcept {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/// Sum and difference of counts, which may be anything in a hostile file.
+inline std::int64_t wrapping_add(std::int64_t count, std::int64_t more) noexcept {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(count) + static_cast<std::uint64_t>(more));
+}
+
+inline std::int64_t wrapping_subtract(std::int64_t count, std::int64_t less) noexcept {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(count) - static_cast<std::uint64_t>(less));
 }
 
 /// Hides from the compiler that `value` may equal another one.
@@ -87,12 +99,21 @@ template <typename Word>
     for (; at < length; ++at) to[at] = from[at];
 }
 
-/// Brings a line in that will be written soon.
+/// Fetches a line that will be written soon.
 inline void prefetch_to_write(const void* at) noexcept {
 #if defined(__x86_64__)
     asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));  // compilers need a flag for it
 #else
     __builtin_prefetch(at, 1);
+#endif
+}
+
+/// Tells the processor that this thread spins, so that its sibling gets the shared units.
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
 #endif
 }
 

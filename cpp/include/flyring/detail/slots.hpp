@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "flyring/file.hpp"
-#include "flyring/memory.hpp"
+#include "flyring/detail/file.hpp"
+#include "flyring/detail/memory.hpp"
 
 // Owning a slot: locks, epochs, names (spec/channel.md 5).
 
@@ -22,10 +23,6 @@ static_assert(layout::PUBLISHER_SLOT_NAME_LENGTH == layout::SUBSCRIBER_SLOT_NAME
 static_assert(layout::PUBLISHER_SLOT_NAME == layout::SUBSCRIBER_SLOT_NAME);
 static_assert(layout::PUBLISHER_SLOT_PID == layout::SUBSCRIBER_SLOT_PID);
 static_assert(layout::PUBLISHER_SLOT_ATTACHED_AT == layout::SUBSCRIBER_SLOT_ATTACHED_AT);
-
-inline std::int64_t next(std::int64_t number) noexcept {
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(number) + 1);
-}
 
 /// The words of one publisher or subscriber slot in this process.
 class SlotWords {
@@ -68,7 +65,7 @@ class SlotWords {
         put(slot_ + layout::SUBSCRIBER_SLOT_PID, process_id(environment));
         put(slot_ + layout::SUBSCRIBER_SLOT_ATTACHED_AT, wall_clock(environment));
         if (renamed) write_name(name);
-        const std::int64_t epoch = next(load_relaxed(this->epoch()));
+        const std::int64_t epoch = wrapping_add(load_relaxed(this->epoch()), 1);
         store_release(this->epoch(), epoch);
         if (renamed) store_release(name_length(), static_cast<std::int32_t>(name.size()));  // pairs with 6.12
         return epoch;
@@ -134,34 +131,24 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
 /// The control lock, held as long as this object lives (5.1).
 class ControlLock {
   public:
-    ControlLock(const Fd& description, const ChannelFile& file)
-        : description_(description), byte_(file.header.control_offset() + layout::CONTROL_CONTROL_LOCK) {
+    /// Waits up to 5 s for it. Throws IoError.
+    ControlLock(const Fd& description, const ChannelFile& file) : ControlLock(description, file, std::try_to_lock) {
         constexpr std::int64_t patience = 5'000'000'000;  // ns
         const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
-        while (!lock_byte(description_, byte_, file.path)) {
+        while (!held_) {
             if (clock_ns(CLOCK_MONOTONIC) - start > patience) throw IoError("control lock", EAGAIN, file.path);
             std::this_thread::sleep_for(std::chrono::microseconds(100));
+            held_ = lock_byte(description_, byte_, file.path);
         }
     }
-    ControlLock(const ControlLock&) = delete;
-    ControlLock& operator=(const ControlLock&) = delete;
-    ~ControlLock() { unlock_byte(description_, byte_); }
-
-  private:
-    const Fd& description_;
-    std::uint64_t byte_;
-};
-
-/// The control lock, tried once.
-class TryControlLock {
-  public:
-    TryControlLock(const Fd& description, const ChannelFile& file)
+    /// Tries once; false if another description has it.
+    ControlLock(const Fd& description, const ChannelFile& file, std::try_to_lock_t)
         : description_(description),
           byte_(file.header.control_offset() + layout::CONTROL_CONTROL_LOCK),
           held_(lock_byte(description_, byte_, file.path)) {}
-    TryControlLock(const TryControlLock&) = delete;
-    TryControlLock& operator=(const TryControlLock&) = delete;
-    ~TryControlLock() {
+    ControlLock(const ControlLock&) = delete;
+    ControlLock& operator=(const ControlLock&) = delete;
+    ~ControlLock() {
         if (held_) unlock_byte(description_, byte_);
     }
     explicit operator bool() const noexcept { return held_; }
@@ -184,7 +171,7 @@ inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
 inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
     const SlotWords words = subscriber_slot(file, slot);
     __atomic_fetch_add(words.epoch(), 1, __ATOMIC_SEQ_CST);  // pairs with poll 5
-    store_release(words.evicting(), 1);  // until somebody has joined: the gates are nowhere to resume
+    store_release(words.evicting(), 1);                      // until the next join: its gates are nowhere to resume
     clear_gates(file, slot);
 }
 
@@ -239,7 +226,7 @@ inline std::vector<std::uint32_t> subscriber_candidates(const ChannelFile& file,
     return candidates;
 }
 
-/// Whoever takes a slot after another boot says so (5.5). Under the control lock.
+/// The first owner of a slot after a boot notes the boot (5.5). Under the control lock.
 inline void note_boot(const ChannelFile& file) {
     const Uuid boot = boot_id(file.environment);
     std::byte* noted = file.control() + layout::CONTROL_BOOT_ID;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "flyring/detail/file.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/file.hpp"
 
 // Has another channel taken the name of ours? (spec/channel.md 6.13)
 
@@ -40,12 +40,12 @@ inline std::optional<Uuid> channel_at(const std::string& path) {
     if (now && *now != file.header.channel_id) throw ChannelReplaced(file.path, *now);
 }
 
-/// Counts the polls in a row that found nothing, and looks now and then.
+/// Counts the polls in a row that found nothing. After many of them, looks whether the channel was replaced.
 class IdlePolls {
   public:
-    void end() noexcept { count_ = 0; }
-    void one_more(const ChannelFile& file) {
-        if (__builtin_expect(static_cast<long>(++count_ < layout::POLLS_TO_LOOK), 1) != 0) return;
+    void found_something() noexcept { count_ = 0; }
+    void found_nothing(const ChannelFile& file) {
+        if (FLYRING_LIKELY(++count_ < layout::POLLS_TO_LOOK)) return;
         count_ = 0;
         check_replaced(file);
     }

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string>
 
-#include "flyring/crc32c.hpp"
+#include "flyring/detail/crc32c.hpp"
 #include "flyring/detail/layout.hpp"
+#include "flyring/detail/memory.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/memory.hpp"
 #include "flyring/options.hpp"
 
 // The header page of a channel file: spec/channel.md 3.3, 4.1 and 4.2.

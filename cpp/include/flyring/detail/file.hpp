@@ -14,11 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "flyring/header.hpp"
+#include "flyring/detail/environment.hpp"
+#include "flyring/detail/header.hpp"
+#include "flyring/detail/path.hpp"
+#include "flyring/detail/ring.hpp"
+#include "flyring/detail/system.hpp"
 #include "flyring/options.hpp"
-#include "flyring/path.hpp"
-#include "flyring/ring.hpp"
-#include "flyring/system.hpp"
 
 // A channel's file: made whole, attached after validation (spec/channel.md 3).
 
@@ -60,7 +61,7 @@ inline std::int64_t wall_clock(const Environment& environment) {
 }
 
 inline std::int32_t process_id(const Environment& environment) {
-    return environment.pid ? *environment.pid : static_cast<std::int32_t>(::getpid());
+    return environment.pid ? *environment.pid : ::getpid();
 }
 
 /// A new description of the file behind `fd`, for a lock of its own (5.1).
@@ -123,6 +124,13 @@ struct ChannelFile {
     }
     std::uint64_t subscriber_slot_offset(std::uint32_t slot) const noexcept {
         return publisher_slot_offset(header.publishers) + layout::CONTROL_SLOT_LENGTH * slot;
+    }
+    /// The bytes on which the owners of slots hold a lock (5.1).
+    std::uint64_t publisher_lock(std::uint32_t slot) const noexcept {
+        return publisher_slot_offset(slot) + layout::CONTROL_SLOT_LOCK;
+    }
+    std::uint64_t subscriber_lock(std::uint32_t slot) const noexcept {
+        return subscriber_slot_offset(slot) + layout::CONTROL_SLOT_LOCK;
     }
     Ring ring(std::uint32_t index) const noexcept { return ring_in(mapping, index); }
     /// Its words cannot be written through this one.
@@ -275,12 +283,13 @@ inline void write_content(const ChannelFile& file) {
 }
 
 /// create, or replace (3.2).
-inline ChannelFile create_file(const std::string& channel, const Options& options, bool replace) {
+inline ChannelFile create_file(const std::string& channel, const Options& options, const Environment& environment,
+                               bool replace) {
     ChannelFile file;
     file.header = check_options(options);
     file.path = channel_path(channel);
     file.schema = options.schema;
-    file.environment = options.environment;
+    file.environment = environment;
     make_folder(channel);
     struct stat status{};
     if (!replace && ::lstat(file.path.c_str(), &status) == 0) throw ChannelExists(file.path);
@@ -291,9 +300,8 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
     allocate(unnamed.fd(), file.header.file_length(), file.path);
     file.length = file.header.file_length();
     file.map(unnamed.fd());
-    file.header.channel_id = options.environment.channel_id ? *options.environment.channel_id : new_uuid();
-    file.header.created_at =
-        options.environment.created_at ? *options.environment.created_at : wall_clock(options.environment);
+    file.header.channel_id = environment.channel_id ? *environment.channel_id : new_uuid();
+    file.header.created_at = environment.created_at ? *environment.created_at : wall_clock(environment);
     write_content(file);
     check_locks(unnamed.fd(), file.header.control_offset(), file.path);
     replace ? unnamed.replace() : unnamed.link();
@@ -323,10 +331,11 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
 }
 
 /// attach (3.3).
-inline ChannelFile open_file(const std::string& channel, const OpenOptions& options) {
+inline ChannelFile open_file(const std::string& channel, const OpenOptions& options,
+                             const Environment& environment = {}) {
     ChannelFile file;
     file.path = channel_path(channel);
-    file.environment = options.environment;
+    file.environment = environment;
     check_default_folder(channel);
     file.read_only = options.read_only;
     const int access = options.read_only ? O_RDONLY : O_RDWR;

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "flyring/file.hpp"
+#include "flyring/detail/file.hpp"
+#include "flyring/detail/slots.hpp"
 #include "flyring/message.hpp"
-#include "flyring/slots.hpp"
 
 // Who writes a ring, and whether it has ended (spec/channel.md 6.14).
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "flyring/detail/file.hpp"
+#include "flyring/detail/ring.hpp"
+#include "flyring/detail/slots.hpp"
+#include "flyring/holder.hpp"
+
+// The subscribers that hold a publisher back: which they are, retire those that died, evict those that lag
+// (spec/channel.md 6.2 steps 3 and 4, 6.7, 6.11). `needed` is what RingWriter::needed says.
+
+namespace flyring::detail {
+
+/// Recompute 3: evicts the slots whose gate plus `lag` is below `needed`. Whether there was one. `description` is that
+/// of the publisher's own slot.
+inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& description, std::int64_t lag,
+                          std::uint64_t needed) {
+    const auto lags = [&](std::uint32_t slot) {
+        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
+        return gate >= 0 && static_cast<std::uint64_t>(gate) + static_cast<std::uint64_t>(lag) < needed;
+    };
+    std::uint32_t first = 0;
+    while (first < file.header.subscribers && !lags(first)) ++first;
+    if (first == file.header.subscribers) return false;
+    const ControlLock control(description, file, std::try_to_lock);
+    if (!control) return false;  // not this time
+    bool evicted = false;
+    for (std::uint32_t slot = first; slot < file.header.subscribers; ++slot) {
+        if (!lags(slot)) continue;  // looked at again: the slot may have another owner since
+        evict_slot(file, slot);
+        evicted = true;
+    }
+    return evicted;
+}
+
+/// 6.7, for the slots whose gate plus the capacity is below `needed`.
+inline void retire(const ChannelFile& file, const Ring& ring, std::uint64_t needed) {
+    if (file.header.foreign != Foreign::none) return;  // its lock says nothing
+    const auto holds_back = [&](std::uint32_t slot) {
+        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
+        return gate >= 0 && static_cast<std::uint64_t>(gate) + ring.capacity < needed &&
+               (load_acquire(subscriber_slot(file, slot).kept()) == 0 ||
+                load_acquire(subscriber_slot(file, slot).evicting()) != 0);
+    };
+    Fd description;
+    for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
+        if (!holds_back(slot)) continue;
+        if (!description) description = open_description(file.fd, file.path);
+        const std::uint64_t lock = file.subscriber_lock(slot);
+        if (!lock_byte(description, lock, file.path)) continue;  // its owner lives
+        if (holds_back(slot)) {
+            const SlotWords words = subscriber_slot(file, slot);
+            store_release(words.epoch(), wrapping_add(load_relaxed(words.epoch()), 1));
+            clear_gates(file, slot);
+        }
+        unlock_byte(description, lock);
+    }
+}
+
+/// The subscriber whose gate is furthest behind; nothing if none is gating.
+inline std::optional<Holder> find_holder(const ChannelFile& file, const Ring& ring, const Fd& description) {
+    std::optional<Holder> holder;
+    for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
+        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
+        if (gate < 0 || (holder && holder->position <= gate)) continue;
+        if (file.header.foreign != Foreign::none) return Holder{slot, "", 0, true, true, gate};
+        const SlotWords words = subscriber_slot(file, slot);
+        SlotFields owner;
+        if (!read_fields(words, owner)) owner.name_length = 0;
+        const bool live = byte_is_locked(description, file.subscriber_lock(slot), file.path);
+        const bool kept = load_acquire(words.kept()) != 0;
+        holder = Holder{slot, std::string(owner.letters, owner.name_length), owner.pid, live, kept, gate};
+    }
+    return holder;
+}
+
+}  // namespace flyring::detail

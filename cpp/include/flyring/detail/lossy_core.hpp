@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "flyring/detail/readers.hpp"
+#include "flyring/detail/replaced.hpp"
+#include "flyring/detail/ring.hpp"
+#include "flyring/detail/sender.hpp"
+#include "flyring/detail/state.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/message.hpp"
+#include "flyring/options.hpp"
+
+namespace flyring::detail {
+
+/// A position and its count that belong together (6.10, consistent count). False: the publisher stopped or died between
+/// the stores of publish 7; the position alone is right then.
+inline bool consistent_count(const Ring& ring, Counted& found) noexcept {
+    for (std::int32_t attempt = 0; attempt < layout::LOSSY_TRIES; ++attempt) {
+        found.count = load_acquire(ring.messages_done());  // pairs with publish 7, stored last there
+        found.position = load_acquire(ring.published());   // pairs with publish 7
+        if (load_relaxed(ring.messages_begun()) == found.count) return true;
+    }
+    return false;
+}
+
+/// A reader without a slot: the steps of spec/channel.md 6.10. Reads through a mapping that cannot be written. A
+/// LossySubscriber owns it.
+class LossyCore final : public Member {
+  public:
+    /// Where this subscriber is in one ring.
+    struct Reader {
+        Ring ring;
+        Sender sender;
+        std::int64_t cursor = 0;
+        std::int64_t count = 0;  // messages published before the cursor
+        std::int64_t lost_messages = 0;
+        std::int64_t lost_bytes = 0;
+        bool started = false;  // cursor and count belong together
+        bool corrupt = false;
+    };
+
+    LossyCore(std::shared_ptr<ChannelState> state, const std::vector<std::uint32_t>& rings, Start start);
+    LossyCore(const LossyCore&) = delete;
+    LossyCore& operator=(const LossyCore&) = delete;
+    ~LossyCore() override { state_->leave(*this); }
+
+    template <typename Handler>
+    int poll(Handler& handler, int limit) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse();
+        const InUse guard(*this);
+        peeked_ = nullptr;
+        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
+        const int done = poll_rings(readers_, next_ring_, limit,
+                                    [this, &handler, limit](Reader& reader, int before) __attribute__((always_inline)) {
+                                        return poll_ring(reader, handler, limit, before);
+                                    });
+        done == 0 ? idle_polls_.found_nothing(state_->file) : idle_polls_.found_something();
+        return done;
+    }
+
+    std::optional<Message> peek();
+    bool valid();
+    bool ended(std::uint32_t ring);
+    void close() noexcept override { set_unusable("closed"); }
+    [[noreturn, gnu::cold]] void throw_unusable() override;
+    void check_idle() const {
+        if (use() != idle) {
+            throw ViewAlive(
+                "a lossy subscriber is at work, in its handler or in another thread; close it after the poll");
+        }
+    }
+
+    ChannelState& state() const noexcept { return *state_; }
+    const Reader& reader_of(std::uint32_t ring) const { return detail::reader_of(readers_, ring); }
+    const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
+
+  private:
+    /// What one poll may still do in one ring besides handing out messages, whatever a hostile publisher writes there:
+    /// skip a capacity of padding, and jump this often. Then it goes on with the next ring.
+    struct Turn {
+        std::int64_t start;
+        int jumps = 8;
+    };
+
+    /// A record that may be a message; its type and payload are to be believed only if the reader is not lapped then.
+    struct Found {
+        std::int32_t length = 0;  // with its header; 0: nothing was found
+        std::int32_t type = 0;
+        std::size_t size() const noexcept { return static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH; }
+    };
+
+    template <typename Handler>
+    int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
+        if (!is_ready(reader)) return done;
+        Turn turn{reader.cursor};
+        while (done < limit) {
+            const Found found = find_message(reader, turn);
+            if (found.length == 0) return done;
+            copy_words(buffer_.get(), reader.ring.payload_at(reader.cursor), found.size());  // lossy 4
+            if (lapped(reader)) {
+                if (!jump(reader, turn)) return done;
+                continue;
+            }
+            const std::int64_t position = reader.cursor;
+            consume(reader, found);  // before the handler: consumed even if that throws
+            ++done;
+            handler(Message(buffer_.get(), found.size(), found.type, position, reader.sender));
+        }
+        return done;
+    }
+
+    /// Lossy 1 to 3, and 4 for what is no message: goes to the next message.
+    Found find_message(Reader& reader, Turn& turn) {
+        const Ring ring = reader.ring;
+        for (;;) {
+            const std::int64_t cursor = reader.cursor;
+            const std::int32_t length = load_acquire(ring.length_at(cursor));  // lossy 1; pairs with publish 6
+            if (length <= 0) {
+                if (lapped(reader) && jump(reader, turn)) continue;  // lossy 2
+                return {};
+            }
+            const Found found{length, load_relaxed(ring.type_at(cursor))};  // lossy 3
+            const std::int64_t size = ring.align(length);
+            if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
+                (cursor & ring.mask()) + size > ring.capacity || (found.type > 0 && size > longest_)) {
+                if (!lapped(reader)) set_corrupt(reader, cursor, "a record's length is out of range");
+                if (!jump(reader, turn)) return {};  // lossy 3
+                continue;
+            }
+            if (FLYRING_LIKELY(found.type > 0)) return found;
+            if (!skip(reader, turn, found)) return {};
+        }
+    }
+
+    /// Whether what was read at the cursor may belong to a later lap.
+    static bool lapped(const Reader& reader) noexcept {
+        acquire_fence();  // pairs with publish 3 and 9: claimed before any byte changes
+        const std::int64_t claimed = load_acquire(reader.ring.claimed());  // before the load of published in the jump
+        return claimed > reader.cursor + reader.ring.capacity - static_cast<std::int64_t>(layout::RECORD_HEADER_LENGTH);
+    }
+
+    static void consume(Reader& reader, const Found& found) noexcept {
+        reader.cursor += reader.ring.align(found.length);
+        reader.count = wrapping_add(reader.count, 1);
+    }
+
+    /// Copies `length` bytes of a payload, rounded up to 8, which its record always has. Relaxed: a publisher may be
+    /// writing there.
+    static void copy_words(std::byte* to, const std::byte* from, std::size_t length) noexcept {
+        for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
+            put(to + at, load_relaxed(word_at<std::uint64_t>(from, at)));
+        }
+    }
+
+    /// Whether this ring can be read. Starts it, if that was not possible before.
+    bool is_ready(Reader& reader) {
+        if (FLYRING_LIKELY(reader.started && !reader.corrupt)) return true;
+        return !reader.corrupt && start(reader);
+    }
+
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position,
+                                                                   const char* reason);
+    [[gnu::noinline]] inline bool skip(Reader& reader, Turn& turn, const Found& found);
+    [[gnu::noinline]] inline bool jump(Reader& reader, Turn& turn);
+    bool start(Reader& reader);
+    static bool start_at_oldest(Reader& reader, std::int64_t& bad);
+
+    std::size_t next_ring_ = 0;  // where the next poll starts
+    std::vector<Reader> readers_;
+    std::unique_ptr<std::byte[]> buffer_;  // of the message that is handed out
+    std::int64_t longest_ = 0;             // record of a message, bytes; the buffer has room for it
+    IdlePolls idle_polls_;
+    Reader* peeked_ = nullptr;  // whose next message was peeked at
+    Found peeked_at_;
+    std::vector<std::uint32_t> rings_;
+    std::shared_ptr<ChannelState> state_;
+    Start start_;
+};
+
+inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::vector<std::uint32_t>& rings, Start start)
+    : rings_(sorted_rings(state->file, rings)), state_(std::move(state)), start_(start) {
+    const ChannelFile& file = state_->file;
+    if (rings_.empty()) {
+        rings_.resize(file.header.publishers);
+        std::iota(rings_.begin(), rings_.end(), 0U);
+    }
+    state_->enter(*this, [&] {
+        longest_ = static_cast<std::int64_t>(file.header.capacity / layout::MAX_MESSAGE_DIVISOR);
+        // Not cleared: pages that no message needs are never touched.
+        buffer_.reset(new std::byte[static_cast<std::size_t>(longest_)]);
+        for (const std::uint32_t ring : rings_) {
+            readers_.push_back({file.readable_ring(ring), unknown_sender(ring)});
+            Reader& reader = readers_.back();
+            file.readable.prefault(reader.ring.data, reader.ring.capacity);
+            try {
+                this->start(reader);
+            } catch (const CorruptRing&) {
+                reader.corrupt = false;  // the first poll says so; the other rings go on
+            }
+        }
+        set_owner({}, 0, const_cast<std::int64_t*>(&no_epoch), no_epoch);
+    });
+}
+
+/// Sets the first cursor. False: not possible now.
+inline bool LossyCore::start(Reader& reader) {
+    std::int64_t bad = 0;
+    if (start_ == Start::oldest && start_at_oldest(reader, bad)) {
+        if (bad != 0) set_corrupt(reader, bad, "a boundary is no position");
+        reader.started = true;
+    } else {
+        Counted found{};
+        const bool consistent = consistent_count(reader.ring, found);
+        if (!reader.ring.is_position(found.position)) {
+            set_corrupt(reader, found.position, "published is no position");
+        }
+        reader.cursor = found.position;
+        reader.count = found.count;
+        reader.started = consistent;
+    }
+    if (reader.started) set_sender(reader.sender, state_->file, reader.cursor);
+    return reader.started;
+}
+
+/// 6.10, start at what is still there. False: nothing is.
+inline bool LossyCore::start_at_oldest(Reader& reader, std::int64_t& bad) {
+    const Ring& ring = reader.ring;
+    std::optional<Counted> oldest;
+    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
+        const std::int64_t position = load_acquire(ring.boundary(eighth));  // pairs with publish 8
+        const std::int64_t count = load_relaxed(ring.boundary_count(eighth));
+        acquire_fence();  // pairs with publish 8: -1 before the new count
+        if (position < 0 || load_relaxed(ring.boundary(eighth)) != position) continue;
+        if (!ring.is_position(position) || position > load_acquire(ring.published())) {
+            bad = position;
+            return true;
+        }
+        Reader there{ring, {}, position};
+        if (lapped(there) || (oldest && oldest->position < position)) continue;
+        oldest = Counted{position, count};
+    }
+    if (!oldest) return false;
+    reader.cursor = oldest->position;
+    reader.count = oldest->count;
+    return true;
+}
+
+/// Lossy 5: goes to what is published next, and counts what is lost. False: this ring's turn in this poll is over.
+bool LossyCore::jump(Reader& reader, Turn& turn) {
+    Counted found{};
+    if (!consistent_count(reader.ring, found)) return false;
+    if (found.position <= reader.cursor || !reader.ring.is_position(found.position)) {
+        set_corrupt(reader, found.position, "published is behind what was claimed, or no position");
+    }
+    reader.lost_bytes += found.position - reader.cursor;
+    reader.lost_messages = wrapping_add(reader.lost_messages, wrapping_subtract(found.count, reader.count));
+    reader.cursor = turn.start = found.position;
+    reader.count = found.count;
+    set_sender(reader.sender, state_->file, reader.cursor);
+    return --turn.jumps > 0;
+}
+
+/// Lossy 4 for a record that is no message. False: this ring's turn in this poll is over.
+bool LossyCore::skip(Reader& reader, Turn& turn, const Found& found) {
+    const Ring& ring = reader.ring;
+    alignas(std::uint64_t) std::byte payload[80];
+    static_assert(sizeof payload >= layout::OWNER_RECORD_NAME + layout::MAX_NAME_LENGTH);
+    const std::size_t size = std::min(found.size(), sizeof payload);
+    if (found.type == layout::TYPE_OWNER) copy_words(payload, ring.payload_at(reader.cursor), size);
+    if (lapped(reader)) return jump(reader, turn);
+    if (found.type == layout::TYPE_OWNER) {
+        set_sender(reader.sender, payload, size);
+    } else if (found.type != layout::TYPE_PADDING) {
+        set_corrupt(reader, reader.cursor, "a record has an unknown type");
+    }
+    reader.cursor += ring.align(found.length);
+    return reader.cursor - turn.start < ring.capacity;
+}
+
+inline std::optional<Message> LossyCore::peek() {
+    if (use() != idle || !usable()) refuse();
+    const InUse guard(*this);
+    peeked_ = nullptr;
+    for (std::size_t visited = 0; visited < readers_.size(); ++visited) {
+        Reader& reader = readers_[(next_ring_ + visited) % readers_.size()];
+        if (!is_ready(reader)) continue;
+        Turn turn{reader.cursor};
+        const Found found = find_message(reader, turn);
+        if (found.length == 0) continue;
+        idle_polls_.found_something();
+        peeked_ = &reader;
+        peeked_at_ = found;
+        return Message(reader.ring.payload_at(reader.cursor), found.size(), found.type, reader.cursor, reader.sender);
+    }
+    idle_polls_.found_nothing(state_->file);
+    return std::nullopt;
+}
+
+inline bool LossyCore::valid() {
+    if (use() != idle || !usable()) refuse();
+    const InUse guard(*this);
+    if (peeked_ == nullptr) throw InvalidArgument("valid", "no message was peeked at; call peek first");
+    Reader& reader = *std::exchange(peeked_, nullptr);
+    if (lapped(reader)) {
+        Turn turn{reader.cursor};
+        jump(reader, turn);
+        return false;
+    }
+    consume(reader, peeked_at_);
+    next_ring_ = (static_cast<std::size_t>(&reader - readers_.data()) + 1) % readers_.size();
+    return true;
+}
+
+inline bool LossyCore::ended(std::uint32_t ring) {
+    if (!usable()) throw_unusable();
+    const Reader& reader = reader_of(ring);
+    return reader.started && ring_ended(state_->file, ring, reader.cursor);
+}
+
+void LossyCore::refuse() {
+    if (!usable()) throw_unusable();
+    throw TwoThreads("a lossy subscriber");
+}
+
+inline void LossyCore::throw_unusable() {
+    throw Closed("a lossy subscriber of channel " + state_->file.path + " is used after it was " + why_unusable_);
+}
+
+void LossyCore::set_corrupt(Reader& reader, std::int64_t position, const char* reason) {
+    reader.corrupt = true;
+    throw_corrupt(state_->file.path, reader.ring, position, reason);
+}
+
+}  // namespace flyring::detail

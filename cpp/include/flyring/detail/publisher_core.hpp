@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "flyring/detail/held_back.hpp"
+#include "flyring/detail/replaced.hpp"
+#include "flyring/detail/ring.hpp"
+#include "flyring/detail/ring_writer.hpp"
+#include "flyring/detail/slots.hpp"
+#include "flyring/detail/state.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/holder.hpp"
+#include "flyring/span.hpp"
+
+namespace flyring::detail {
+
+/// The one writer of a ring: a RingWriter with its slot (spec/channel.md 5.2), its open claim, its owner record,
+/// batches (6.3), and what it refuses. Has one address for life; a Publisher owns it.
+class PublisherCore final : public Member {
+  public:
+    PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name, std::uint64_t max_lag);
+    PublisherCore(const PublisherCore&) = delete;
+    PublisherCore& operator=(const PublisherCore&) = delete;
+    ~PublisherCore() override { state_->leave(*this); }
+
+    // The hot path.
+
+    [[gnu::always_inline]] inline std::int64_t offer(const std::byte* payload, std::size_t length, std::int32_t type) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(type);
+        set_use(in_use);
+        std::int64_t end = 0;
+        if (FLYRING_UNLIKELY(!writer_.publish_announced(payload, length, type, end))) {
+            return offer_unannounced(payload, length, type);
+        }
+        set_use(idle);
+        return end;
+    }
+
+    /// Publish 1 to 4, and the type. Null: back-pressured. `core` is the claim's pointer to this object; it becomes
+    /// null if the publisher closes first.
+    [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, PublisherCore** core) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(type);
+        const bool unannounced =
+            FLYRING_UNLIKELY(writer_.end_of(length) > writer_.fast_end || length > writer_.max_payload);
+        if (unannounced && !claim_unannounced(length)) return nullptr;
+        set_use(claim_open);
+        claim_core_ = core;
+        claim_length_ = length;
+        const Ring ring = writer_.ring;
+        const std::int64_t at = writer_.end;
+        RingWriter::set_type(ring, at, type);
+        return ring.payload_at(at);
+    }
+
+    /// Publish 6 to 9 for the open claim.
+    [[gnu::always_inline]] inline std::int64_t commit_claim() {
+        if (FLYRING_UNLIKELY(!usable())) throw_unusable();
+        return close_claim(wrapping_add(writer_.count, 1));
+    }
+
+    std::int64_t abort_claim() {
+        if (!usable()) throw_unusable();
+        return abort_open_claim();
+    }
+
+    /// The claim's pointer to this object has moved, or (null) is gone.
+    void set_claim(PublisherCore** core) noexcept { claim_core_ = core; }
+
+    void prefetch() const noexcept { writer_.prefetch(); }
+
+    // The rest.
+
+    std::size_t offer_batch(span<const Bytes> messages, std::int32_t type);
+    std::optional<Holder> held_by();
+    void close() noexcept override;
+    [[noreturn, gnu::cold]] void throw_unusable() override;
+
+    void check_idle() {
+        if (use() == in_use) throw TwoThreads("publisher of ring " + std::to_string(ring()));
+    }
+
+    ChannelState& state() const noexcept { return *state_; }
+    std::int64_t position() const noexcept { return writer_.end; }
+    std::uint32_t ring() const noexcept { return writer_.ring.index; }
+    const std::string& name() const noexcept { return name_; }
+    std::int64_t epoch() const noexcept { return epoch_; }
+    std::size_t max_length() const noexcept { return writer_.max_payload; }
+
+  private:
+    static constexpr std::uint64_t header_length = layout::RECORD_HEADER_LENGTH;
+    static constexpr std::int64_t retire_interval = 1'000'000;  // ns
+
+    /// Publish 6 to 9 for the open claim: the ring has `count` messages then.
+    [[gnu::always_inline]] inline std::int64_t close_claim(std::int64_t count) noexcept {
+        const Ring ring = writer_.ring;
+        // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
+        const auto end = static_cast<std::int64_t>(writer_.end_of(claim_length_));
+        RingWriter::commit(ring, writer_.end, claim_length_ + header_length);
+        writer_.advance(ring, end, count);
+        claim_core_ = nullptr;
+        set_use(idle);
+        return end;
+    }
+
+    std::int64_t abort_open_claim() noexcept {
+        RingWriter::set_type(writer_.ring, writer_.end, layout::TYPE_PADDING);
+        return close_claim(writer_.count);
+    }
+
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::int32_t type);
+    [[gnu::noinline]] inline std::int64_t offer_unannounced(const std::byte* payload, std::size_t length,
+                                                            std::int32_t type);
+    [[gnu::noinline]] inline bool claim_unannounced(std::size_t length);
+    [[gnu::noinline, gnu::cold]] inline bool reserve_in_use(std::size_t length);
+    bool reserve(std::size_t length);
+    bool reserve_size(std::uint64_t size);
+    bool pad_to_fit(std::uint64_t size);
+    bool find_room(std::uint64_t size);
+    bool publish_owner_record();
+    std::size_t reserve_batch(span<const Bytes> messages, std::uint64_t& size);
+    void publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept;
+    void take_slot();
+
+    RingWriter writer_;
+    std::size_t claim_length_ = 0;          // bytes of payload
+    PublisherCore** claim_core_ = nullptr;  // the open claim's pointer to this object
+    std::int64_t held_back_since_ = 0;      // monotonic ns; 0: not held back
+    std::int64_t max_lag_ = 0;              // bytes; 0: wait for every subscriber
+    std::shared_ptr<ChannelState> state_;
+    std::string name_;
+};
+
+inline PublisherCore::PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name, std::uint64_t max_lag)
+    : max_lag_(static_cast<std::int64_t>(max_lag)), state_(std::move(state)), name_(name) {
+    if (!name.empty()) check_name("name", name);
+    const std::uint64_t capacity = state_->file.header.capacity;
+    if (max_lag != 0 && (max_lag < capacity / layout::MIN_LAG_DIVISOR || max_lag > capacity)) {
+        throw InvalidArgument("max_lag", std::to_string(max_lag) +
+                                             " is neither 0 nor from half the capacity to all of " +
+                                             std::to_string(capacity) + " bytes");
+    }
+    state_->enter(*this, [&] { take_slot(); });
+}
+
+/// 5.2, and what follows from it for this object.
+inline void PublisherCore::take_slot() {
+    const ChannelFile& file = state_->file;
+    std::uint32_t taken = 0;
+    std::int64_t epoch = 0;
+    SlotLock lock = detail::take_slot(
+        file, "publisher", file.header.publishers, name_,
+        [](const ChannelFile& channel, const std::string& name) { return publisher_candidates(channel, name); },
+        [&](std::uint32_t slot) { return file.publisher_lock(slot); },
+        [&](std::uint32_t slot, const Fd&) {
+            writer_.ring = file.ring(slot);
+            const Counted found = recover(writer_.ring, file.path);
+            const SlotWords words = publisher_slot(file, slot);
+            epoch = words.take(name_, file.environment, [&] {
+                store_relaxed(words.start(), found.position);
+                store_relaxed(words.closed(), 0);
+            });
+            writer_.end = writer_.cleared = found.position;
+            writer_.count = found.count;
+            taken = slot;
+        });
+    writer_.foreign = file.header.foreign != Foreign::none;
+    writer_.owner_pending = !writer_.foreign;  // Agrona knows no such record
+    writer_.window = writer_.ring.window();
+    writer_.subscribers = file.header.subscribers;
+    writer_.max_payload = writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR - header_length;
+    writer_.lag = max_lag_ != 0 ? max_lag_ : writer_.ring.capacity;  // max_lag is at most the capacity
+    writer_.set_next_boundary();
+    writer_.set_fast_end();
+    file.mapping.prefault(writer_.ring.data, writer_.ring.capacity);
+    set_owner(std::move(lock), taken, publisher_slot(file, taken).epoch(), epoch);
+}
+
+void PublisherCore::refuse(std::int32_t type) {
+    if (!usable()) throw_unusable();
+    check_idle();
+    if (use() == claim_open) throw ViewAlive("a claim of this publisher is open; commit or abort it first");
+    throw InvalidArgument("type", std::to_string(type) + " is not 1 to 2147483647");
+}
+
+inline void PublisherCore::throw_unusable() {
+    if (open()) throw SlotLost("publisher", slot_);
+    throw Closed("publisher of ring " + std::to_string(slot_) + " of channel " + state_->file.path +
+                 " is used after it was " + why_unusable_);
+}
+
+/// All of 6.1, for a message whose place was not announced before.
+std::int64_t PublisherCore::offer_unannounced(const std::byte* payload, std::size_t length, std::int32_t type) {
+    if (!writer_.announce_long(length) && !reserve_in_use(length)) return layout::BACK_PRESSURED;
+    writer_.publish(writer_.size_of(length), length + header_length, type, wrapping_add(writer_.count, 1),
+                    [&](std::byte* to) { copy(to, payload, length); });
+    set_use(idle);
+    return writer_.end;
+}
+
+/// Publish 1 to 4. False: back-pressured.
+bool PublisherCore::claim_unannounced(std::size_t length) {
+    if (writer_.announce_long(length)) return true;
+    if (!reserve_in_use(length)) return false;
+    writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
+    return true;
+}
+
+/// reserve, with the object marked as in use; idle again unless there is room.
+bool PublisherCore::reserve_in_use(std::size_t length) {
+    set_use(in_use);
+    bool room = false;
+    try {
+        room = reserve(length);
+    } catch (...) {
+        set_use(idle);
+        throw;
+    }
+    if (!room) set_use(idle);
+    return room;
+}
+
+/// Publish 1 and 2: afterwards a record for `length` bytes may be written at the end, unless back-pressured (false).
+inline bool PublisherCore::reserve(std::size_t length) {
+    if (length > writer_.max_payload) throw MessageTooLarge(length, writer_.max_payload);
+    if (writer_.owner_pending && !publish_owner_record()) return false;
+    return reserve_size(writer_.size_of(length));
+}
+
+inline bool PublisherCore::reserve_size(std::uint64_t size) {
+    return pad_to_fit(size) && find_room(size);
+}
+
+/// Publish 1. False: the padding is back-pressured.
+inline bool PublisherCore::pad_to_fit(std::uint64_t size) {
+    if (size <= writer_.to_ring_end()) return true;
+    if (!find_room(writer_.to_ring_end())) return false;
+    writer_.pad();
+    return true;
+}
+
+/// Publish 2, and all of 6.2.
+inline bool PublisherCore::find_room(std::uint64_t size) {
+    const ChannelFile& file = state_->file;
+    if (static_cast<std::uint64_t>(writer_.end) + size >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
+        throw_corrupt(file.path, writer_.ring, writer_.end, "it has reached the last position");
+    }
+    if (!writer_.has_room(size)) {
+        const std::uint64_t needed = writer_.needed(size);
+        writer_.recompute();
+        if (!writer_.has_room(size) && max_lag_ != 0 &&
+            evict_lagging(file, writer_.ring, lock_.description(), max_lag_, needed)) {
+            writer_.recompute();
+        }
+        if (!writer_.has_room(size)) {
+            const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+            if (held_back_since_ == 0) held_back_since_ = now;
+            if (now - held_back_since_ < retire_interval) return false;
+            held_back_since_ = now;
+            retire(file, writer_.ring, needed);
+            check_replaced(file);
+            writer_.recompute();
+            if (!writer_.has_room(size)) return false;
+        }
+    }
+    held_back_since_ = 0;
+    return true;
+}
+
+/// The first record of a new owner tells the sender of what follows (4.6).
+inline bool PublisherCore::publish_owner_record() {
+    std::byte payload[layout::OWNER_RECORD_NAME + layout::MAX_NAME_LENGTH];
+    put(payload + layout::OWNER_RECORD_EPOCH, epoch_);
+    put(payload + layout::OWNER_RECORD_NAME_LENGTH, static_cast<std::int32_t>(name_.size()));
+    std::memcpy(payload + layout::OWNER_RECORD_NAME, name_.data(), name_.size());
+    const std::size_t length = layout::OWNER_RECORD_NAME + name_.size();
+
+    const std::uint64_t size = writer_.size_of(length);
+    if (!reserve_size(size)) return false;
+    writer_.owner_pending = false;
+    writer_.publish(size, length + header_length, layout::TYPE_OWNER, writer_.count,
+                    [&](std::byte* to) { std::memcpy(to, payload, length); });
+    writer_.set_fast_end();
+    return true;
+}
+
+/// 6.3
+inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::int32_t type) {
+    if (use() != idle || !usable() || type < 1) refuse(type);
+    for (const Bytes& message : messages) {
+        if (message.size() > writer_.max_payload) throw MessageTooLarge(message.size(), writer_.max_payload);
+    }
+    set_use(in_use);
+    std::size_t taken = 0;
+    try {
+        while (taken < messages.size()) {
+            std::uint64_t size = 0;
+            const std::size_t together = reserve_batch(messages.subspan(taken), size);
+            if (together == 0) break;
+            publish_batch(messages.subspan(taken, together), size, type);
+            taken += together;
+        }
+    } catch (...) {
+        set_use(idle);
+        if (taken == 0) throw;  // else the caller must learn how many went; what is wrong is found again
+    }
+    set_use(idle);
+    return taken;
+}
+
+/// How many of `messages`, `size` bytes in all, can be published together now.
+inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std::uint64_t& size) {
+    if (writer_.owner_pending && !publish_owner_record()) return 0;
+    const std::uint64_t first = writer_.size_of(messages[0].size());
+    if (!pad_to_fit(first)) return 0;
+
+    const auto count_within = [&](std::uint64_t most) {
+        std::size_t count = 0;
+        size = 0;
+        while (count < messages.size() && size + writer_.size_of(messages[count].size()) <= most) {
+            size += writer_.size_of(messages[count++].size());
+        }
+        return count;
+    };
+    const std::size_t count = count_within(
+        std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR));
+    if (writer_.has_room(size)) return count;
+    if (writer_.has_room(first)) {
+        writer_.recompute();
+    } else if (!find_room(first)) {
+        return 0;
+    }
+    if (writer_.has_room(size)) return count;
+    return count_within(static_cast<std::uint64_t>(writer_.limit - writer_.end) - header_length);
+}
+
+inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept {
+    const Bytes first = messages[0];
+    const std::int64_t count = wrapping_add(writer_.count, static_cast<std::int64_t>(messages.size()));
+    writer_.publish(size, first.size() + header_length, type, count, [&](std::byte* to) {
+        const Ring& ring = writer_.ring;
+        std::int64_t at = static_cast<std::int64_t>(writer_.end_of(first.size()));
+        for (const Bytes& message : messages.subspan(1)) {
+            // Plain: no reader reaches these records before the first one's length is there.
+            store_relaxed(ring.length_at(at), static_cast<std::int32_t>(message.size() + header_length));
+            store_relaxed(ring.type_at(at), type);
+            if (!message.empty()) std::memcpy(ring.payload_at(at), message.data(), message.size());
+            at += static_cast<std::int64_t>(writer_.size_of(message.size()));
+        }
+        if (!first.empty()) std::memcpy(to, first.data(), first.size());
+    });
+}
+
+inline std::optional<Holder> PublisherCore::held_by() {
+    if (use() == in_use || !usable()) refuse(1);
+    return find_holder(state_->file, writer_.ring, lock_.description());
+}
+
+/// 5.2, close. With the channel's mutex held.
+inline void PublisherCore::close() noexcept {
+    PublisherCore** const claim = claim_core_;
+    if (usable()) {
+        if (use() == claim_open) abort_open_claim();
+        store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record
+    }
+    claim_core_ = nullptr;
+    if (claim != nullptr) *claim = nullptr;
+    set_use(idle);
+    lock_.release();
+    set_unusable("closed");
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "flyring/detail/layout.hpp"
+#include "flyring/detail/memory.hpp"
+#include "flyring/detail/ring.hpp"
+
+namespace flyring::detail {
+
+/// The writer of one ring: the steps of spec/channel.md 6.1 and 6.2, in their order. Knows nothing of slots, claims and
+/// threads; PublisherCore adds them.
+struct RingWriter {
+    static constexpr std::uint64_t header_length = layout::RECORD_HEADER_LENGTH;
+
+    // Every record reads or writes the first ones; the later ones are for steps 1 to 4, 8 and 9.
+    std::uint64_t fast_end = 0;      // up to here a record needs steps 5 to 7 only, and perhaps 8 and 9
+    std::int64_t end = 0;            // t: end of what was published
+    std::int64_t next_due = 0;       // from here on step 8 or 9 is due
+    std::int64_t count = 0;          // messages published
+    std::int64_t cleared = 0;        // places of lengths up to here hold 0, or a committed record
+    std::int64_t window = 0;         // W: how far to clear ahead
+    std::int64_t next_boundary = 0;  // where the next eighth of the ring begins
+    Ring ring;
+    bool owner_pending = true;      // an owner record comes first: nothing is fast
+    bool foreign = false;           // stock Agrona reads this ring (6.15)
+    std::uint32_t subscribers = 0;  // slots
+    std::int64_t limit = 0;         // what is written, and 8 bytes behind it, stays below
+    std::size_t max_payload = 0;    // of one message, bytes
+    std::int64_t lag = 0;           // how far ahead of a gate the end may be: the capacity, or the lag limit
+
+    /// n: the size of a record with so much payload, bytes. Wraps for more than memory holds.
+    std::uint64_t size_of(std::size_t payload_length) const noexcept {
+        const std::uint64_t unit = ring.alignment;
+        return (payload_length + header_length + unit - 1) & ~(unit - 1);
+    }
+
+    /// Where a record of that payload would end, were it the next.
+    std::uint64_t end_of(std::size_t payload_length) const noexcept {
+        return static_cast<std::uint64_t>(end) + size_of(payload_length);
+    }
+
+    /// Publishes a message whose place was announced before. False: it was not, and nothing is done.
+    [[gnu::always_inline]] inline bool publish_announced(const std::byte* payload, std::size_t payload_length,
+                                                         std::int32_t type, std::int64_t& new_end) {
+        const Ring words = ring;  // a copy: the compiler may keep it in registers across the atomic stores
+        const std::int64_t at = end;
+        const std::uint64_t after = end_of(payload_length);
+        if (FLYRING_UNLIKELY(after > fast_end)) return false;
+        new_end = static_cast<std::int64_t>(after);
+        copy(words.payload_at(at), payload, payload_length);  // 5
+        set_type(words, at, type);
+        commit(words, at, payload_length + header_length);
+        advance(words, new_end, wrapping_add(count, 1));
+        return true;
+    }
+
+    /// Publishes any record of `size` bytes for which room was reserved. `write(to)` writes its payload.
+    template <typename Write>
+    void publish(std::uint64_t size, std::uint64_t length, std::int32_t type, std::int64_t new_count, Write&& write) {
+        const std::int64_t new_end = end + static_cast<std::int64_t>(size);
+        announce(new_end);
+        write(ring.payload_at(end));  // 5
+        set_type(ring, end, type);
+        commit(ring, end, length);
+        advance(ring, new_end, new_count);
+    }
+
+    // 1 and 2, reserve: PublisherCore asks these in turn.
+
+    /// Bytes up to the ring's end.
+    std::uint64_t to_ring_end() const noexcept { return ring.capacity - static_cast<std::uint64_t>(end & ring.mask()); }
+
+    /// Whether the limit allows `size` bytes more.
+    bool has_room(std::uint64_t size) const noexcept { return needed(size) <= static_cast<std::uint64_t>(limit); }
+
+    /// A gate whose sum with the lag lies below this leaves no room for `size` bytes more.
+    std::uint64_t needed(std::uint64_t size) const noexcept {
+        return static_cast<std::uint64_t>(end) + size + header_length;
+    }
+
+    /// Step 1: a record up to the ring's end, for which there is room. The next one starts at the ring's beginning.
+    void pad() noexcept {
+        const std::uint64_t size = to_ring_end();
+        publish(size, size, layout::TYPE_PADDING, count, [](std::byte*) {});
+    }
+
+    /// 6.2, 1 and 2.
+    void recompute() noexcept {
+        full_fence();  // recompute 1; pairs with join 3
+        std::int64_t found = end + ring.capacity;
+        for (std::uint32_t slot = 0; slot < subscribers; ++slot) {
+            const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4, join 2 and 4, leave
+            if (foreign) store_relaxed(ring.head_cache(), gate);      // for a stock writer that has the ring later
+            if (gate < 0 || gate >= found) continue;                  // or the sum below would overflow
+            found = std::min(found, gate + lag);
+        }
+        limit = std::max(limit, found);  // what was granted stays good
+    }
+
+    // 3 and 4, announce.
+
+    /// Announces that bytes up to `to` are being written, if they are not announced yet.
+    void announce(std::int64_t to) noexcept {
+        if (to > cleared) announce_and_clear(to, ahead(to - end));
+    }
+
+    /// The stores of steps 3 and 4, or 9: from `first` so many bytes ahead, or as far as is allowed.
+    [[gnu::noinline]] void announce_and_clear(std::int64_t first, std::int64_t ahead) noexcept {
+        const Ring words = ring;
+        const std::int64_t unit = words.alignment;
+        const std::int64_t lap_end = (end | words.mask()) + 1;
+        const std::int64_t room = (limit - static_cast<std::int64_t>(header_length)) & -unit;
+        const std::int64_t q = std::min({first + ahead, lap_end, room});
+        if (q <= cleared) return;
+        store_relaxed(words.claimed(), q);  // publish 3, read by lossy 2 to 4 and recover
+        release_fence();                    // publish 3: claimed before any byte changes; pairs with lossy 2 to 4
+        for (std::int64_t at = std::max(first, cleared + unit); at <= q; at += unit) {
+            store_relaxed(words.length_at(at), 0);  // publish 4: before the length of the record in front (6)
+        }
+        for (std::int64_t at = std::max(q, cleared + ahead) + unit; at <= q + ahead; at += unit) {
+            prefetch_to_write(words.length_at(at));  // what the next call clears; it has the lines up to cleared + W
+        }
+        cleared = q;
+        set_fast_end();
+    }
+
+    /// Announces one long record that needs neither padding nor a new limit: a short form of announce for messages that
+    /// clear nothing ahead. False: it is not such a record.
+    [[gnu::always_inline]] inline bool announce_long(std::size_t payload_length) noexcept {
+        if (payload_length > max_payload) return false;
+        const auto size = static_cast<std::int64_t>(size_of(payload_length));
+        const std::int64_t to = end + size;
+        const bool fits =
+            to + static_cast<std::int64_t>(header_length) <= limit && ((end ^ (to - 1)) & ~ring.mask()) == 0;
+        if (!fits || to <= cleared || ahead(size) != 0 || owner_pending) return false;
+        store_relaxed(ring.claimed(), to);                 // publish 3, read by lossy 2 to 4 and recover
+        release_fence();                                   // publish 3: claimed before any byte changes
+        store_relaxed(ring.length_at(to), 0);              // publish 4
+        prefetch_to_write(ring.length_at(to + 3 * size));  // such records often follow one another
+        cleared = to;
+        fast_end = static_cast<std::uint64_t>(to);
+        next_due = next_boundary;
+        return true;
+    }
+
+    // 5 and 6.
+
+    static void set_type(const Ring& words, std::int64_t at, std::int32_t type) noexcept {
+        store_relaxed(words.type_at(at), type);  // publish 5
+    }
+
+    /// The record becomes visible. `length` is with its header.
+    static void commit(const Ring& words, std::int64_t at, std::uint64_t length) noexcept {
+        store_release(words.length_at(at), static_cast<std::int32_t>(length));  // publish 6; pairs with poll 1, lossy 1
+    }
+
+    // 7 to 9.
+
+    /// Moves the end over a committed record, and does step 9, if it is due.
+    void advance(const Ring& words, std::int64_t new_end, std::int64_t new_count) noexcept {
+        store_relaxed(words.messages_begun(),
+                      new_count);                   // publish 7; pairs with the consistent count, read last there
+        store_release(words.published(), new_end);  // publish 7; pairs with join 2 and 4
+        store_release(words.messages_done(),
+                      new_count);  // publish 7; pairs with the consistent count, read first there
+        count = new_count;
+        const std::int64_t size = new_end - end;
+        end = new_end;
+        if (FLYRING_UNLIKELY(new_end >= next_due)) do_due(size);
+    }
+
+    /// Steps 8 and 9, those that are due, behind a record of `size` bytes.
+    [[gnu::noinline]] void do_due(std::int64_t size) noexcept {
+        if (end >= next_boundary) note_boundary();
+        if (cleared - end < ahead(size) / 2) clear_ahead();
+        set_fast_end();
+    }
+
+    /// Step 8: the end has come into another eighth of the ring.
+    void note_boundary() noexcept {
+        const std::int64_t eighth = (end >> ring.eighth_shift()) & (static_cast<std::int64_t>(layout::BOUNDARIES) - 1);
+        store_relaxed(ring.boundary(eighth), std::int64_t{-1});  // publish 8; pairs with "start at what is still there"
+        release_fence();                                         // publish 8: -1 before the new count
+        store_relaxed(ring.boundary_count(eighth), count);       // publish 8
+        store_release(ring.boundary(eighth), end);               // publish 8
+        set_next_boundary();
+    }
+
+    /// Step 9.
+    void clear_ahead() noexcept { announce_and_clear(end, window); }
+
+    /// How far is cleared ahead of a record of `size` bytes.
+    std::int64_t ahead(std::int64_t size) const noexcept {
+        return size <= window / layout::CLEAR_AHEAD_RECORDS ? window : 0;
+    }
+
+    /// 6.1, prefetch. A prefetch cannot fault, so this is safe after unmapping.
+    void prefetch() const noexcept { prefetch_to_write(ring.length_at(end)); }
+
+    // What follows from the other words.
+
+    void set_next_boundary() noexcept { next_boundary = ((end >> ring.eighth_shift()) + 1) << ring.eighth_shift(); }
+
+    void set_fast_end() noexcept {
+        fast_end = owner_pending ? 0 : static_cast<std::uint64_t>(cleared);
+        next_due = std::min(next_boundary, cleared - window / 2 + 1);
+    }
+};
+
+}  // namespace flyring::detail

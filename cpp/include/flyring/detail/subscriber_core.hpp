@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flyring/detail/readers.hpp"
+#include "flyring/detail/replaced.hpp"
+#include "flyring/detail/ring.hpp"
+#include "flyring/detail/sender.hpp"
+#include "flyring/detail/slots.hpp"
+#include "flyring/detail/state.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/message.hpp"
+
+namespace flyring::detail {
+
+/// A reliable reader of chosen rings: the steps of spec/channel.md 6.9, and how it comes and goes, 6.4 to 6.6. A
+/// Subscriber owns it.
+class SubscriberCore final : public Member {
+  public:
+    SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
+                   const std::vector<std::uint32_t>& rings);
+    SubscriberCore(const SubscriberCore&) = delete;
+    SubscriberCore& operator=(const SubscriberCore&) = delete;
+    ~SubscriberCore() override { state_->leave(*this); }
+
+    /// 6.9
+    template <typename Handler>
+    int poll(Handler& handler, int limit) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse();
+        const InUse guard(*this);
+        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
+        const int done = poll_rings(readers_, next_ring_, limit,
+                                    [this, &handler, limit](Reader& reader, int before) __attribute__((always_inline)) {
+                                        return poll_ring(reader, handler, limit, before);
+                                    });
+        if (done == 0) {
+            idle_polls_.found_nothing(state_->file);
+            return 0;
+        }
+        idle_polls_.found_something();
+        acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
+        if (FLYRING_UNLIKELY(!usable()) && open()) lose_slot();
+        return done;
+    }
+
+    void forget();
+    void close() noexcept override;
+    [[noreturn, gnu::cold]] void throw_unusable() override;
+    void check_idle() const {
+        if (use() != idle) {
+            throw ViewAlive("subscriber slot " + std::to_string(slot_) +
+                            " is at work, in its handler or in another thread; close it after the poll");
+        }
+    }
+
+    ChannelState& state() const noexcept { return *state_; }
+    std::int64_t position(std::uint32_t ring) const { return reader_of(readers_, ring).cursor; }
+    bool ended(std::uint32_t ring);
+    const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
+    std::uint32_t slot() const noexcept { return slot_; }
+    const std::string& name() const noexcept { return name_; }
+    bool kept() const noexcept { return kept_; }
+    std::int64_t epoch() const noexcept { return epoch_; }
+
+  private:
+    /// Where this subscriber is in one ring.
+    struct Reader {
+        Ring ring;
+        std::int64_t* gate;
+        std::int64_t cursor;
+        std::int64_t stored;     // what the gate holds
+        std::int64_t store_due;  // a cursor from here on is stored at once
+        Sender* sender;          // null: the ring is corrupt
+    };
+
+    template <typename Handler>
+    int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
+        const Ring ring = reader.ring;
+        const std::int64_t first = reader.cursor;
+        std::int64_t cursor = first;
+        std::int64_t stride = ring.alignment;  // of the last record
+        const Sender* const sender = reader.sender;
+        try {
+            do {
+                const std::int32_t length = load_acquire(ring.length_at(cursor));  // poll 1; pairs with publish 6
+                if (length <= 0) break;
+                const std::int64_t end = next_record(cursor, ring.align(length), stride);
+                if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
+                    (cursor & ring.mask()) + ring.align(length) > ring.capacity) {
+                    set_corrupt(reader, cursor, "a record's length is out of range");
+                }
+                const std::int32_t type = load_relaxed(ring.type_at(cursor));
+                const std::int64_t start = cursor;
+                if (FLYRING_LIKELY(type > 0)) {
+                    cursor = end;  // before the handler: consumed even if that throws
+                    handler(Message(ring.payload_at(start),
+                                    static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, start,
+                                    *sender));
+                    ++done;
+                } else if (type == layout::TYPE_PADDING || type == layout::TYPE_OWNER) {
+                    if (type == layout::TYPE_OWNER) note_sender(reader, cursor, length);
+                    cursor = end;
+                    if (cursor - first >= ring.capacity) break;  // a hostile ring may hold nothing else
+                } else {
+                    set_corrupt(reader, cursor, "a record has an unknown type");
+                }
+                if (cursor >= reader.store_due) store_gate(reader, cursor);
+            } while (done < limit);
+        } catch (...) {
+            if (reader.sender != nullptr) store_gate(reader, cursor);
+            throw;
+        }
+        store_gate(reader, cursor);
+        return done;
+    }
+
+    /// cursor + size. As long as records keep their size, that of the last one is taken: then the processor can fetch
+    /// the next records before it has this one's length, which is often still in the publisher's cache.
+    static std::int64_t next_record(std::int64_t cursor, std::int64_t size, std::int64_t& stride) noexcept {
+        if (FLYRING_LIKELY(size == stride)) return opaque(cursor + opaque(stride));
+        stride = size;
+        return opaque(cursor + size);
+    }
+
+    /// Poll 4. Nothing in a child that was forked in the handler.
+    void store_gate(Reader& reader, std::int64_t cursor) noexcept {
+        reader.cursor = cursor;
+        if (cursor == reader.stored || !open()) return;
+        store_release(reader.gate, cursor);  // pairs with recompute 2: what lies before it was read
+        reader.stored = cursor;
+        reader.store_due = cursor + reader.ring.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
+    }
+
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position,
+                                                                   const char* reason);
+    [[gnu::noinline, gnu::cold]] inline static void note_sender(Reader& reader, std::int64_t cursor,
+                                                                std::int32_t length);
+    void take_slot(const std::string& name, bool kept, const std::vector<std::uint32_t>& rings);
+    void join(std::uint32_t slot, const std::vector<std::uint32_t>& rings);
+    void resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked);
+    void add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor);
+    void take_back_gates();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void lose_slot();
+
+    std::size_t next_ring_ = 0;  // where the next poll starts
+    std::vector<Reader> readers_;
+    IdlePolls idle_polls_;
+    std::vector<Sender> senders_;  // of the readers, in their order
+    std::vector<std::uint32_t> rings_;
+    std::shared_ptr<ChannelState> state_;
+    std::string name_;
+    bool kept_ = false;
+};
+
+inline SubscriberCore::SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
+                                      const std::vector<std::uint32_t>& rings)
+    : state_(std::move(state)), name_(name), kept_(kept) {
+    if (!name.empty()) check_name("name", name);
+    if (kept && name.empty()) throw InvalidArgument("kept", "a kept subscriber needs a name");
+    const std::vector<std::uint32_t> asked = sorted_rings(state_->file, rings);
+    state_->enter(*this, [&] { take_slot(name, kept, asked); });
+}
+
+/// 5.3
+inline void SubscriberCore::take_slot(const std::string& name, bool kept, const std::vector<std::uint32_t>& rings) {
+    const ChannelFile& file = state_->file;
+    const bool foreign = file.header.foreign != Foreign::none;  // its writer needs the gate to stay one (6.15)
+    std::uint32_t taken = 0;
+    std::int64_t epoch = 0;
+    SlotLock lock = detail::take_slot(
+        file, "subscriber", file.header.subscribers, name,
+        [](const ChannelFile& channel, const std::string& wanted) { return subscriber_candidates(channel, wanted); },
+        [&](std::uint32_t slot) { return file.subscriber_lock(slot); },
+        [&](std::uint32_t slot, const Fd&) {
+            const SlotWords words = subscriber_slot(file, slot);
+            epoch = words.take(name, file.environment, [] {});
+            bool gating = false;
+            for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+                gating = gating || load_acquire(file.ring(ring).gate(slot)) >= 0;
+            }
+            kept_ = foreign || load_acquire(words.kept()) != 0;
+            if (foreign || (kept_ && gating && load_acquire(words.evicting()) == 0)) {
+                resume(slot, rings);
+            } else {
+                if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
+                join(slot, rings);
+                if (kept) store_release(words.kept(), 1);  // after its gates; pairs with retire
+                if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
+                kept_ = kept_ || kept;
+            }
+            taken = slot;
+        });
+    for (const std::uint32_t ring : rings_) senders_.push_back(unknown_sender(ring));
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+        set_sender(senders_[i], file, readers_[i].cursor);
+        readers_[i].sender = &senders_[i];
+        file.readable.prefault(readers_[i].ring.data, readers_[i].ring.capacity);
+    }
+    set_owner(std::move(lock), taken, subscriber_slot(file, taken).epoch(), epoch);
+}
+
+inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor) {
+    const ChannelFile& file = state_->file;
+    const std::int64_t store_due =
+        cursor + file.header.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
+    readers_.push_back({file.readable_ring(ring), file.ring(ring).gate(slot), cursor, cursor, store_due, nullptr});
+    rings_.push_back(ring);
+}
+
+/// 6.4; no rings: all.
+inline void SubscriberCore::join(std::uint32_t slot, const std::vector<std::uint32_t>& rings) {
+    const ChannelFile& file = state_->file;
+    const auto chosen = [&](std::uint32_t ring) {
+        return rings.empty() || std::binary_search(rings.begin(), rings.end(), ring);
+    };
+    const auto published = [&](std::uint32_t index) {
+        const Ring ring = file.ring(index);
+        const std::int64_t position = load_acquire(ring.published());  // join 2 and 4; pairs with publish 7
+        if (ring.is_position(position)) return position;
+        clear_gates(file, slot);
+        throw_corrupt(file.path, ring, position, "published is no position");
+    };
+    for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+        if (!chosen(ring)) store_release(file.ring(ring).gate(slot), layout::NOT_GATING);  // join 1
+    }
+    for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+        if (chosen(ring)) store_release(file.ring(ring).gate(slot), published(ring));  // join 2; pairs with recompute 2
+    }
+    full_fence();  // join 3; pairs with recompute 1
+    for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+        if (!chosen(ring)) continue;
+        const std::int64_t cursor = published(ring);
+        store_release(file.ring(ring).gate(slot), cursor);  // join 4; pairs with recompute 2
+        add_reader(slot, ring, cursor);
+    }
+}
+
+/// 6.5
+inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked) {
+    const ChannelFile& file = state_->file;
+    const bool foreign = file.header.foreign != Foreign::none;
+    for (std::uint32_t index = 0; index < file.header.publishers; ++index) {
+        const Ring ring = file.ring(index);
+        const std::int64_t gate = load_acquire(ring.gate(slot));  // its last owner: poll 4
+        if (gate < 0 && !foreign) continue;
+        // Pairs with publish 7. A foreign writer stores claimed alone.
+        const std::int64_t published = load_acquire(foreign ? ring.claimed() : ring.published());
+        const std::int64_t claimed = load_acquire(ring.claimed());  // publish 3
+        if (!ring.is_position(gate) || !ring.is_position(published) || !ring.is_position(claimed) || gate > claimed ||
+            gate < published - static_cast<std::int64_t>(ring.capacity)) {
+            throw_corrupt(file.path, ring, gate, "a kept slot's gate is out of reach");
+        }
+        add_reader(slot, index, gate);
+    }
+    if (!asked.empty() && asked != rings_) {
+        const auto list = [](const std::vector<std::uint32_t>& rings) {
+            std::string text;
+            for (const std::uint32_t ring : rings) text += (text.empty() ? "" : ",") + std::to_string(ring);
+            return text;
+        };
+        throw ChannelDiffers(file.path, "rings", list(asked), list(rings_));
+    }
+}
+
+/// 5.4. A gate that was stored after the slot was lost would hold publishers back until the slot has an owner again.
+/// While the lock is ours the slot has no other owner.
+inline void SubscriberCore::take_back_gates() {
+    if (!lock_.still_held(state_->file.path)) return;
+    if (state_->file.header.foreign != Foreign::none) return lock_.release();  // no eviction; the gate stays
+    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);         // nowhere to resume
+    clear_gates(state_->file, slot_);
+    lock_.release();
+}
+
+/// 5.3, close. With the channel's mutex held.
+inline void SubscriberCore::close() noexcept {
+    if (!usable()) {
+        try {
+            take_back_gates();
+        } catch (const FlyringError&) {
+            // The lock cannot be tested: then the slot may be another's, and nothing is written.
+        }
+    } else if (!kept_) {
+        clear_gates(state_->file, slot_);  // 6.6
+    }
+    lock_.release();
+    set_unusable("closed");
+}
+
+inline void SubscriberCore::forget() {
+    check_idle();
+    if (!usable()) throw_unusable();
+    state_->file.check_foreign(state_->file.header.foreign == Foreign::none, "a foreign writer needs the gate");
+    {
+        const ControlLock control(lock_.description(), state_->file);
+        const SlotWords words = subscriber_slot(state_->file, slot_);
+        store_release(words.kept(), 0);
+        clear_gates(state_->file, slot_);
+        words.clear_name();
+    }
+    kept_ = false;
+    state_->close(*this, [] {});
+}
+
+void SubscriberCore::refuse() {
+    if (use() != idle && open()) throw TwoThreads("subscriber slot " + std::to_string(slot_));
+    throw_unusable();
+}
+
+inline void SubscriberCore::throw_unusable() {
+    if (open() && use() == idle) lose_slot();
+    if (open()) throw SlotLost("subscriber", slot_);  // in a handler: its poll is not done with the gates
+    throw Closed("subscriber slot " + std::to_string(slot_) + " of channel " + state_->file.path +
+                 " is used after it was " + why_unusable_);
+}
+
+/// 5.4
+void SubscriberCore::lose_slot() {
+    state_->with_lock([this] {
+        if (open()) take_back_gates();
+    });
+    throw SlotLost("subscriber", slot_);
+}
+
+/// 6.9, the end: the other rings go on; this one looks empty from now on. Throws SlotLost instead if the slot is lost:
+/// an evicted reader may see a later lap.
+void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, const char* reason) {
+    alignas(layout::RECORD_HEADER_LENGTH) static std::byte nothing[layout::RECORD_HEADER_LENGTH];
+    acquire_fence();  // as in poll 5
+    if (!usable() && open()) {
+        reader.sender = nullptr;  // nothing more is stored
+        lose_slot();
+    }
+    const Ring ring = reader.ring;
+    if (kept_) {
+        store_gate(reader, position);
+    } else if (open()) {
+        store_release(reader.gate, layout::NOT_GATING);  // pairs with recompute 2
+    }
+    reader.sender = nullptr;
+    reader.cursor = position;
+    reader.stored = position;
+    reader.ring.data = nothing;
+    reader.ring.capacity = sizeof nothing;
+    throw_corrupt(state_->file.path, ring, position, reason);
+}
+
+/// Poll 3, of an owner record.
+void SubscriberCore::note_sender(Reader& reader, std::int64_t cursor, std::int32_t length) {
+    set_sender(*reader.sender, reader.ring.payload_at(cursor),
+               static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
+}
+
+inline bool SubscriberCore::ended(std::uint32_t ring) {
+    if (!usable()) throw_unusable();
+    return ring_ended(state_->file, ring, reader_of(readers_, ring).cursor);
+}
+
+}  // namespace flyring::detail
