@@ -6,7 +6,8 @@
 
 #include "support.hpp"
 
-// What processes leave that were killed, stopped, or forked: rings, locks, slots. (Who waits for them: wait_test.cpp.)
+// What processes leave that were killed, stopped, or forked: rings, locks, slots. (How long publishers wait for them:
+// wait_test.cpp.)
 
 namespace {
 
@@ -16,6 +17,7 @@ using support::broadcast;
 using support::bytes;
 using support::code_of;
 using support::drain;
+using support::fill;
 using support::text;
 namespace layout = flyring::layout;
 
@@ -269,6 +271,77 @@ TEST_F(Death, after_closefrom_nothing_that_took_over_a_number_is_touched) {
         return good && code_of([] { Channel::open("c").publisher(); }) == "no-free-slot";
     });
     EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(Death, a_killed_owner_gives_its_slots_back) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    support::Child child([](const auto& ready) {
+        Channel own = Channel::open("c");
+        const flyring::Publisher publisher = own.publisher("victim");
+        const flyring::Subscriber subscriber = own.subscriber();
+        ready();
+        ::pause();
+        return true;
+    });
+    child.wait_until_ready();
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "no-free-slot");
+    EXPECT_EQ(code_of([&] { channel.subscriber(); }), "no-free-slot");
+    child.kill();
+    EXPECT_EQ(channel.publisher("victim").epoch(), 2);
+    EXPECT_EQ(channel.subscriber().epoch(), 2);
+}
+
+TEST_F(Death, a_ring_whose_publisher_died_in_the_middle_of_a_claim_is_recovered) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
+        flyring::Subscriber subscriber = channel.subscriber();
+        support::Child child([](const auto& ready) {
+            Channel own = Channel::open("c");
+            flyring::Publisher publisher = own.publisher("victim");
+            publisher.offer(bytes("committed"));
+            const flyring::Claim claim = publisher.claim(100);
+            std::memset(claim.data(), 0xee, claim.size());
+            ready();
+            ::pause();
+            return true;
+        });
+        child.wait_until_ready();
+        EXPECT_EQ(drain(subscriber), "committed ");
+        child.kill();
+        EXPECT_EQ(drain(subscriber), "");
+        flyring::Publisher heir = channel.publisher("victim");
+        EXPECT_EQ(drain(subscriber), "");
+        for (int lap = 0; lap < 200; ++lap) {
+            ASSERT_GT(heir.offer(bytes("after")), 0);
+            ASSERT_EQ(drain(subscriber), "after ");
+        }
+    }
+}
+
+TEST_F(Death, a_dead_subscriber_no_longer_holds_the_publisher_back) {
+    Channel channel = Channel::create("c", broadcast(1, 2));
+    support::Child child([](const auto& ready) {
+        Channel own = Channel::open("c");
+        const flyring::Subscriber subscriber = own.subscriber("victim");
+        ready();
+        ::pause();
+        return true;
+    });
+    child.wait_until_ready();
+    flyring::Publisher publisher = channel.publisher();
+    fill(publisher);
+    EXPECT_TRUE(publisher.held_by()->live);
+    child.signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);  // stopped, but alive
+    child.kill();
+    EXPECT_FALSE(publisher.held_by()->live);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    std::int64_t end = flyring::back_pressured;
+    while (end == flyring::back_pressured && std::chrono::steady_clock::now() < deadline)
+        end = publisher.offer(bytes("x"));
+    EXPECT_GT(end, 0);
+    EXPECT_FALSE(publisher.held_by());
 }
 
 }  // namespace

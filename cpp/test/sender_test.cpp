@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support.hpp"
 
-// Who sent a message; whether a ring has ended; whether a channel was replaced.
+// The sender of a message; whether a ring has ended.
 
 namespace {
 
@@ -13,7 +13,7 @@ using support::code_of;
 using support::drain;
 namespace layout = flyring::layout;
 
-class Senders : public support::ChannelTest {
+class Sender : public support::ChannelTest {
   protected:
     /// "text<name.epoch ", for all messages that are there.
     template <typename Subscriber>
@@ -28,7 +28,7 @@ class Senders : public support::ChannelTest {
     }
 };
 
-TEST_F(Senders, every_message_says_who_sent_it_also_when_a_ring_changes_hands) {
+TEST_F(Sender, every_message_says_who_sent_it_also_when_a_ring_changes_hands) {
     Channel channel = Channel::create("c", broadcast(2, 1));
     flyring::Subscriber subscriber = channel.subscriber();
     flyring::LossySubscriber lossy = channel.lossy_subscriber();
@@ -48,7 +48,7 @@ TEST_F(Senders, every_message_says_who_sent_it_also_when_a_ring_changes_hands) {
     EXPECT_EQ(lossy.peek()->sender().name, "bob");
 }
 
-TEST_F(Senders, who_joins_later_asks_the_slot) {
+TEST_F(Sender, who_joins_later_asks_the_slot) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher("ann");
     for (int i = 0; i < 500; ++i) publisher.offer(bytes("early"));
@@ -59,7 +59,7 @@ TEST_F(Senders, who_joins_later_asks_the_slot) {
     EXPECT_EQ(senders(lossy), "m<ann.1 ");
 }
 
-TEST_F(Senders, who_is_gone_when_a_subscriber_comes_is_not_known) {
+TEST_F(Sender, who_is_gone_when_a_subscriber_comes_is_not_known) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher ann = channel.publisher("ann");
     ann.offer(bytes("early"));
@@ -72,7 +72,7 @@ TEST_F(Senders, who_is_gone_when_a_subscriber_comes_is_not_known) {
     EXPECT_EQ(senders(journal), "a<.0 b<bob.2 ");
 }
 
-TEST_F(Senders, after_a_jump_a_lossy_subscriber_asks_the_slot) {
+TEST_F(Sender, after_a_jump_a_lossy_subscriber_asks_the_slot) {
     Channel channel = Channel::create("c", broadcast(1, 0));
     flyring::LossySubscriber lossy = channel.lossy_subscriber();
     channel.publisher("ann").offer(bytes("a"));
@@ -84,7 +84,7 @@ TEST_F(Senders, after_a_jump_a_lossy_subscriber_asks_the_slot) {
     EXPECT_EQ(senders(lossy), "b<bob.2 ");
 }
 
-TEST_F(Senders, an_owner_record_that_holds_nonsense_is_skipped) {
+TEST_F(Sender, an_owner_record_that_holds_nonsense_is_skipped) {
     struct Bad {
         std::int32_t length;
         std::int32_t letters;
@@ -109,7 +109,7 @@ TEST_F(Senders, an_owner_record_that_holds_nonsense_is_skipped) {
     }
 }
 
-TEST_F(Senders, a_slot_whose_owner_died_while_it_wrote_it_names_nobody) {
+TEST_F(Sender, a_slot_whose_owner_died_while_it_wrote_it_names_nobody) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher("ann");
     publisher.offer(bytes("early"));
@@ -141,12 +141,12 @@ void expect_ended(const std::string& name, Make&& make) {
     EXPECT_EQ(code_of([&] { subscriber.ended(0); }), "closed");
 }
 
-TEST_F(Senders, a_ring_has_ended_when_its_publisher_closed_and_everything_was_consumed) {
+TEST_F(Sender, a_ring_has_ended_when_its_publisher_closed_and_everything_was_consumed) {
     expect_ended("reliable", [](Channel& channel) { return channel.subscriber(); });
     expect_ended("lossy", [](Channel& channel) { return channel.lossy_subscriber(); });
 }
 
-TEST_F(Senders, a_killed_publisher_has_not_ended_its_ring) {
+TEST_F(Sender, a_killed_publisher_has_not_ended_its_ring) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber subscriber = channel.subscriber();
     support::Child child([](const auto& ready) {
@@ -161,74 +161,6 @@ TEST_F(Senders, a_killed_publisher_has_not_ended_its_ring) {
     child.kill();
     EXPECT_EQ(drain(subscriber), "a ");
     EXPECT_FALSE(subscriber.ended(0));
-}
-
-template <typename Subscriber>
-void expect_replaced(const std::string& name, Subscriber subscriber) {
-    const auto polls_until_replaced = [&] {
-        int polls = 0;
-        while (polls < 20000) {
-            ++polls;
-            if (code_of([&] { subscriber.poll([](const Message&) {}); }) == "replaced") return polls;
-        }
-        return -1;
-    };
-    EXPECT_EQ(polls_until_replaced(), -1);
-    Channel::unlink(name);
-    EXPECT_EQ(polls_until_replaced(), -1);  // the name was only removed
-    support::write_file(Channel::path_of(name), std::vector<std::byte>(10000));
-    EXPECT_EQ(polls_until_replaced(), -1);  // what is there now is no channel
-    Channel now = Channel::replace(name, broadcast(1, 1));
-    const int polls = polls_until_replaced();
-    EXPECT_TRUE(polls > 0 && polls <= 4096) << polls;
-    EXPECT_EQ(polls_until_replaced(), 4096);  // not sticky, and comes again
-    EXPECT_FALSE(subscriber.take());
-    try {
-        for (;;) subscriber.poll([](const Message&) {});
-    } catch (const flyring::ChannelReplaced& error) {
-        EXPECT_EQ(error.channel_id(), now.id());
-        EXPECT_EQ(error.path(), now.path());
-    }
-}
-
-TEST_F(Senders, a_replaced_channel_is_noticed_by_who_finds_nothing_for_long) {
-    Channel first = Channel::create("a", broadcast(1, 1));
-    expect_replaced("a", first.subscriber());
-    Channel second = Channel::create("b", broadcast(1, 1));
-    expect_replaced("b", second.lossy_subscriber());
-}
-
-TEST_F(Senders, a_poll_that_finds_something_starts_the_count_anew) {
-    Channel channel = Channel::create("c", broadcast(1, 1));
-    flyring::Subscriber subscriber = channel.subscriber();
-    flyring::Publisher publisher = channel.publisher();
-    Channel::replace("c", broadcast(1, 1));
-    for (int i = 0; i < 4095; ++i) subscriber.take();
-    publisher.offer(bytes("x"));
-    EXPECT_EQ(drain(subscriber), "x ");  // and one poll that finds nothing
-    for (int i = 0; i < 4094; ++i) subscriber.take();
-    EXPECT_EQ(code_of([&] { subscriber.take(); }), "replaced");
-    publisher.offer(bytes("y"));
-    EXPECT_EQ(drain(subscriber), "y ");
-}
-
-TEST_F(Senders, a_replaced_channel_is_noticed_by_a_publisher_that_is_held_back) {
-    Channel channel = Channel::create("c", broadcast(1, 1));
-    flyring::Subscriber subscriber = channel.subscriber();
-    flyring::Publisher publisher = channel.publisher();
-    support::fill(publisher);
-    Channel now = Channel::replace("c", broadcast(1, 1));
-    std::string error = "none";
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (error == "none" && std::chrono::steady_clock::now() < end) {
-        error = code_of([&] { publisher.offer(bytes("x")); });
-    }
-    EXPECT_EQ(error, "replaced");
-    // It looks again a millisecond later, which on a busy machine may be the next offer.
-    for (int i = 0; i < 1000 && error == "replaced"; ++i) error = code_of([&] { publisher.offer(bytes("x")); });
-    EXPECT_EQ(error, "none");
-    EXPECT_EQ(subscriber.poll([](const Message&) {}), 62);
-    EXPECT_GT(publisher.offer(bytes("x")), 0);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "support.hpp"
 
-// How long a publisher waits for the dead, and who comes and goes while it runs at full speed.
+// How long a publisher waits for dead readers, joins and leaves while it runs at full speed, and wait strategies.
 
 namespace {
 
@@ -20,13 +20,16 @@ using support::bytes;
 using support::code_of;
 using support::number_of;
 using support::numbered;
+using clock_type = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
 namespace layout = flyring::layout;
 
 std::int64_t now() {
     return flyring::detail::clock_ns(CLOCK_MONOTONIC);
 }
 
-class Waiting : public support::ChannelTest {
+class Wait : public support::ChannelTest {
   protected:
     static constexpr std::uint64_t reader_lock = 4096 + 256 + 256;
 
@@ -95,7 +98,7 @@ std::int64_t time_in_queue() {
     return waited;
 }
 
-TEST_F(Waiting, a_spinning_publisher_gets_on_within_5_ms_after_a_readers_death) {
+TEST_F(Wait, a_spinning_publisher_gets_on_within_5_ms_after_a_readers_death) {
     constexpr std::size_t deaths = 60;
     Channel channel = Channel::create("c", broadcast(1, 1));
     std::vector<double> waits;  // ms
@@ -132,7 +135,7 @@ TEST_F(Waiting, a_spinning_publisher_gets_on_within_5_ms_after_a_readers_death) 
     EXPECT_LT(p99, 5.0);
 }
 
-TEST_F(Waiting,
+TEST_F(Wait,
        a_publisher_that_offers_every_millisecond_gets_on_at_the_second_offer_after_a_readers_death_at_the_latest) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     int most = 0;
@@ -157,7 +160,7 @@ TEST_F(Waiting,
     EXPECT_LE(most, 2);
 }
 
-TEST_F(Waiting, retire_never_takes_the_gates_of_the_slots_next_owner) {
+TEST_F(Wait, retire_never_takes_the_gates_of_the_slots_next_owner) {
     Channel channel = Channel::create("c", broadcast(2, 1));
     flyring::Publisher publisher = channel.publisher();
     const auto words = support::raw("c");
@@ -191,7 +194,7 @@ TEST_F(Waiting, retire_never_takes_the_gates_of_the_slots_next_owner) {
     EXPECT_GT(refused, 0);
 }
 
-TEST_F(Waiting, who_joins_and_leaves_while_publishers_run_at_full_speed_sees_a_gapless_suffix_each_time) {
+TEST_F(Wait, who_joins_and_leaves_while_publishers_run_at_full_speed_sees_a_gapless_suffix_each_time) {
     constexpr std::uint64_t most = 12;
     for (const std::uint32_t alignment : {8U, 64U}) {
         Channel channel = Channel::replace("c", broadcast(2, 2, 16384, alignment));
@@ -233,6 +236,75 @@ TEST_F(Waiting, who_joins_and_leaves_while_publishers_run_at_full_speed_sees_a_g
         }
         EXPECT_GT(laps, 10) << "the publishers hardly ran";
         child.kill();
+    }
+}
+
+// Wait strategies of a caller's loop.
+
+constexpr nanoseconds stand_back = microseconds(2000);
+
+/// How long one look in vain takes.
+nanoseconds look(flyring::BatchSpinWait& wait) {
+    const auto start = clock_type::now();
+    wait.idle(0);
+    return clock_type::now() - start;
+}
+
+/// The first one after a poll of so many messages.
+nanoseconds after_run_of(flyring::BatchSpinWait& wait, int messages) {
+    wait.idle(messages);
+    return look(wait);
+}
+
+/// The shortest of many: a thread may always lose its core.
+nanoseconds shortest(flyring::BatchSpinWait& wait, int messages) {
+    nanoseconds found = nanoseconds::max();
+    for (int i = 0; i < 50; ++i) found = std::min(found, after_run_of(wait, messages));
+    return found;
+}
+
+TEST(WaitStrategy, batch_spin_stands_back_as_long_as_it_is_told_after_a_run_and_not_after_a_few_messages) {
+    flyring::BatchSpinWait wait(stand_back);
+    for (int i = 0; i < 3; ++i) EXPECT_GE(after_run_of(wait, 4), stand_back);
+    EXPECT_LT(shortest(wait, 3), stand_back / 2);
+}
+
+TEST(WaitStrategy, batch_spin_stands_back_once_per_run) {
+    flyring::BatchSpinWait wait(stand_back);
+    nanoseconds found = nanoseconds::max();
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_GE(after_run_of(wait, 256), stand_back);
+        found = std::min(found, look(wait));
+    }
+    EXPECT_LT(found, stand_back / 2);
+}
+
+TEST(WaitStrategy, batch_spin_forgets_a_run_when_it_is_reset) {
+    flyring::BatchSpinWait wait(stand_back);
+    nanoseconds found = nanoseconds::max();
+    for (int i = 0; i < 50; ++i) {
+        wait.idle(256);
+        wait.reset();
+        found = std::min(found, look(wait));
+    }
+    EXPECT_LT(found, stand_back / 2);
+}
+
+TEST(WaitStrategy, batch_spin_stands_back_for_five_microseconds_unless_it_is_told) {
+    flyring::BatchSpinWait wait;
+    const nanoseconds found = shortest(wait, 256);
+    EXPECT_GE(found, microseconds(5));
+    EXPECT_LT(found, microseconds(1000));
+}
+
+TEST(WaitStrategy, batch_spin_takes_a_time_above_zero_only) {
+    for (const nanoseconds time : {nanoseconds(0), nanoseconds(-1), nanoseconds::min()}) {
+        try {
+            flyring::BatchSpinWait wait(time);
+            FAIL() << time.count();
+        } catch (const flyring::InvalidArgument& refused) {
+            EXPECT_EQ(refused.argument(), "stand_back");
+        }
     }
 }
 

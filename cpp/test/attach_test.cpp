@@ -30,7 +30,7 @@ Found attach(const std::string& path) {
     return {"none", ""};
 }
 
-class Header : public support::ChannelTest {
+class Attach : public support::ChannelTest {
   protected:
     void put_crc(std::vector<std::byte>& content) const {
         flyring::detail::put(content.data() + layout::HEADER_CRC,
@@ -46,11 +46,11 @@ class Header : public support::ChannelTest {
     }
 };
 
-TEST_F(Header, crc32c_gives_the_known_check_value) {
+TEST_F(Attach, crc32c_gives_the_known_check_value) {
     EXPECT_EQ(flyring::detail::crc32c(support::bytes("123456789").data(), 9), 0xe3069283U);
 }
 
-TEST_F(Header, each_flipped_header_byte_gives_the_error_of_layout_toml) {
+TEST_F(Attach, each_flipped_header_byte_gives_the_error_of_layout_toml) {
     int flips = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(support::spec_folder() + "/golden")) {
         if (entry.path().extension() != ".ring" || entry.path().parent_path().filename() == "refused") continue;
@@ -82,7 +82,7 @@ TEST_F(Header, each_flipped_header_byte_gives_the_error_of_layout_toml) {
     EXPECT_GE(flips, 10 * 4096);
 }
 
-TEST_F(Header, each_bad_field_of_layout_toml_is_named_when_the_crc_is_right) {
+TEST_F(Attach, each_bad_field_of_layout_toml_is_named_when_the_crc_is_right) {
     const std::vector<std::byte> good = default_inbox();
     std::map<std::string, std::uint64_t> offsets;
     int fields = 0;
@@ -106,7 +106,7 @@ TEST_F(Header, each_bad_field_of_layout_toml_is_named_when_the_crc_is_right) {
     EXPECT_GT(fields, 50);
 }
 
-TEST_F(Header, a_newer_minor_version_is_read) {
+TEST_F(Attach, a_newer_minor_version_is_read) {
     std::vector<std::byte> content = default_inbox();
     flyring::detail::put(content.data() + layout::HEADER_MINOR, std::uint16_t{7});
     flyring::detail::put(content.data() + layout::HEADER_OPTIONAL_FEATURES, ~std::uint64_t{0});
@@ -115,7 +115,7 @@ TEST_F(Header, a_newer_minor_version_is_read) {
     EXPECT_EQ(attach("newer").code, "none");
 }
 
-TEST_F(Header, another_version_or_an_unknown_feature_is_version_too_new) {
+TEST_F(Attach, another_version_or_an_unknown_feature_is_version_too_new) {
     std::vector<std::byte> content = default_inbox();
     flyring::detail::put(content.data() + layout::HEADER_MAJOR, std::uint16_t{2});
     support::write_file(file("newer"), content);
@@ -124,7 +124,7 @@ TEST_F(Header, another_version_or_an_unknown_feature_is_version_too_new) {
     EXPECT_EQ(attach("newer").field, "major");
 }
 
-TEST_F(Header, what_is_no_channel_says_so) {
+TEST_F(Attach, what_is_no_channel_says_so) {
     support::write_file(file("empty"), {});
     EXPECT_EQ(attach("empty").code, "not-a-channel");
     const flyring::Bytes prose = support::bytes("Dear diary, this is no channel.");
@@ -144,7 +144,7 @@ TEST_F(Header, what_is_no_channel_says_so) {
     EXPECT_TRUE(std::filesystem::exists(file("text")));
 }
 
-TEST_F(Header, a_name_must_be_a_name) {
+TEST_F(Attach, a_name_must_be_a_name) {
     EXPECT_EQ(attach("").code, "invalid-argument");
     EXPECT_EQ(attach("two words").code, "invalid-argument");
     EXPECT_EQ(attach(std::string(65, 'x')).code, "invalid-argument");

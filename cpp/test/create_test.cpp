@@ -18,9 +18,9 @@ using support::inbox;
 
 constexpr unsigned nobody = 65534;
 
-class ChannelFile : public support::ChannelTest {};
+class Create : public support::ChannelTest {};
 
-TEST_F(ChannelFile, create_and_open_show_the_same_channel) {
+TEST_F(Create, create_and_open_show_the_same_channel) {
     flyring::Options options = inbox(3, 2, 8192, 8);
     options.schema = "<messageSchema/>";
     options.schema_id = 17;
@@ -45,7 +45,7 @@ TEST_F(ChannelFile, create_and_open_show_the_same_channel) {
     EXPECT_EQ(static_cast<std::uint64_t>(status.st_size), made.file_length());
 }
 
-TEST_F(ChannelFile, defaults_are_those_of_the_spec) {
+TEST_F(Create, defaults_are_those_of_the_spec) {
     flyring::Options options;
     EXPECT_EQ(code_of([&] { Channel::create("no-kind", options); }), "invalid-argument");
     options.kind = flyring::Kind::broadcast;
@@ -58,7 +58,7 @@ TEST_F(ChannelFile, defaults_are_those_of_the_spec) {
     EXPECT_EQ(channel.file_length(), 4259840U);
 }
 
-TEST_F(ChannelFile, bad_options_name_the_argument) {
+TEST_F(Create, bad_options_name_the_argument) {
     const auto argument = [](auto change) -> std::string {
         flyring::Options options = broadcast();
         change(options);
@@ -88,14 +88,14 @@ TEST_F(ChannelFile, bad_options_name_the_argument) {
     EXPECT_TRUE(std::filesystem::is_empty(folder()));
 }
 
-TEST_F(ChannelFile, an_existing_name_is_exists_and_a_missing_one_no_such_channel) {
+TEST_F(Create, an_existing_name_is_exists_and_a_missing_one_no_such_channel) {
     Channel::create("there", broadcast());
     EXPECT_EQ(code_of([] { Channel::create("there", broadcast()); }), "exists");
     EXPECT_EQ(code_of([] { Channel::open("gone"); }), "no-such-channel");
     EXPECT_EQ(code_of([] { Channel::unlink("gone"); }), "no-such-channel");
 }
 
-TEST_F(ChannelFile, open_or_create_names_the_first_field_that_differs) {
+TEST_F(Create, open_or_create_names_the_first_field_that_differs) {
     flyring::Options options = broadcast(2, 2);
     options.schema = "a";
     const Channel made = Channel::open_or_create("one", options);
@@ -121,7 +121,7 @@ TEST_F(ChannelFile, open_or_create_names_the_first_field_that_differs) {
     EXPECT_EQ(field([](auto& asked) { asked.schema = "b"; }).substr(0, 6), "schema");
 }
 
-TEST_F(ChannelFile, replace_gives_the_name_to_a_new_channel_and_the_old_one_goes_on) {
+TEST_F(Create, replace_gives_the_name_to_a_new_channel_and_the_old_one_goes_on) {
     Channel old = Channel::create("name", broadcast());
     flyring::Subscriber subscriber = old.subscriber();
     flyring::Publisher publisher = old.publisher();
@@ -132,7 +132,7 @@ TEST_F(ChannelFile, replace_gives_the_name_to_a_new_channel_and_the_old_one_goes
     EXPECT_EQ(support::text(*subscriber.take()), "still here");
 }
 
-TEST_F(ChannelFile, an_unlinked_channel_still_gives_slots) {
+TEST_F(Create, an_unlinked_channel_still_gives_slots) {
     Channel channel = Channel::create("name", broadcast());
     Channel::unlink("name");
     flyring::Subscriber subscriber = channel.subscriber();
@@ -140,7 +140,7 @@ TEST_F(ChannelFile, an_unlinked_channel_still_gives_slots) {
     EXPECT_TRUE(subscriber.take().has_value());
 }
 
-TEST_F(ChannelFile, twenty_creates_and_unlinks_leave_no_file_behind) {
+TEST_F(Create, twenty_creates_and_unlinks_leave_no_file_behind) {
     for (int i = 0; i < 20; ++i) {
         Channel channel = i % 2 == 0 ? Channel::create("again", broadcast()) : Channel::replace("again", broadcast());
         channel.publisher().offer(support::bytes("x"));
@@ -149,7 +149,7 @@ TEST_F(ChannelFile, twenty_creates_and_unlinks_leave_no_file_behind) {
     EXPECT_TRUE(std::filesystem::is_empty(folder()));
 }
 
-TEST_F(ChannelFile, who_opens_while_it_is_being_created_finds_nothing_or_all_of_it) {
+TEST_F(Create, who_opens_while_it_is_being_created_finds_nothing_or_all_of_it) {
     std::atomic<int> round{0};
     std::atomic<int> attached{0};
     std::atomic<int> missing{0};
@@ -188,7 +188,7 @@ TEST_F(ChannelFile, who_opens_while_it_is_being_created_finds_nothing_or_all_of_
     EXPECT_GT(missing.load(), 0);
 }
 
-TEST_F(ChannelFile, of_two_that_open_or_create_at_once_both_get_the_same_channel) {
+TEST_F(Create, of_two_that_open_or_create_at_once_both_get_the_same_channel) {
     for (int i = 0; i < 100; ++i) {
         flyring::Uuid ids[2];
         std::thread other([&] { ids[0] = Channel::open_or_create("both", broadcast()).id(); });
@@ -199,7 +199,7 @@ TEST_F(ChannelFile, of_two_that_open_or_create_at_once_both_get_the_same_channel
     }
 }
 
-TEST_F(ChannelFile, a_full_file_system_is_no_space_with_the_bytes_needed_and_free) {
+TEST_F(Create, a_full_file_system_is_no_space_with_the_bytes_needed_and_free) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a tmpfs of 1 MiB";
     constexpr int not_allowed = 77;
     support::Child child([&](const auto&) {
@@ -227,7 +227,7 @@ TEST_F(ChannelFile, a_full_file_system_is_no_space_with_the_bytes_needed_and_fre
     EXPECT_EQ(status, 0);
 }
 
-TEST_F(ChannelFile, a_file_size_limit_is_no_space_and_leaves_nothing_behind) {
+TEST_F(Create, a_file_size_limit_is_no_space_and_leaves_nothing_behind) {
     support::Child child([&](const auto&) {
         ::signal(SIGXFSZ, SIG_IGN);
         const rlimit limit{65536, 65536};
@@ -238,7 +238,7 @@ TEST_F(ChannelFile, a_file_size_limit_is_no_space_and_leaves_nothing_behind) {
     EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_F(ChannelFile, another_user_is_denied_access) {
+TEST_F(Create, another_user_is_denied_access) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
     Channel::create("mine", broadcast());
     std::filesystem::permissions(folder(), std::filesystem::perms(0711));
@@ -251,7 +251,7 @@ TEST_F(ChannelFile, another_user_is_denied_access) {
     EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_F(ChannelFile, a_default_folder_that_others_may_write_to_or_own_is_refused) {
+TEST_F(Create, a_default_folder_that_others_may_write_to_or_own_is_refused) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can become a user whose default folder is free";
     constexpr unsigned user = 54321;
     const std::string place = "/dev/shm/flyring-" + std::to_string(user);
@@ -283,7 +283,7 @@ TEST_F(ChannelFile, a_default_folder_that_others_may_write_to_or_own_is_refused)
     std::filesystem::remove_all(place);
 }
 
-TEST_F(ChannelFile, an_unknown_file_system_is_refused_unless_overridden) {
+TEST_F(Create, an_unknown_file_system_is_refused_unless_overridden) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount another file system";
     support::Child child([&](const auto&) {
         // ramfs is allowed and tmpfs is; proc is not, and nothing can be created there, so the check is called itself.

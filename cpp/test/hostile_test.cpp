@@ -6,7 +6,8 @@
 
 #include "support.hpp"
 
-// Lossy subscribers over rings whose publisher died, lapped them in an awkward way, or means harm.
+// Rings that a broken or hostile process wrote. Lossy subscribers whose publisher died or lapped them in an awkward
+// way.
 
 namespace {
 
@@ -19,9 +20,13 @@ using support::broadcast;
 using support::bytes;
 using support::code_of;
 using support::drain;
+using support::inbox;
+using support::text;
 namespace layout = flyring::layout;
 
-class LossyHostile : public support::ChannelTest {
+class Hostile : public support::ChannelTest {};
+
+class HostileLossy : public support::ChannelTest {
   protected:
     Channel channel = Channel::create("c", broadcast(2, 1));
     flyring::detail::ChannelFile words = support::raw("c");
@@ -30,7 +35,7 @@ class LossyHostile : public support::ChannelTest {
     flyring::Publisher other = channel.publisher();
 };
 
-TEST_F(LossyHostile, lapped_while_the_ring_looks_empty) {
+TEST_F(HostileLossy, lapped_while_the_ring_looks_empty) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     publisher.offer(bytes("first"));
     EXPECT_EQ(drain(subscriber), "first ");
@@ -50,7 +55,7 @@ TEST_F(LossyHostile, lapped_while_the_ring_looks_empty) {
     EXPECT_EQ(drain(subscriber), "next ");
 }
 
-TEST_F(LossyHostile, an_open_claim_a_lap_ahead_counts_as_overwritten) {
+TEST_F(HostileLossy, an_open_claim_a_lap_ahead_counts_as_overwritten) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     flyring::Claim claim = publisher.claim(1);
     int sent = 0;
@@ -67,7 +72,7 @@ TEST_F(LossyHostile, an_open_claim_a_lap_ahead_counts_as_overwritten) {
     EXPECT_EQ(drain(subscriber), "c ");
 }
 
-TEST_F(LossyHostile, a_publisher_killed_between_position_and_count_hangs_nobody) {
+TEST_F(HostileLossy, a_publisher_killed_between_position_and_count_hangs_nobody) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
     const std::int64_t count = *ring.messages_begun();
@@ -88,7 +93,7 @@ TEST_F(LossyHostile, a_publisher_killed_between_position_and_count_hangs_nobody)
     EXPECT_EQ(from_now.lost_messages(0), 0);
 }
 
-TEST_F(LossyHostile, a_corrupt_ring_is_reported_once_and_the_others_go_on) {
+TEST_F(HostileLossy, a_corrupt_ring_is_reported_once_and_the_others_go_on) {
     for (const auto& [length, type] :
          {std::pair{7, 1}, {1, 1}, {5000, 1}, {std::numeric_limits<int>::max(), 1}, {9, 0}, {9, -3}}) {
         LossySubscriber subscriber = channel.lossy_subscriber();
@@ -117,7 +122,7 @@ TEST_F(LossyHostile, a_corrupt_ring_is_reported_once_and_the_others_go_on) {
     }
 }
 
-TEST_F(LossyHostile, positions_that_are_none_are_a_corrupt_ring_at_the_first_poll) {
+TEST_F(HostileLossy, positions_that_are_none_are_a_corrupt_ring_at_the_first_poll) {
     for (const std::int64_t bad : {std::int64_t{-64}, std::int64_t{1}, std::int64_t{1} << 62}) {
         *ring.published() = bad;
         LossySubscriber subscriber = channel.lossy_subscriber();
@@ -131,7 +136,7 @@ TEST_F(LossyHostile, positions_that_are_none_are_a_corrupt_ring_at_the_first_pol
     EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring");
 }
 
-TEST_F(LossyHostile, a_claimed_that_is_beyond_everything_ends_in_a_corrupt_ring) {
+TEST_F(HostileLossy, a_claimed_that_is_beyond_everything_ends_in_a_corrupt_ring) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     publisher.offer(bytes("x"));
     *ring.claimed() = std::numeric_limits<std::int64_t>::max();
@@ -140,7 +145,7 @@ TEST_F(LossyHostile, a_claimed_that_is_beyond_everything_ends_in_a_corrupt_ring)
     EXPECT_FALSE(subscriber.take());
 }
 
-TEST_F(LossyHostile, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
+TEST_F(HostileLossy, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
     *ring.length_at(0) = 4096;
     *ring.type_at(0) = layout::TYPE_PADDING;
     LossySubscriber subscriber = channel.lossy_subscriber();
@@ -180,7 +185,7 @@ class Stepping {
     struct sigaction before_{};
 };
 
-TEST_F(LossyHostile, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
+TEST_F(HostileLossy, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
     *ring.claimed() = std::numeric_limits<std::int64_t>::max();
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     alarm(60);  // ends a poll that does not
@@ -198,12 +203,12 @@ TEST_F(LossyHostile, a_writer_that_always_laps_it_does_not_keep_a_poll_from_endi
     alarm(0);
 }
 #else
-TEST_F(LossyHostile, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
+TEST_F(HostileLossy, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
     GTEST_SKIP() << "needs the trap flag of x86-64";
 }
 #endif
 
-TEST_F(LossyHostile, a_message_of_more_than_a_quarter_of_the_ring_is_a_corrupt_ring) {
+TEST_F(HostileLossy, a_message_of_more_than_a_quarter_of_the_ring_is_a_corrupt_ring) {
     for (const std::int32_t length : {1024, 1025, 1100, 4096}) {
         for (const bool peeking : {false, true}) {
             LossySubscriber subscriber = channel.lossy_subscriber({0});
@@ -225,7 +230,7 @@ TEST_F(LossyHostile, a_message_of_more_than_a_quarter_of_the_ring_is_a_corrupt_r
     }
 }
 
-TEST_F(LossyHostile, padding_may_be_longer_than_any_message) {
+TEST_F(HostileLossy, padding_may_be_longer_than_any_message) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     *ring.type_at(0) = layout::TYPE_PADDING;
     *ring.length_at(0) = 2048;
@@ -235,7 +240,7 @@ TEST_F(LossyHostile, padding_may_be_longer_than_any_message) {
     EXPECT_EQ(subscriber.position(0), 2048 + 64);
 }
 
-TEST_F(LossyHostile, a_message_that_is_too_long_is_lost_if_it_may_be_of_a_later_lap) {
+TEST_F(HostileLossy, a_message_that_is_too_long_is_lost_if_it_may_be_of_a_later_lap) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     *ring.type_at(0) = 1;
     *ring.length_at(0) = 4096;
@@ -246,7 +251,7 @@ TEST_F(LossyHostile, a_message_that_is_too_long_is_lost_if_it_may_be_of_a_later_
     EXPECT_EQ(subscriber.position(0), 8256);
 }
 
-TEST_F(LossyHostile, a_publisher_that_died_in_a_claim_leaves_nothing_to_deliver_and_its_heir_is_heard) {
+TEST_F(HostileLossy, a_publisher_that_died_in_a_claim_leaves_nothing_to_deliver_and_its_heir_is_heard) {
     LossySubscriber subscriber = channel.lossy_subscriber();
     publisher.close();
     other.close();
@@ -269,6 +274,81 @@ TEST_F(LossyHostile, a_publisher_that_died_in_a_claim_leaves_nothing_to_deliver_
         ASSERT_EQ(drain(subscriber), "after ");
     }
     EXPECT_EQ(subscriber.lost_messages(0) + subscriber.lost_messages(1), 0);
+}
+
+TEST_F(Hostile, a_bad_position_in_the_file_is_a_corrupt_ring_when_the_slot_is_taken) {
+    Channel channel = Channel::create("c", broadcast());
+    const std::uint64_t trailer = channel.file_length() - 4096;
+    for (const std::int64_t bad : {std::int64_t{-64}, std::int64_t{1}, std::int64_t{1} << 62}) {
+        support::poke(file("c"), trailer + layout::TRAILER_PUBLISHED, bad);
+        EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring") << bad;
+        EXPECT_EQ(code_of([&] { channel.subscriber(); }), "corrupt-ring") << bad;
+        EXPECT_EQ(support::peek<std::int64_t>(file("c"), trailer + layout::TRAILER_GATE), -1);
+    }
+    support::poke(file("c"), trailer + layout::TRAILER_PUBLISHED, std::int64_t{0});
+    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{8192});
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring");
+    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{0});
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "none");
+}
+
+TEST_F(Hostile, a_subscriber_that_writes_into_a_message_harms_only_itself) {
+    Channel channel = Channel::create("c", inbox());
+    channel.publisher().offer(bytes("hello"));
+    support::Child child([](const support::Child::Ready&) {
+        Channel::open("c").subscriber().poll(
+            [](const flyring::Message& message) { *const_cast<volatile std::byte*>(message.data()) = std::byte{'J'}; });
+        return true;
+    });
+    EXPECT_EQ(child.wait(), 128 + SIGSEGV);
+    EXPECT_EQ(text(channel.subscriber().take().value()), "hello");
+}
+
+TEST_F(Hostile, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
+    Channel channel = Channel::create("c", inbox());
+    flyring::Subscriber subscriber = channel.subscriber();
+    const std::uint64_t ring =
+        16384;  // after header, control, and a page each for the metadata and values of 4 counters
+    support::poke<std::int32_t>(file("c"), ring, 4096);
+    support::poke<std::int32_t>(file("c"), ring + 4, layout::TYPE_PADDING);
+    EXPECT_EQ(subscriber.poll([](const flyring::Message&) { FAIL(); }), 0);
+    EXPECT_EQ(subscriber.poll([](const flyring::Message&) { FAIL(); }), 0);
+}
+
+TEST_F(Hostile, a_corrupt_ring_is_reported_once_and_the_others_go_on) {
+    for (const std::int32_t length : {7, 1, 5000, std::numeric_limits<std::int32_t>::max()}) {
+        Channel channel = Channel::replace("c", broadcast(2, 1));
+        flyring::Subscriber subscriber = channel.subscriber();
+        flyring::Publisher bad = channel.publisher();
+        flyring::Publisher good = channel.publisher();
+        bad.offer(bytes("first"));
+        EXPECT_TRUE(subscriber.take());
+        bad.offer(bytes("second"));
+        good.offer(bytes("good"));
+        const std::uint64_t ring = channel.file_length() - 2 * (4096 + 4096);
+        support::poke(file("c"), ring + 128, length);
+        try {
+            for (int i = 0; i < 3; ++i) subscriber.take();
+            FAIL() << "a length of " << length << " was believed";
+        } catch (const flyring::CorruptRing& error) {
+            EXPECT_EQ(error.ring(), 0U);
+            EXPECT_EQ(error.position(), 128);
+        }
+        good.offer(bytes("more"));
+        std::string seen;
+        subscriber.poll([&](const flyring::Message& message) { seen += text(message); });
+        EXPECT_NE(seen.find("more"), std::string::npos);
+        EXPECT_EQ(support::peek<std::int64_t>(file("c"), ring + 4096 + layout::TRAILER_GATE), -1);
+        EXPECT_EQ(subscriber.position(0), 128);
+    }
+}
+
+TEST_F(Hostile, an_unknown_type_is_a_corrupt_ring) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    support::poke(file("c"), channel.file_length() - 8192 + 64 + layout::RECORD_TYPE, std::int32_t{-3});
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring");
 }
 
 }  // namespace

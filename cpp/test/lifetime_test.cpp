@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/wait.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "support.hpp"
+
+// Close, fork, two threads: objects that are used too late, too early, or in the wrong place.
+
+namespace {
+
+using flyring::Channel;
+using support::broadcast;
+using support::bytes;
+using support::code_of;
+using support::drain;
+namespace layout = flyring::layout;
+
+class Lifetime : public support::ChannelTest {};
+
+TEST_F(Lifetime, after_close_everything_is_closed_and_closing_again_is_fine) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Publisher other = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Counter counter = channel.counters().allocate("n");
+    flyring::Claim claim = other.claim(3);
+    publisher.close();
+    publisher.close();
+    EXPECT_EQ(support::peek<std::int32_t>(file("c"), 4096 + layout::CONTROL_SLOTS + layout::PUBLISHER_SLOT_CLOSED), 1);
+    EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "closed");
+    EXPECT_EQ(code_of([&] { publisher.claim(1); }), "closed");
+    EXPECT_EQ(code_of([&] { publisher.held_by(); }), "closed");
+    channel.close();
+    channel.close();
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+    EXPECT_EQ(code_of([&] { other.offer(bytes("x")); }), "closed");
+    EXPECT_EQ(code_of([&] { subscriber.poll([](const flyring::Message&) {}); }), "closed");
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "closed");
+    EXPECT_EQ(code_of([&] { subscriber.forget(); }), "closed");
+    EXPECT_EQ(code_of([&] { counter.get_and_add(1); }), "closed");
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "closed");
+    EXPECT_EQ(code_of([&] { channel.subscriber(); }), "closed");
+    EXPECT_EQ(code_of([&] { channel.counters(); }), "closed");
+    subscriber.close();
+    other.close();
+    Channel again = Channel::open("c");
+    EXPECT_EQ(again.publisher().ring(), 0U);
+    EXPECT_EQ(again.subscriber().slot(), 0U);
+}
+
+TEST_F(Lifetime, objects_survive_their_channel_object) {
+    std::optional<Channel> channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel->subscriber();
+    flyring::Publisher publisher = channel->publisher();
+    channel.reset();
+    publisher.offer(bytes("x"));
+    EXPECT_TRUE(subscriber.take());
+}
+
+TEST_F(Lifetime, a_closed_publisher_aborts_its_open_claim) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    std::optional<flyring::Publisher> publisher = channel.publisher("p");
+    flyring::Claim claim = publisher->claim(10);
+    publisher.reset();
+    EXPECT_FALSE(claim);
+    EXPECT_EQ(code_of([&] { claim.abort(); }), "closed");
+    channel.publisher("p").offer(bytes("next"));
+    EXPECT_EQ(drain(subscriber), "next ");
+}
+
+TEST_F(Lifetime, a_handler_may_neither_close_nor_poll_its_own_subscriber) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    int handled = 0;
+    subscriber.poll([&](const flyring::Message&) {
+        ++handled;
+        EXPECT_EQ(code_of([&] { subscriber.take(); }), "two-threads");
+        EXPECT_EQ(code_of([&] { subscriber.close(); }), "view-alive");
+        EXPECT_EQ(code_of([&] { subscriber.forget(); }), "view-alive");
+        EXPECT_EQ(code_of([&] { channel.close(); }), "view-alive");
+    });
+    EXPECT_EQ(handled, 1);
+    EXPECT_FALSE(subscriber.take());
+}
+
+TEST_F(Lifetime, two_threads_in_one_subscriber_are_noticed) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool inside = false;
+    bool leave = false;
+    std::thread first([&] {
+        subscriber.poll([&](const flyring::Message&) {
+            std::unique_lock<std::mutex> lock(mutex);
+            inside = true;
+            changed.notify_all();
+            changed.wait(lock, [&] { return leave; });
+        });
+    });
+    {
+        std::unique_lock<std::mutex> lock(mutex);
+        changed.wait(lock, [&] { return inside; });
+        EXPECT_EQ(code_of([&] { subscriber.take(); }), "two-threads");
+        leave = true;
+    }
+    changed.notify_all();
+    first.join();
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "none");
+}
+
+TEST_F(Lifetime, a_forked_child_can_use_nothing_of_its_parent_and_keeps_no_lock) {
+    std::optional<Channel> channel = Channel::create("c", broadcast());
+    std::optional<flyring::Subscriber> subscriber = channel->subscriber();
+    std::optional<flyring::Publisher> publisher = channel->publisher();
+    flyring::Counter counter = channel->counters().allocate("n");
+    publisher->offer(bytes("parent"));
+    flyring::Claim claim = publisher->claim(4);
+    support::Child child([&](const auto& ready) {
+        const bool closed = code_of([&] { claim.commit(); }) == "closed" &&
+                            code_of([&] { publisher->offer(bytes("child")); }) == "closed" &&
+                            code_of([&] { subscriber->take(); }) == "closed" &&
+                            code_of([&] { counter.get(); }) == "closed" &&
+                            code_of([&] { channel->publisher(); }) == "closed";
+        publisher.reset();
+        subscriber.reset();
+        channel->close();
+        const bool owned = code_of([] { Channel::open("c").publisher(); }) == "no-free-slot";
+        ready();
+        ::pause();
+        return closed && owned;
+    });
+    child.wait_until_ready();
+    std::memcpy(claim.data(), "late", 4);
+    claim.commit();
+    EXPECT_EQ(drain(*subscriber), "parent late ");
+    publisher.reset();
+    subscriber.reset();
+    channel.reset();
+    Channel again = Channel::open("c");
+    EXPECT_EQ(again.publisher().epoch(), 2);  // the child, still alive, keeps no lock
+    EXPECT_EQ(again.subscriber().epoch(), 2);
+    child.kill();
+}
+
+TEST_F(Lifetime, what_a_forked_child_found_is_reported_to_its_parent) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    publisher.offer(bytes("x"));
+    support::Child child([&](const auto&) {
+        return code_of([&] { publisher.offer(bytes("child")); }) == "closed" &&
+               code_of([&] { subscriber.take(); }) == "closed" &&
+               code_of([] { Channel::open("c").publisher(); }) == "no-free-slot";
+    });
+    EXPECT_EQ(child.wait(), 0);
+    EXPECT_EQ(drain(subscriber), "x ");
+}
+
+TEST_F(Lifetime, a_child_forked_in_a_handler_does_not_move_the_parents_gate) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.publisher().offer(bytes("x"));
+    pid_t child = -1;
+    subscriber.poll([&](const flyring::Message&) { child = ::fork(); });
+    if (child == 0) ::_exit(code_of([&] { subscriber.take(); }) == "closed" ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(subscriber.position(0), 128);
+}
+
+}  // namespace
