@@ -76,6 +76,10 @@ function(flyring_sbe_generate)
   if(NOT arg_TARGET OR NOT arg_SCHEMA OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "flyring_sbe_generate(TARGET target SCHEMA schema.xml [OUTPUT folder])")
   endif()
+  if(NOT TARGET ${arg_TARGET})
+    message(FATAL_ERROR "flyring_sbe_generate: there is no target ${arg_TARGET}; call it after add_executable or \
+add_library")
+  endif()
   _flyring_sbe_find(missing)
   if(missing)
     message(FATAL_ERROR "flyring_sbe_generate: ${missing}")
@@ -100,7 +104,7 @@ function(flyring_sbe_generate)
   set(made ${output}/${package}/schema.hpp)
   string(MD5 id "${schema} ${output}")
   string(SUBSTRING ${id} 0 8 id)
-  set(generate flyring-sbe-${name}-${id})  # one target for each output, whoever uses it
+  set(generate flyring-sbe-${name}-${id})  # one target for each output, whatever uses it
   if(NOT TARGET ${generate})
     get_property(folder GLOBAL PROPERTY FLYRING_SBE_FOLDER)
     add_custom_command(

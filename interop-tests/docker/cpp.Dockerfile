@@ -5,7 +5,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends build-essential cmake libgtest-dev nlohmann-json3-dev
 WORKDIR /src
 COPY cpp cpp
-RUN cmake -S cpp -B build/cpp -DFLYRING_BUILD_TESTS=ON \
+RUN cmake -S cpp -B build/cpp -DFLYRING_BUILD_TESTS=ON -DFLYRING_BUILD_DEMOS=ON \
  && cmake --build build/cpp --parallel --target flyring-peer flyring-demo \
  && strip build/cpp/peer/flyring-peer build/cpp/demo/flyring-demo
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DCONSUMER=consumer|consumer_typed -DHOW=package|fetch -DSOURCE=<cpp folder> -DBUILD=<build folder of Flyring>
-#       -DWORK=<scratch folder> -DCXX=<compiler> [-DJAR=<sbe-all.jar>] -P run.cmake: builds and runs the consumer the way a
-# user does.
+# cmake -DCONSUMER=consumer|consumer_typed -DHOW=package|fetch -DSOURCE=<cpp folder> -DWORK=<scratch folder>
+#       -DCXX=<compiler> [-DJAR=<sbe-all.jar>] -P run.cmake: builds and runs the consumer the way a user does. The package
+# is installed by README's line, where there is none of what our own tests need.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   message("${output}")
@@ -15,7 +15,10 @@ file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 set(arguments -DFLYRING_HOW=${HOW} -DCMAKE_CXX_COMPILER=${CXX} -DFLYRING_SBE_JAR=${JAR})
 if(HOW STREQUAL "package")
-  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/flyring -DCMAKE_CXX_COMPILER=${CXX} -DFLYRING_MVN=/bin/false
+      -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
+      -DCMAKE_DISABLE_FIND_PACKAGE_Java=ON)
+  run(${CMAKE_COMMAND} --install ${WORK}/flyring --prefix ${WORK}/prefix)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 else()
   list(APPEND arguments -DFLYRING_SOURCE=${SOURCE})
@@ -46,7 +49,7 @@ if(CONSUMER STREQUAL "consumer_typed")
   if(NOT output MATCHES "block: 8 ")
     message(FATAL_ERROR "the codecs are not those of the included file")
   endif()
-  # No Java, no sbe-tool, a wrong schema: an error that says so.
+  # No target, no Java, no sbe-tool, a wrong schema: an error that says so.
   function(fails pattern)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
     string(REGEX REPLACE "[ \n]+" " " output "${output}")
@@ -55,6 +58,7 @@ if(CONSUMER STREQUAL "consumer_typed")
     endif()
   endfunction()
   set(configure ${CMAKE_COMMAND} -S ${WORK}/source ${arguments} -B)
+  fails("there is no target fed. call it after add_executable" ${configure} ${WORK}/no-target -DFLYRING_TARGET=fed)
   fails("Java 17 is needed to generate SBE codecs" ${configure} ${WORK}/no-java -DCMAKE_DISABLE_FIND_PACKAGE_Java=ON)
   fails("Maven could not fetch uk.co.real-logic:sbe-all:1.38.1: .*Set FLYRING_SBE_JAR"
         ${configure} ${WORK}/no-maven -DFLYRING_SBE_JAR= -DFLYRING_MVN=/bin/false)
