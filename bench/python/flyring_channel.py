@@ -312,7 +312,7 @@ class TypedArrays(Flyring):
     def summing(self) -> tuple[Callable[..., int], Sums]:
         from flyring import sbe
 
-        price = sbe.Schema.load(Path(flyring.__file__).with_name("prices.xml")).PriceUpdate
+        price = sbe.Schema.load(Path(__file__).parents[2] / "spec" / "sbe" / "prices.xml").PriceUpdate
         sums, subscriber = Sums(), self.subscriber
         assert subscriber
         return lambda limit=65536: subscriber.poll_arrays(price, sums.add, limit), sums

@@ -26,7 +26,7 @@ import pyperf
 from flyring import sbe
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-SCHEMA = sbe.Schema.load(Path(flyring.__file__).with_name("prices.xml"))
+SCHEMA = sbe.Schema.load(Path(__file__).parents[2] / "spec" / "sbe" / "prices.xml")
 PRICE = SCHEMA.PriceUpdate
 NAMES = ("id", "timestamp", "bid", "ask", "bidSize", "askSize", "sequence", "flags")
 VALUES = (42, 1_700_000_000_000_000_000, 100_000_001, 100_001_001, 5, 7, 12345, 1)

@@ -5,6 +5,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends build-essential python3-dev python3-venv
 WORKDIR /src
 COPY python python
+COPY spec/sbe spec/sbe
 RUN python3 -m venv /opt/flyring \
  && /opt/flyring/bin/pip install --no-cache-dir "./python[demo]" ./python/peer \
  && /opt/flyring/bin/pip uninstall -y setuptools pip

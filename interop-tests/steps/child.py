@@ -8,7 +8,7 @@ import sys
 import uuid
 
 import flyring
-from flyring.system import Identity
+from flyring._identity import Identity
 
 IDENTITY = Identity(
     channel_id=uuid.UUID(bytes=b"\x11" + bytes(15)),
@@ -62,7 +62,7 @@ class Sender:
 class Run:
     def __init__(self, path, sequence, lengths):
         self.path, self.sequence, self.lengths = path, sequence, lengths
-        self.channel = flyring.Channel.open(path, identity=IDENTITY)
+        self.channel = flyring.Channel.open(path, _identity=IDENTITY)
         unit = self.channel.alignment
         self.record = (lengths[0] + 8 + unit - 1) // unit * unit if lengths else 0
 

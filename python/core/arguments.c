@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of METH_FASTCALL | METH_KEYWORDS functions. */
-#include "core.h"
-#include "layout.h"
+#include "arguments.h"
 
 static int parameter_named(const signature *expected, PyObject *name)
 {
@@ -50,8 +48,20 @@ int32_t parse_type(PyObject *object)
     if (type == -1 && PyErr_Occurred())
         return 0;
     if (overflow != 0 || type < 1 || type > INT32_MAX) {
-        core_raise("InvalidArgumentError", "(ss)", "type", "must be 1 to 2147483647");
+        raise_error("InvalidArgumentError", "(ss)", "type", "must be 1 to 2147483647");
         return 0;
     }
     return (int32_t)type;
+}
+
+bool parse_count(PyObject *number, const char *name, int64_t *count)
+{
+    if (number == NULL)
+        return true;
+    *count = PyNumber_AsSsize_t(number, PyExc_OverflowError);
+    if (*count == -1 && PyErr_Occurred())
+        return false;
+    if (*count < 0)
+        raise_error("InvalidArgumentError", "(ss)", name, "must be 0 or more");
+    return *count >= 0;
 }

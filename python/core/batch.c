@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* offer_batch: many messages in one claim (spec 6.3). */
-#include "parts.h"
+#include "batch.h"
+#include "arguments.h"
 
 typedef struct {
     Py_buffer *views;
@@ -35,7 +36,7 @@ static bool batch_acquire(batch *messages, PyObject *tuple, int64_t longest)
             break;
         }
         if (view->len > longest) {
-            core_raise("MessageTooLargeError", "(nL)", view->len, (long long)longest);
+            raise_error("MessageTooLargeError", "(nL)", view->len, (long long)longest);
             messages->count++;
             break;
         }
@@ -49,7 +50,7 @@ static bool batch_acquire(batch *messages, PyObject *tuple, int64_t longest)
 
 static inline int64_t record_length(const ring_writer *ring, const Py_buffer *view)
 {
-    return ring_align(ring, RECORD_HEADER_LENGTH + view->len);
+    return ring_record_size(ring, RECORD_HEADER_LENGTH + view->len);
 }
 
 static int64_t record_length_of(const ring_writer *ring, const void *all, Py_ssize_t first)
@@ -75,15 +76,15 @@ static void write_part(ring_writer *ring, const void *all, Py_ssize_t first, Py_
 {
     const Py_buffer *views = ((const batch *)all)->views + first;
     int32_t type = ((const batch *)all)->type;
-    ring_begin(ring, total);
-    uint8_t *record = ring->data + (ring->tail & ring->mask);
-    for (Py_ssize_t i = 1; i < count; i++) { /* nobody gets here before record 1 has its length: plain */
+    ring_announce(ring, total);
+    uint8_t *record = ring->data + (ring->end & ring->mask);
+    for (Py_ssize_t i = 1; i < count; i++) { /* no reader gets here before record 1 has its length: plain */
         record += record_length(ring, &views[i - 1]);
         STORE32_RELAXED(record + RECORD_LENGTH, RECORD_HEADER_LENGTH + views[i].len);
         STORE32_RELAXED(record + RECORD_TYPE, type);
         memcpy(record + RECORD_PAYLOAD, views[i].buf, (size_t)views[i].len);
     }
-    memcpy(ring->data + (ring->tail & ring->mask) + RECORD_PAYLOAD, views[0].buf, (size_t)views[0].len);
+    memcpy(ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD, views[0].buf, (size_t)views[0].len);
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + views[0].len);
     ring_advance(ring, total, count);

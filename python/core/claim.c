@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: space in the ring, filled in place through the buffer protocol, then committed or aborted. */
+#include "arguments.h"
 #include "publisher.h"
 
 PyTypeObject *claim_type;
@@ -16,11 +17,30 @@ Claim *claim_new(Publisher *publisher, Py_ssize_t length)
     return self;
 }
 
+PyObject *publisher_close_claim(Publisher *self, bool commit)
+{
+    Claim *claim = self->claim;
+    ring_writer *ring = &self->ring;
+    if (publisher_in_use(self)) { /* 5.4: also before each commit */
+        claim->data = NULL;
+        self->claim = NULL;
+        return NULL;
+    }
+    int64_t length = RECORD_HEADER_LENGTH + claim->length;
+    if (!commit)
+        ring_set_type(ring, TYPE_PADDING);
+    ring_commit(ring, length);
+    ring_advance(ring, ring_record_size(ring, length), commit ? 1 : 0);
+    claim->data = NULL;
+    self->claim = NULL;
+    return PyLong_FromLongLong(ring->end);
+}
+
 static int claim_get_buffer(Claim *self, Py_buffer *view, int flags)
 {
     if (self->data == NULL || self->publisher->forked) {
         view->obj = NULL;
-        core_raise("ClosedError", "(si)", "claim", (int)self->publisher->forked);
+        raise_error("ClosedError", "(si)", "claim", (int)self->publisher->forked);
         return -1;
     }
     if (PyBuffer_FillInfo(view, (PyObject *)self, self->data, self->length, 0, flags) < 0)
@@ -35,27 +55,27 @@ static void claim_release_buffer(Claim *self, Py_buffer *view)
     self->exports--;
 }
 
-PyObject *claim_end(Claim *self, bool commit)
+PyObject *claim_close(Claim *self, bool commit)
 {
     if (self->data == NULL)
-        return core_raise("ClosedError", "(s)", "claim");
+        return raise_error("ClosedError", "(s)", "claim");
     if (self->exports != 0 && !self->publisher->forked)
-        return core_raise(
+        return raise_error(
             "ViewAliveError", "(s)",
             "a memoryview or array of this claim is still alive; release it first (the claim stays open)");
-    return publisher_end_claim(self->publisher, commit);
+    return publisher_close_claim(self->publisher, commit);
 }
 
 static PyObject *claim_commit(Claim *self, PyObject *ignored)
 {
     (void)ignored;
-    return claim_end(self, true);
+    return claim_close(self, true);
 }
 
 static PyObject *claim_abort(Claim *self, PyObject *ignored)
 {
     (void)ignored;
-    return claim_end(self, false);
+    return claim_close(self, false);
 }
 
 static PyObject *claim_enter(PyObject *self, PyObject *ignored)
@@ -68,7 +88,7 @@ static PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
 {
     (void)args, (void)n;
     if (self->data != NULL) {
-        PyObject *position = claim_end(self, false);
+        PyObject *position = claim_close(self, false);
         if (position == NULL)
             return NULL;
         Py_DECREF(position);
@@ -76,12 +96,12 @@ static PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
     return Py_NewRef(Py_None);
 }
 
-void claim_forget(Claim *self)
+void claim_drop(Claim *self)
 {
-    if (self->data != NULL) { /* without exports, for they would hold a reference */
+    if (self->data != NULL) { /* without exports: they would hold a reference */
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
-        PyObject *position = publisher_end_claim(self->publisher, false);
+        PyObject *position = publisher_close_claim(self->publisher, false);
         if (position == NULL)
             PyErr_Clear(); /* closed or lost meanwhile: there is nothing to abort */
         Py_XDECREF(position);
@@ -93,7 +113,7 @@ void claim_forget(Claim *self)
 static void claim_dealloc(Claim *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    claim_forget(self);
+    claim_drop(self);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -149,7 +169,7 @@ static PyMethodDef methods[] = {
      "abort() -> int: gives the claim up (it becomes padding); the ring's new end position in bytes.\n\n"
      "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
     {"__enter__", claim_enter, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))claim_exit, METH_FASTCALL, "Aborts the claim if it is still open."},
+    {"__exit__", FAST(claim_exit), "Aborts the claim if it is still open."},
     {NULL, NULL, 0, NULL},
 };
 

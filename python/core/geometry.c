@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where slots, rings and gates lie (spec 4.1), checked once against the length of the mapping. */
-#include "core.h"
-#include "ring.h"
+#include "geometry.h"
 
 bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape)
 {
@@ -30,49 +28,4 @@ bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape)
     *shape =
         (geometry){(int32_t)publishers, (int32_t)subscribers, capacity, alignment, control, rings, stride, foreign};
     return true;
-}
-
-int64_t publisher_slot_offset(const geometry *shape, int32_t slot)
-{
-    return shape->control + CONTROL_SLOTS + CONTROL_SLOT_LENGTH * slot;
-}
-
-int64_t subscriber_slot_offset(const geometry *shape, int32_t slot)
-{
-    return shape->control + CONTROL_SLOTS + CONTROL_SLOT_LENGTH * (shape->publishers + slot);
-}
-
-int64_t ring_data_offset(const geometry *shape, int32_t ring)
-{
-    return shape->rings + shape->stride * ring;
-}
-
-int64_t ring_trailer_offset(const geometry *shape, int32_t ring)
-{
-    return ring_data_offset(shape, ring) + shape->capacity;
-}
-
-void gates_clear(const geometry *shape, uint8_t *base, int32_t slot)
-{
-    for (int32_t ring = 0; ring < shape->publishers; ring++) {
-        /* 6.6, 6.7: after the last read of what is given up; pairs with the acquire of 6.2, 2 */
-        STORE64_RELEASE(base + ring_trailer_offset(shape, ring) + gate_offset(slot), NOT_GATING);
-    }
-}
-
-void slot_evict(const geometry *shape, uint8_t *base, int32_t slot)
-{
-    uint8_t *at = base + subscriber_slot_offset(shape, slot);
-    atomic_fetch_add_explicit(ATOMIC64(at + SUBSCRIBER_SLOT_EPOCH), 1,
-                              memory_order_seq_cst); /* pairs with 5.4, 6.9, 5 */
-    STORE32_RELEASE(at + SUBSCRIBER_SLOT_EVICTING, 1); /* until somebody joins: 5.3, 4 (acquire) */
-    gates_clear(shape, base, slot);
-}
-
-bool ring_ended(const geometry *shape, const uint8_t *base, int32_t ring, int64_t cursor)
-{
-    const uint8_t *slot = base + publisher_slot_offset(shape, ring), *trailer = base + ring_trailer_offset(shape, ring);
-    return shape->foreign != FEATURE_FOREIGN_PUBLISHER && /* 6.15 */
-           LOAD32_ACQUIRE(slot + PUBLISHER_SLOT_CLOSED) == 1 && /* 6.14; pairs with 5.2, close (release) */
-           LOAD64_ACQUIRE(trailer + TRAILER_PUBLISHED) == cursor; /* pairs with publish 7 */
 }

@@ -2,7 +2,7 @@
 /* LockFile: an open file description that carries one slot's lock and nothing else (spec 5.1): never mapped, duplicated
    or passed on, and closed in the child of a fork before anything else can run there. */
 #define _GNU_SOURCE /* F_OFD_SETLK */
-#include "core.h"
+#include "lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 PyTypeObject *lock_file_type;
 
-/* Whether the descriptor is what we opened: somebody may have closed it behind our back (closefrom, close_range), and
+/* Whether the descriptor is what we opened: code elsewhere in the process may have closed it (closefrom, close_range);
    then the lock is gone, and the number perhaps another file's. */
 static bool is_ours(const LockFile *self)
 {
@@ -98,7 +98,7 @@ static PyObject *lock_fileno(LockFile *self, PyObject *ignored)
 {
     (void)ignored;
     if (!is_ours(self))
-        return core_raise("ClosedError", "(s)", "lock");
+        return raise_error("ClosedError", "(s)", "lock");
     return PyLong_FromLong(self->fd);
 }
 

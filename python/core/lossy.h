@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reader without a slot, as Python object: shared by lossy.c (life), lossy_ring.c (the steps of spec 6.10) and
-   lossy_poll.c (poll, take, peek, valid). */
+/* A reader without a slot, as Python object: shared by lossy_ring.c (the steps of spec 6.10), lossy_poll.c (poll, take,
+   peek, valid) and lossy.c (life). */
 #ifndef FLYRING_LOSSY_H
 #define FLYRING_LOSSY_H
 
@@ -12,26 +12,25 @@ typedef struct {
     int64_t messages; /* of the ring, before the cursor */
     int64_t lost_messages, lost_bytes;
     sender from;
-    bool started; /* false: starts with the first read of position and count that succeeds */
-    bool corrupt; /* reported; not looked at again */
+    bool started; /* false: starts with the first consistent count */
+    bool corrupt; /* reported; not read again */
 } lossy_ring;
 
 typedef struct {
     Reader base;
-    lossy_ring *rings;
-    int count, next; /* rings chosen; the one after the ring that was served last */
-    int64_t capacity, mask, alignment;
     int64_t longest; /* of a message's record: capacity / 4 */
     uint8_t *copy; /* of the message that a handler has */
     int64_t copy_length; /* allocated */
     Message *peeked; /* borrowed: it refers to us, and clears this when it goes */
     lossy_ring *peeked_ring; /* NULL: nothing is peeked at */
     int64_t peeked_length; /* of its record, aligned */
-    Memory *memory;
-    geometry shape;
-    bool oldest; /* where its rings begin */
-    fork_node node;
+    bool oldest; /* where its rings start: at what is still there, or at now */
 } Lossy;
+
+static inline lossy_ring *lossy_rings(const Lossy *self)
+{
+    return self->base.rings;
+}
 
 typedef struct {
     const uint8_t *payload;
@@ -52,7 +51,7 @@ typedef struct {
 static inline bool lossy_lapped(const Lossy *self, const lossy_ring *ring)
 {
     FENCE_ACQUIRE(); /* 6.10, 2 to 4: pairs with the release fences of publish 3 and 9 */
-    return UNLIKELY(ring->cursor + self->capacity - RECORD_HEADER_LENGTH <
+    return UNLIKELY(ring->cursor + self->base.capacity - RECORD_HEADER_LENGTH <
                     LOAD64_ACQUIRE(ring->trailer + TRAILER_CLAIMED));
 }
 
@@ -70,25 +69,16 @@ static inline void lossy_consume(lossy_ring *ring, int64_t bytes, int64_t messag
     ring->messages = (int64_t)((uint64_t)ring->messages + (uint64_t)messages); /* wraps, if the file says so */
 }
 /* Only a hint: whether lossy_next might find or lose something. */
-bool lossy_something(const Lossy *self, const lossy_ring *ring);
-
-/* lossy.c */
-
-bool lossy_usable(Lossy *self);
-void lossy_let_go_of_memory(Lossy *self);
+bool lossy_may_find(const Lossy *self, const lossy_ring *ring);
 
 /* lossy_poll.c */
 
 extern const reader_kind lossy_kind;
-/* Room for so many bytes in self->copy; and a copy of a payload there, to be tested by lossy_lapped: false with an
-   exception. */
-bool lossy_room_for_copy(Lossy *self, int64_t length);
-bool lossy_copy(Lossy *self, const lossy_record *found);
-/* lossy_runs.c: as lossy_next, for an array_poll, with the copy made. A run has at most `most` messages. */
-int lossy_next_run(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *array_poll, Py_ssize_t most,
-                   lossy_record *found);
+/* Methods. */
 PyObject *lossy_take(Lossy *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *lossy_peek(Lossy *self, PyObject *ignored);
 PyObject *lossy_valid(Lossy *self, PyObject *ignored);
+
+PyTypeObject *make_lossy_type(PyObject *module);
 
 #endif

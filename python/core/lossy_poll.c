@@ -1,16 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll, take, peek and valid of a reader without a slot (spec 6.10). */
-#include "arrays.h"
+/* poll, poll_arrays, take, peek and valid of a reader without a slot (spec 6.10). */
+#include "arguments.h"
 #include "lossy.h"
+#include "sbe/arrays.h"
 
 #define LEAST_COPY 256
+#define LONGEST_RUN (256 * 1024) /* bytes; the longer, the sooner it is overwritten before it is whole */
 
-/* What differs between poll and poll_arrays; known when it is compiled. `how` is the handler, or an array_poll. */
-typedef int next_function(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *how, Py_ssize_t most,
-                          lossy_record *found);
-typedef int hand_out_function(Reader *self, void *how, Message **shell);
+/* Whether the subscriber can be used */
 
-bool lossy_room_for_copy(Lossy *self, int64_t length)
+/* No export is alive: false, and nothing is changed, if one is. What was peeked at expires. */
+static bool expire_messages(Lossy *self)
+{
+    if (self->peeked != NULL) {
+        if (self->peeked->exports != 0)
+            return false;
+        int use = self->base.use;
+        reader_begin(&self->base); /* a sender may be made: this runs Python code */
+        message_expire(self->peeked);
+        self->base.use = use;
+    }
+    self->peeked_ring = NULL;
+    if (self->base.pinned != NULL) {
+        if (self->base.pinned->exports != 0)
+            return false;
+        Py_CLEAR(self->base.pinned);
+    }
+    return true;
+}
+
+static bool usable(Lossy *self)
+{
+    if (UNLIKELY(reader_in_use(&self->base)))
+        return false;
+    if (UNLIKELY(!expire_messages(self))) {
+        reader_view_alive();
+        return false;
+    }
+    return true;
+}
+
+/* Copies of messages */
+
+/* Room for so many bytes in self->copy: false with an exception. */
+static bool room_for_copy(Lossy *self, int64_t length)
 {
     if (LIKELY(length <= self->copy_length))
         return true;
@@ -27,90 +60,143 @@ bool lossy_room_for_copy(Lossy *self, int64_t length)
     return true;
 }
 
-bool lossy_copy(Lossy *self, const lossy_record *found)
+/* A copy of a payload there, to be tested by lossy_lapped: false with an exception. */
+static bool copy_payload(Lossy *self, const lossy_record *found)
 {
-    if (!lossy_room_for_copy(self, found->length))
+    if (!room_for_copy(self, found->length))
         return false;
     copy_words(self->copy, found->payload, found->length); /* 4 */
     return true;
 }
 
-ALWAYS_INLINE int next_for_poll(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *how, Py_ssize_t most,
+ALWAYS_INLINE int next_for_poll(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *receiver, Py_ssize_t most,
                                 lossy_record *found)
 {
-    (void)how;
+    (void)receiver;
     (void)most;
     int more = lossy_next(self, ring, turn, found);
     found->count = 1;
-    return more > 0 && !lossy_copy(self, found) ? -1 : more;
+    return more > 0 && !copy_payload(self, found) ? -1 : more;
 }
 
-/* One ring's turn in a poll: how many messages were handed out, at most `limit`; -1 with an exception. */
-ALWAYS_INLINE Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, void *how, Py_ssize_t limit, Message **shell,
+/* Runs of messages */
+
+/* The run whose first payload is copied goes on as far as the next records are like it; their payloads are copied, too,
+   each to where it would lie behind the first. Nothing of it is known to be whole before lossy_lapped is asked. False
+   with an exception. */
+static bool extend_run(Lossy *self, const lossy_ring *ring, array_poll *poll, Py_ssize_t most, lossy_record *found)
+{
+    const int64_t length = found->length + RECORD_HEADER_LENGTH, n = found->bytes;
+    int64_t bytes = n;
+    while (poll->count < most && bytes < LONGEST_RUN && bytes < self->base.capacity / GATE_STORE_DIVISOR) {
+        int64_t at = (ring->cursor + bytes) & self->base.mask;
+        if (at == 0 || LOAD32_ACQUIRE(ring->data + at + RECORD_LENGTH) != length || /* 6.10, 1: pairs with publish 6 */
+            at + n > self->base.capacity || LOAD32_RELAXED(ring->data + at + RECORD_TYPE) != found->type) /* 3 */
+            break;
+        if (!room_for_copy(self, bytes + found->length))
+            return false;
+        copy_words(self->copy + bytes, ring->data + at + RECORD_PAYLOAD, found->length); /* 4 */
+        if (!array_goes_on(poll, self->copy + bytes))
+            break;
+        poll->count++;
+        bytes += n;
+    }
+    poll->stride = n;
+    found->length += bytes - n;
+    found->bytes = bytes;
+    return true;
+}
+
+/* The next run of an array_poll (messages.md 3). */
+static int next_run(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *receiver, Py_ssize_t most,
+                    lossy_record *found)
+{
+    array_poll *poll = receiver;
+    int more;
+    while ((more = lossy_next(self, ring, turn, found)) > 0) {
+        if (array_wanted(poll, found->type) && !copy_payload(self, found))
+            return -1;
+        array_kind kind = array_begin(poll, found->type, self->copy, found->length);
+        if (kind == ARRAY_RUN && !extend_run(self, ring, poll, most, found))
+            return -1;
+        found->count = poll->count;
+        if (kind != ARRAY_SKIPPED)
+            return 1;
+        if (lossy_lapped(self, ring)) {
+            more = lossy_jump(self, ring, turn);
+            if (more <= 0)
+                return more;
+            continue;
+        }
+        lossy_consume(ring, found->bytes, 1);
+        if (ring->cursor >= turn->stop) /* as with padding */
+            return 0;
+    }
+    return more;
+}
+
+/* poll */
+
+/* What differs between poll and poll_arrays; known when it is compiled. As lossy_next, with the copy made: 1 there is
+   something to be handed out, of at most `most` messages. */
+typedef int next_function(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *receiver, Py_ssize_t most,
+                          lossy_record *found);
+
+/* One ring's turn in a poll: receiver many messages were handed out, at most `limit`; -1 with an exception. */
+ALWAYS_INLINE Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, void *receiver, Py_ssize_t limit, Message **current,
                                    next_function *next, hand_out_function *hand_out)
 {
+    if (UNLIKELY(ring->corrupt))
+        return 0;
     Py_ssize_t done = 0;
     lossy_turn turn = lossy_begin_turn(self, ring);
     lossy_record found;
     int more = 1;
-    (*shell)->ring = ring->from.ring;
-    (*shell)->from = &ring->from;
-    while (done < limit && (more = next(self, ring, &turn, how, limit - done, &found)) > 0) {
+    (*current)->ring = ring->from.ring;
+    (*current)->from = &ring->from;
+    while (done < limit && (more = next(self, ring, &turn, receiver, limit - done, &found)) > 0) {
         if (lossy_lapped(self, ring)) {
             more = lossy_jump(self, ring, &turn);
             if (more <= 0)
                 break;
             continue;
         }
-        Message *message = *shell;
+        Message *message = *current;
         message->data = self->copy;
         message->length = (Py_ssize_t)found.length;
         message->position = ring->cursor;
         message->type = found.type;
         lossy_consume(ring, found.bytes, found.count); /* even if the handler raises */
         done += (Py_ssize_t)found.count;
-        if (hand_out(&self->base, how, shell) != HANDED)
+        if (hand_out(&self->base, receiver, current) != HANDED)
             return -1;
     }
     return more < 0 ? -1 : done;
 }
 
-ALWAYS_INLINE Py_ssize_t poll_rings(Reader *base, void *how, Py_ssize_t limit, next_function *next,
-                                    hand_out_function *hand_out)
+static Py_ssize_t poll_messages(Reader *self, int ring, void *handler, Py_ssize_t limit, Message **current)
 {
-    Lossy *self = (Lossy *)base;
-    if (!lossy_room_for_copy(self, LEAST_COPY))
-        return -1;
-    Message *shell = reader_borrow_shell(base);
-    if (shell == NULL)
-        return -1;
-    Py_ssize_t total = 0;
-    reader_begin(base);
-    for (int i = 0, at = self->next; i < self->count && total >= 0 && total < limit; i++) {
-        lossy_ring *ring = &self->rings[at];
-        at = at + 1 == self->count ? 0 : at + 1;
-        if (UNLIKELY(ring->corrupt))
-            continue;
-        Py_ssize_t done = poll_ring(self, ring, how, limit - total, &shell, next, hand_out);
-        if (done != 0)
-            self->next = at;
-        total = done < 0 ? -1 : total + done;
-    }
-    if (shell != NULL)
-        reader_return_shell(base, shell);
-    base->use = IDLE;
-    return total;
+    Lossy *lossy = (Lossy *)self;
+    return poll_ring(lossy, &lossy_rings(lossy)[ring], handler, limit, current, next_for_poll, reader_hand_out);
 }
 
-static Py_ssize_t poll_once(Reader *self, void *handler, Py_ssize_t limit)
+static Py_ssize_t poll_runs(Reader *self, int ring, void *poll, Py_ssize_t limit, Message **current)
 {
-    return poll_rings(self, handler, limit, next_for_poll, reader_hand_out);
+    Lossy *lossy = (Lossy *)self;
+    return poll_ring(lossy, &lossy_rings(lossy)[ring], poll, limit, current, next_run, reader_hand_out_array);
 }
 
-static Py_ssize_t poll_arrays_once(Reader *self, void *poll, Py_ssize_t limit)
+static Py_ssize_t kind_poll(Reader *self, void *handler, Py_ssize_t limit)
 {
-    return poll_rings(self, poll, limit, lossy_next_run, array_hand_out);
+    return room_for_copy((Lossy *)self, LEAST_COPY) ? reader_poll_rings(self, handler, limit, poll_messages) : -1;
 }
+
+static Py_ssize_t kind_poll_arrays(Reader *self, void *poll, Py_ssize_t limit)
+{
+    return room_for_copy((Lossy *)self, LEAST_COPY) ? reader_poll_rings(self, poll, limit, poll_runs) : -1;
+}
+
+/* take, peek, valid */
 
 /* The ring's next message, as one that owns its bytes. NULL with an exception, or without: the turn is over. */
 static Message *take_from(Lossy *self, lossy_ring *ring)
@@ -164,16 +250,16 @@ static PyObject *from_any(Lossy *self, Message *(*get)(Lossy *, lossy_ring *))
 {
     Message *message = NULL;
     reader_begin(&self->base); /* a sender may be made: this runs Python code */
-    for (int i = 0, at = self->next; i < self->count && message == NULL; i++) {
-        lossy_ring *ring = &self->rings[at];
-        at = at + 1 == self->count ? 0 : at + 1;
+    for (int i = 0, at = self->base.next; i < self->base.count && message == NULL; i++) {
+        lossy_ring *ring = &lossy_rings(self)[at];
+        at = at + 1 == self->base.count ? 0 : at + 1;
         if (UNLIKELY(ring->corrupt))
             continue;
         message = get(self, ring);
         if (message != NULL)
             self->base.idle = 0;
         if (message != NULL || PyErr_Occurred()) {
-            self->next = at;
+            self->base.next = at;
             break;
         }
     }
@@ -184,7 +270,7 @@ static PyObject *from_any(Lossy *self, Message *(*get)(Lossy *, lossy_ring *))
 PyObject *lossy_take(Lossy *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     int64_t timeout = reader_take_timeout(args, n, names);
-    if (timeout < 0 || !lossy_usable(self))
+    if (timeout < 0 || !usable(self))
         return NULL;
     PyObject *message = from_any(self, take_from);
     return message != NULL ? message : reader_take_waiting(&self->base, timeout);
@@ -193,7 +279,7 @@ PyObject *lossy_take(Lossy *self, PyObject *const *args, Py_ssize_t n, PyObject 
 PyObject *lossy_peek(Lossy *self, PyObject *ignored)
 {
     (void)ignored;
-    if (!lossy_usable(self))
+    if (!usable(self))
         return NULL;
     PyObject *message = from_any(self, peek_into);
     return message != NULL ? message : reader_take_waiting(&self->base, WAIT_NOT);
@@ -203,12 +289,10 @@ PyObject *lossy_valid(Lossy *self, PyObject *ignored)
 {
     (void)ignored;
     lossy_ring *ring = self->peeked_ring;
-    if (self->base.closed || self->base.forked || self->base.use != IDLE) {
-        lossy_usable(self); /* says why not */
+    if (reader_in_use(&self->base))
         return NULL;
-    }
     if (ring == NULL)
-        return core_raise("InvalidArgumentError", "(ss)", "valid", "there is no message that was peeked at");
+        return raise_error("InvalidArgumentError", "(ss)", "valid", "there is no message that was peeked at");
     bool valid = !lossy_lapped(self, ring);
     lossy_turn turn = lossy_begin_turn(self, ring);
     if (self->peeked != NULL) { /* with the sender that it had; views of it stay, and must go before the next call */
@@ -224,11 +308,11 @@ PyObject *lossy_valid(Lossy *self, PyObject *ignored)
     return PyBool_FromLong(valid);
 }
 
-/* For reader.c */
+/* What reader.c calls */
 
 static bool kind_usable(Reader *self)
 {
-    return lossy_usable((Lossy *)self);
+    return usable((Lossy *)self);
 }
 
 static PyObject *kind_take(Reader *self)
@@ -239,16 +323,36 @@ static PyObject *kind_take(Reader *self)
 static bool kind_ready(void *context)
 {
     Lossy *self = context;
-    for (int i = 0; i < self->count; i++) {
-        if (lossy_something(self, &self->rings[i]))
+    for (int i = 0; i < self->base.count; i++) {
+        if (lossy_may_find(self, &lossy_rings(self)[i]))
             return true;
     }
     return false;
 }
 
-static void kind_let_go(Reader *self)
+static ring_place kind_ring_at(const Reader *self, int i)
 {
-    lossy_let_go_of_memory((Lossy *)self);
+    const lossy_ring *ring = &lossy_rings((const Lossy *)self)[i];
+    return (ring_place){ring->from.ring, ring->cursor};
 }
 
-const reader_kind lossy_kind = {kind_usable, poll_once, poll_arrays_once, kind_take, kind_ready, kind_let_go};
+static bool kind_expire_messages(Reader *self)
+{
+    return expire_messages((Lossy *)self);
+}
+
+static void kind_give_back(Reader *self)
+{
+    (void)self; /* it owns nothing in the file */
+}
+
+const reader_kind lossy_kind = {
+    .usable = kind_usable,
+    .poll = kind_poll,
+    .poll_arrays = kind_poll_arrays,
+    .take = kind_take,
+    .ready = kind_ready,
+    .ring_at = kind_ring_at,
+    .expire_messages = kind_expire_messages,
+    .give_back = kind_give_back,
+};

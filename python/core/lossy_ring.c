@@ -11,17 +11,17 @@ static int ring_is_corrupt(lossy_ring *ring, int64_t position, const char *reaso
     char text[100];
     PyOS_snprintf(text, sizeof text, reason, (long long)value);
     ring->corrupt = true;
-    core_raise("CorruptRingError", "(iLs)", (int)ring->from.ring, (long long)position, text);
+    raise_error("CorruptRingError", "(iLs)", (int)ring->from.ring, (long long)position, text);
     return -1;
 }
 
 static bool is_position(const Lossy *self, int64_t position)
 {
-    return position >= 0 && position < MAX_POSITION && position % self->alignment == 0;
+    return position >= 0 && position < MAX_POSITION && position % self->base.alignment == 0;
 }
 
 /* Consistent count: false if the publisher stopped, or died, between the stores of publish 7. */
-static bool position_and_count(const lossy_ring *ring, int64_t *published, int64_t *count)
+static bool consistent_count(const lossy_ring *ring, int64_t *published, int64_t *count)
 {
     for (int64_t i = 0; i < LOSSY_TRIES; i++) {
         int64_t done = LOAD64_ACQUIRE(ring->trailer + TRAILER_MESSAGES_DONE); /* pairs with publish 7, the last */
@@ -37,7 +37,7 @@ static bool position_and_count(const lossy_ring *ring, int64_t *published, int64
 static bool start_at_now(Lossy *self, lossy_ring *ring)
 {
     int64_t published, count;
-    ring->started = position_and_count(ring, &published, &count);
+    ring->started = consistent_count(ring, &published, &count);
     if (!is_position(self, published)) {
         ring_is_corrupt(ring, published, "published (%lld) is not a position", published);
         return false;
@@ -82,13 +82,13 @@ bool lossy_start(Lossy *self, lossy_ring *ring)
 
 lossy_turn lossy_begin_turn(const Lossy *self, const lossy_ring *ring)
 {
-    return (lossy_turn){.stop = ring->cursor + self->capacity, .jumps = 0};
+    return (lossy_turn){.stop = ring->cursor + self->base.capacity, .jumps = 0};
 }
 
 int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn)
 {
     int64_t published, count;
-    if (!position_and_count(ring, &published, &count))
+    if (!consistent_count(ring, &published, &count))
         return 0; /* nothing new is behind published */
     if (published <= ring->cursor || !is_position(self, published))
         return ring_is_corrupt(ring, ring->cursor, "it was lapped, but published is %lld", published);
@@ -98,7 +98,7 @@ int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn)
     ring->cursor = published;
     ring->messages = count;
     sender_from_slot(&ring->from, ring->slot, published); /* 6.14 */
-    turn->stop = published + self->capacity;
+    turn->stop = published + self->base.capacity;
     return ++turn->jumps < JUMPS;
 }
 
@@ -131,11 +131,11 @@ int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *fo
     }
     int go_on;
     do {
-        const uint8_t *at = ring->data + (ring->cursor & self->mask);
+        const uint8_t *at = ring->data + (ring->cursor & self->base.mask);
         int64_t length = LOAD32_ACQUIRE(at + RECORD_LENGTH); /* 1: once; pairs with publish 6 */
-        int64_t bytes = (length + self->alignment - 1) & -self->alignment;
+        int64_t bytes = (length + self->base.alignment - 1) & -self->base.alignment;
         found->type = LOAD32_RELAXED(at + RECORD_TYPE); /* 3: once */
-        if (UNLIKELY(length < RECORD_HEADER_LENGTH || (ring->cursor & self->mask) + bytes > self->capacity ||
+        if (UNLIKELY(length < RECORD_HEADER_LENGTH || (ring->cursor & self->base.mask) + bytes > self->base.capacity ||
                      (found->type > 0 && bytes > self->longest))) {
             if (lossy_lapped(self, ring)) { /* 2, 3 */
                 go_on = lossy_jump(self, ring, turn);
@@ -155,11 +155,11 @@ int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *fo
     return go_on;
 }
 
-bool lossy_something(const Lossy *self, const lossy_ring *ring)
+bool lossy_may_find(const Lossy *self, const lossy_ring *ring)
 {
     if (ring->corrupt)
         return false;
-    if (ring->started && LOAD32_RELAXED(ring->data + (ring->cursor & self->mask) + RECORD_LENGTH) > 0)
+    if (ring->started && LOAD32_RELAXED(ring->data + (ring->cursor & self->base.mask) + RECORD_LENGTH) > 0)
         return true;
     return (!ring->started || lossy_lapped(self, ring)) &&
            LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_DONE) ==

@@ -2,7 +2,8 @@
 /* Memory: a mapping with atomic access by offset, for everything that is not the data path (slots, counters,
    header). */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "core.h"
+#include "memory.h"
+#include "arguments.h"
 
 #include <sys/mman.h>
 
@@ -86,7 +87,7 @@ static void memory_dealloc(Memory *self)
 bool memory_covers(Memory *self, int64_t offset, int64_t length)
 {
     if (self->closed || self->forked) {
-        core_raise("ClosedError", "(si)", "channel", (int)self->forked);
+        raise_error("ClosedError", "(si)", "channel", (int)self->forked);
         return false;
     }
     if (offset < 0 || length < 0 || offset > self->length || length > self->length - offset) {
@@ -99,7 +100,7 @@ bool memory_covers(Memory *self, int64_t offset, int64_t length)
 
 static void memory_read_only(Memory *self)
 {
-    core_raise("AccessDeniedError", "(Os)", self->path, "the channel was opened for reading only");
+    raise_error("AccessDeniedError", "(Os)", self->path, "the channel was opened for reading only");
 }
 
 /* The address of the `size` bytes at args[0], checked; `count` arguments must have been given, as integers. */
@@ -284,20 +285,20 @@ static PyObject *memory_length(Memory *self, void *ignored)
     return PyLong_FromLongLong(self->length);
 }
 
-#define FAST(name, text) #name, (PyCFunction)(void (*)(void))memory_##name, METH_FASTCALL, text
 static PyMethodDef methods[] = {
-    {FAST(load32, "load32(offset) -> int, acquire")},
-    {FAST(load64, "load64(offset) -> int, acquire")},
-    {FAST(load64_plain, "load64_plain(offset) -> int, relaxed")},
-    {FAST(load64_volatile, "load64_volatile(offset) -> int, sequentially consistent")},
-    {FAST(store32, "store32(offset, value), release")},
-    {FAST(store64, "store64(offset, value), release")},
-    {FAST(store64_plain, "store64_plain(offset, value), relaxed")},
-    {FAST(store64_volatile, "store64_volatile(offset, value), sequentially consistent")},
-    {FAST(add64, "add64(offset, delta) -> the value before; wraps; sequentially consistent")},
-    {FAST(compare_and_set64, "compare_and_set64(offset, expected, value) -> bool, sequentially consistent")},
-    {FAST(read, "read(offset, length) -> bytes, a plain copy")},
-    {FAST(write, "write(offset, data), a plain copy")},
+    {"load32", FAST(memory_load32), "load32(offset) -> int, acquire"},
+    {"load64", FAST(memory_load64), "load64(offset) -> int, acquire"},
+    {"load64_plain", FAST(memory_load64_plain), "load64_plain(offset) -> int, relaxed"},
+    {"load64_volatile", FAST(memory_load64_volatile), "load64_volatile(offset) -> int, sequentially consistent"},
+    {"store32", FAST(memory_store32), "store32(offset, value), release"},
+    {"store64", FAST(memory_store64), "store64(offset, value), release"},
+    {"store64_plain", FAST(memory_store64_plain), "store64_plain(offset, value), relaxed"},
+    {"store64_volatile", FAST(memory_store64_volatile), "store64_volatile(offset, value), sequentially consistent"},
+    {"add64", FAST(memory_add64), "add64(offset, delta) -> the value before; wraps; sequentially consistent"},
+    {"compare_and_set64", FAST(memory_compare_and_set64),
+     "compare_and_set64(offset, expected, value) -> bool, sequentially consistent"},
+    {"read", FAST(memory_read), "read(offset, length) -> bytes, a plain copy"},
+    {"write", FAST(memory_write), "write(offset, data), a plain copy"},
     {"fence", (PyCFunction)memory_fence, METH_NOARGS, "fence(): sequentially consistent"},
     {"close", (PyCFunction)memory_close, METH_NOARGS, "close(): gives the mapping back; twice is fine"},
     {NULL, NULL, 0, NULL},

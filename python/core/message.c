@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Message: in place during a poll (a read-only exporter that counts its exports), or a copy that owns its bytes. */
-#include "sender.h"
+#include "message.h"
 
 #include <structmember.h>
 
@@ -23,7 +22,7 @@ Message *message_in_place(PyObject *owner)
     return self;
 }
 
-static void let_go_of_owner(Message *self)
+static void release_owner(Message *self)
 {
     if (self->held != NULL)
         *self->held = NULL;
@@ -35,7 +34,7 @@ void message_expire(Message *self)
 {
     self->data = NULL;
     if (self->from != NULL && (self->held != NULL || Py_REFCNT((PyObject *)self) > 1)) {
-        PyObject *kind, *value, *traceback; /* somebody keeps it, and may ask later */
+        PyObject *kind, *value, *traceback; /* it is kept, and may be asked later */
         PyErr_Fetch(&kind, &value, &traceback);
         Py_XDECREF(self->sender);
         self->sender = Py_XNewRef(sender_object(self->from));
@@ -43,15 +42,15 @@ void message_expire(Message *self)
     }
     self->from = NULL;
     if (self->exports == 0)
-        let_go_of_owner(self);
+        release_owner(self);
 }
 
 static int message_get_buffer(Message *self, Py_buffer *view, int flags)
 {
     if (self->data == NULL) {
         view->obj = NULL;
-        core_raise("ClosedError", "(sis)", "message", 0,
-                   "it was valid until its handler returned; copy it there, or use take");
+        raise_error("ClosedError", "(sis)", "message", 0,
+                    "it was valid until its handler returned; copy it there, or use take");
         return -1;
     }
     if (PyBuffer_FillInfo(view, (PyObject *)self, (void *)self->data, self->length, 1, flags) < 0)
@@ -65,14 +64,14 @@ static void message_release_buffer(Message *self, Py_buffer *view)
     (void)view;
     self->exports--;
     if (self->exports == 0 && self->data == NULL)
-        let_go_of_owner(self); /* the caller holds a reference to the message itself */
+        release_owner(self); /* the caller holds a reference to the message itself */
 }
 
 static void message_dealloc(Message *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     if (self->owner != NULL)
-        let_go_of_owner(self);
+        release_owner(self);
     Py_XDECREF(self->sender);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -97,8 +96,8 @@ static PyObject *message_compare(Message *self, PyObject *other, int operation)
     if ((operation != Py_EQ && operation != Py_NE) || !PyObject_CheckBuffer(other))
         return Py_NewRef(Py_NotImplemented);
     if (self->data == NULL)
-        return core_raise("ClosedError", "(sis)", "message", 0,
-                          "it was valid until its handler returned; compare it there, or use take");
+        return raise_error("ClosedError", "(sis)", "message", 0,
+                           "it was valid until its handler returned; compare it there, or use take");
     if (PyObject_GetBuffer(other, &view, PyBUF_SIMPLE) < 0)
         return NULL;
     bool equal = view.len == self->length && memcmp(view.buf, self->data, (size_t)view.len) == 0;
@@ -117,7 +116,7 @@ static PyObject *message_sender(Message *self, void *ignored)
     (void)ignored;
     PyObject *sender = self->owner != NULL && self->from != NULL ? sender_object(self->from) : self->sender;
     if (sender == NULL && !PyErr_Occurred())
-        return core_raise("ClosedError", "(sis)", "message", 0, "it has expired");
+        return raise_error("ClosedError", "(sis)", "message", 0, "it has expired");
     return Py_XNewRef(sender);
 }
 
@@ -136,7 +135,7 @@ static PyMemberDef members[] = {
 };
 
 static PyGetSetDef getters[] = {
-    {"sender", (getter)message_sender, NULL, "who published it: a Sender with ring, name, epoch (0: not known)", NULL},
+    {"sender", (getter)message_sender, NULL, "its publisher: a Sender with ring, name, epoch (0: not known)", NULL},
     {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if expired", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

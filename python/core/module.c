@@ -1,87 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module: errors, fork handling, a few system calls and sums that Python has not. */
+/* The module: its types, and a few system calls and sums that Python has not. */
 #define _GNU_SOURCE
-#include "sbe.h"
+#include "arguments.h"
+#include "lossy.h"
+#include "sbe/sbe.h"
+#include "subscriber.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <sys/vfs.h>
-
-static PyObject *errors_module; /* flyring.errors */
-PyObject *sender_class;
-const int64_t dead_epoch_word = INT64_MIN;
-
-PyObject *core_raise(const char *name, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    PyObject *args = Py_VaBuildValue(format, arguments);
-    va_end(arguments);
-    if (args == NULL)
-        return NULL;
-    PyObject *class = PyObject_GetAttrString(errors_module, name);
-    if (class != NULL) {
-        PyObject *error = PyObject_CallObject(class, args);
-        if (error != NULL) {
-            PyErr_SetObject(class, error);
-            Py_DECREF(error);
-        }
-        Py_DECREF(class);
-    }
-    Py_DECREF(args);
-    return NULL;
-}
-
-bool core_look(PyObject *self)
-{
-    PyObject *done = PyObject_CallMethod(self, "_look", NULL);
-    Py_XDECREF(done);
-    return done != NULL;
-}
-
-/* Fork: every live object that must not work in a child, in a ring of nodes. */
-
-static pthread_mutex_t fork_mutex = PTHREAD_MUTEX_INITIALIZER;
-static fork_node fork_nodes = {&fork_nodes, &fork_nodes, NULL};
-
-void fork_lock(void)
-{
-    pthread_mutex_lock(&fork_mutex);
-}
-
-void fork_unlock(void)
-{
-    pthread_mutex_unlock(&fork_mutex);
-}
-
-void fork_add(fork_node *node, void (*forked)(fork_node *))
-{
-    fork_lock();
-    node->forked = forked;
-    node->next = &fork_nodes;
-    node->previous = fork_nodes.previous;
-    node->previous->next = node;
-    fork_nodes.previous = node;
-    fork_unlock();
-}
-
-void fork_remove(fork_node *node)
-{
-    if (node->next == NULL)
-        return;
-    fork_lock();
-    node->previous->next = node->next;
-    node->next->previous = node->previous;
-    node->next = node->previous = NULL;
-    fork_unlock();
-}
-
-static void fork_in_child(void)
-{
-    for (fork_node *node = fork_nodes.next; node != &fork_nodes; node = node->next)
-        node->forked(node);
-    fork_unlock();
-}
 
 /* CRC-32C (Castagnoli), reflected, a bit at a time: 4 KiB once per attach. */
 static PyObject *crc32c(PyObject *module, PyObject *data)
@@ -115,16 +40,13 @@ static PyObject *file_system_type(PyObject *module, PyObject *fd)
 static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
-    {"dispatch", (PyCFunction)(void (*)(void))sbe_dispatch, METH_FASTCALL | METH_KEYWORDS,
+    {"dispatch", KEYWORDS(sbe_dispatch),
      "dispatch(handlers, otherwise=None)\n\n"
      "A handler for poll that calls ``handlers[Message](decoder, message)`` by template id."},
     {NULL, NULL, 0, NULL},
 };
 
-static int add_type(PyObject *module, PyTypeObject *type)
-{
-    return type == NULL ? -1 : PyModule_AddType(module, type);
-}
+typedef PyTypeObject *make_type(PyObject *module);
 
 static int execute(PyObject *module)
 {
@@ -133,27 +55,29 @@ static int execute(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "flyring can be loaded by one interpreter of a process only");
         return -1;
     }
-    errors_module = PyImport_ImportModule("flyring.errors");
-    PyObject *sender_module = errors_module == NULL ? NULL : PyImport_ImportModule("flyring.sender");
-    sender_class = sender_module == NULL ? NULL : PyObject_GetAttrString(sender_module, "Sender");
-    Py_XDECREF(sender_module);
-    if (sender_class == NULL)
+    if (!errors_load() || !sender_load())
         return -1;
-    if (pthread_atfork(fork_lock, fork_unlock, fork_in_child) != 0) {
+    if (!fork_load()) {
         PyErr_NoMemory();
         return -1;
     }
     loaded = true;
-    if (add_type(module, make_memory_type(module)) < 0 || add_type(module, make_lock_file_type(module)) < 0 ||
-        add_type(module, make_message_type(module)) < 0 || add_type(module, make_publisher_type(module)) < 0 ||
-        add_type(module, make_claim_type(module)) < 0 || add_type(module, make_subscriber_type(module)) < 0 ||
-        add_type(module, make_lossy_type(module)) < 0)
-        return -1;
-    if (add_type(module, make_flyweight_type(module)) < 0 ||
-        add_type(module, make_message_flyweight_type(module)) < 0 || add_type(module, make_field_type(module)) < 0 ||
-        add_type(module, make_layout_type(module)) < 0 || add_type(module, make_group_type(module)) < 0 ||
-        add_type(module, make_group_iterator_type(module)) < 0 || add_type(module, make_dispatcher_type(module)) < 0)
-        return -1;
+    /* A base type before those that derive from it. */
+    make_type *const makers[] = {
+        make_memory_type,     make_lock_file_type,
+        make_message_type,    make_publisher_type,
+        make_claim_type,      make_reader_type,
+        make_subscriber_type, make_lossy_type,
+        make_flyweight_type,  make_message_flyweight_type,
+        make_field_type,      make_layout_type,
+        make_group_type,      make_group_iterator_type,
+        make_dispatcher_type,
+    };
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        PyTypeObject *type = makers[i](module);
+        if (type == NULL || PyModule_AddType(module, type) < 0)
+            return -1;
+    }
     return 0;
 }
 

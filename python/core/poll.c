@@ -1,21 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll and take (spec 6.9). */
-#include "arrays.h"
+/* Reading the rings of a subscriber: poll, poll_arrays and take (spec 6.9, 5.4). */
+#include "sbe/arrays.h"
 #include "subscriber.h"
 
-/* What differs between poll and poll_arrays; known when it is compiled. `how` is the handler, or an array_poll. */
-typedef int next_function(Subscriber *self, ring_reader *ring, void *how, Py_ssize_t most, record *found);
-typedef int hand_out_function(Reader *self, void *how, Message **shell);
+/* Whether the subscriber can be used */
+
+/* The slot was taken away (evicted): 5.4. */
+static void give_up(Subscriber *self)
+{
+    int64_t slot_lock = subscriber_slot_offset(&self->base.shape, self->slot) + CONTROL_SLOT_LOCK;
+    self->lost = true;
+    epoch_drop(&self->base.epoch);
+    if (self->base.shape.foreign == 0 && /* 6.15: a gate that Agrona computes with stays */
+        lock_try(self->lock, slot_lock)) { /* still ours: take back what was stored after the eviction */
+        uint8_t *slot = self->base.memory->base + subscriber_slot_offset(&self->base.shape, self->slot);
+        STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
+        clear_gates(&self->base.shape, self->base.memory->base, self->slot);
+    }
+    lock_shut(self->lock);
+}
+
+/* Drops the pin if its last export is gone. */
+static COLD bool unpin(Subscriber *self)
+{
+    if (self->base.pinned == NULL)
+        return true;
+    if (self->base.pinned->exports != 0)
+        return false;
+    Message *message = self->base.pinned;
+    self->base.pinned = NULL;
+    if (epoch_holds(&self->base.epoch) && !self->pinned_ring->corrupt)
+        store_gate(self->pinned_ring, self->pinned_ring->cursor);
+    Py_DECREF((PyObject *)message);
+    return true;
+}
+
+/* The epoch has changed: raises and returns false. */
+static COLD bool explain_lost(Subscriber *self)
+{
+    if (!self->lost)
+        give_up(self);
+    raise_error("SlotLostError", "(si)", "subscriber", self->slot);
+    return false;
+}
+
+static COLD bool explain_unusable(Subscriber *self)
+{
+    return !reader_in_use(&self->base) && explain_lost(self);
+}
+
+static inline bool usable(Subscriber *self)
+{
+    if (UNLIKELY(self->base.use != IDLE || !epoch_holds(&self->base.epoch)))
+        return explain_unusable(self);
+    if (UNLIKELY(self->base.pinned != NULL && !unpin(self))) {
+        reader_view_alive();
+        return false;
+    }
+    return true;
+}
+
+bool subscriber_usable(Subscriber *self)
+{
+    return usable(self);
+}
+
+/* One message */
+
+/* A message in a ring, or a run of equal ones. */
+typedef struct {
+    const uint8_t *payload;
+    int64_t length, next; /* of the payload; where the next record starts */
+    int64_t count; /* messages */
+    int32_t type;
+} record;
 
 /* 6.9, 5: false, with an exception, if the slot was taken away: what was read may have been overwritten before. */
 static inline bool still_ours(Subscriber *self)
 {
     FENCE_ACQUIRE(); /* 6.9, 5: pairs with 6.11, which raises the epoch before it takes the gates away */
-    return LIKELY(epoch_holds(self)) || subscriber_explain_lost(self);
+    return LIKELY(epoch_holds(&self->base.epoch)) || explain_lost(self);
 }
 
 /* 6.9, 2 and 3: the ring is out until the subscriber closes. */
-static void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
+static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
     char text[100];
     if (!still_ours(self))
@@ -24,19 +92,20 @@ static void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *rea
     ring->corrupt = true;
     if (!self->kept)
         store_gate(ring, NOT_GATING);
-    core_raise("CorruptRingError", "(iLs)", ring->ring, (long long)ring->cursor, text);
+    raise_error("CorruptRingError", "(iLs)", ring->number, (long long)ring->cursor, text);
 }
 
-/* As subscriber_next_message. */
+/* Poll 1 to 3. The next message at or after the cursor: 1 found, 0 none, -1 an exception. */
 ALWAYS_INLINE int next_message(Subscriber *self, ring_reader *ring, record *found)
 {
-    for (int64_t stop = ring->cursor + self->capacity; ring->cursor < stop;) { /* a hostile ring might be all padding */
-        const uint8_t *at = ring->data + (ring->cursor & self->mask);
+    for (int64_t stop = ring->cursor + self->base.capacity;
+         ring->cursor < stop;) { /* a hostile ring might be all padding */
+        const uint8_t *at = ring->data + (ring->cursor & self->base.mask);
         int64_t length = LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)); /* 6.9, 1: once; pairs with publish 6 */
         if (length <= 0)
             return 0;
-        int64_t n = (length + self->alignment - 1) & -self->alignment;
-        if (UNLIKELY(length < RECORD_HEADER_LENGTH || (ring->cursor & self->mask) + n > self->capacity)) {
+        int64_t n = (length + self->base.alignment - 1) & -self->base.alignment;
+        if (UNLIKELY(length < RECORD_HEADER_LENGTH || (ring->cursor & self->base.mask) + n > self->base.capacity)) {
             ring_is_corrupt(self, ring, "a record of %lld bytes cannot be here", length);
             return -1;
         }
@@ -55,28 +124,83 @@ ALWAYS_INLINE int next_message(Subscriber *self, ring_reader *ring, record *foun
             return -1;
         }
         ring->cursor += n;
-        if (ring->cursor - ring->stored >= self->store_every)
+        if (ring->cursor - ring->stored >= self->base.store_every)
             store_gate(ring, ring->cursor);
     }
     return 0;
 }
 
-int subscriber_next_message(Subscriber *self, ring_reader *ring, record *found)
+ALWAYS_INLINE int next_for_poll(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t most, record *found)
 {
+    (void)receiver;
+    (void)most;
     return next_message(self, ring, found);
 }
 
-/* 6.9 on one ring: how many messages were handed out, at most `limit`; -1 with an exception. */
-ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *how, Py_ssize_t limit, Message **shell,
-                                   next_function *next, hand_out_function *hand_out)
+/* Runs of messages */
+
+/* The run that `found` begins goes on as far as the next records are like it. It ends at the ring's end, and where the
+   gate is to be stored. `most` messages. */
+static void extend_run(const Subscriber *self, const ring_reader *ring, array_poll *poll, Py_ssize_t most,
+                       record *found)
 {
+    const int64_t length = found->length + RECORD_HEADER_LENGTH, n = found->next - ring->cursor;
+    int64_t next = found->next;
+    while (poll->count < most && next - ring->stored < self->base.store_every && (next & self->base.mask) != 0) {
+        const uint8_t *at = ring->data + (next & self->base.mask);
+        if (LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)) != length || /* 6.9, 1: once; pairs with publish 6 */
+            (next & self->base.mask) + n > self->base.capacity || /* 2: it is told as corrupt when its turn comes */
+            LOAD32_RELAXED((void *)(at + RECORD_TYPE)) != found->type || /* 3: once */
+            !array_goes_on(poll, at + RECORD_PAYLOAD))
+            break;
+        poll->count++;
+        next += n;
+    }
+    poll->stride = n;
+    found->length += (poll->count - 1) * n;
+    found->next = next;
+}
+
+/* The next run of an array_poll (messages.md 3). */
+static int next_run(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t most, record *found)
+{
+    array_poll *poll = receiver;
+    for (int64_t stop = ring->cursor + self->base.capacity; ring->cursor < stop;) { /* as with padding */
+        int more = next_message(self, ring, found);
+        if (more != 1)
+            return more;
+        array_kind kind = array_begin(poll, found->type, found->payload, found->length);
+        if (kind == ARRAY_RUN)
+            extend_run(self, ring, poll, most, found);
+        found->count = poll->count;
+        if (kind != ARRAY_SKIPPED)
+            return 1;
+        ring->cursor = found->next;
+        if (ring->cursor - ring->stored >= self->base.store_every)
+            store_gate(ring, ring->cursor);
+    }
+    return 0;
+}
+
+/* poll */
+
+/* What differs between poll and poll_arrays; known when it is compiled. Finds what is handed out next, of at most
+   `most` messages: 1 found, 0 none, -1 an exception. The cursor moves over what is not a message. */
+typedef int next_function(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t most, record *found);
+
+/* 6.9 on one ring: receiver many messages were handed out, at most `limit`; -1 with an exception. */
+ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t limit,
+                                   Message **current, next_function *next, hand_out_function *hand_out)
+{
+    if (UNLIKELY(ring->corrupt))
+        return 0;
     Py_ssize_t done = 0;
     record found;
     int more = 0;
-    (*shell)->ring = ring->ring;
-    (*shell)->from = ring->from;
-    while (done < limit && (more = next(self, ring, how, limit - done, &found)) == 1) {
-        Message *message = *shell;
+    (*current)->ring = ring->number;
+    (*current)->from = ring->from;
+    while (done < limit && (more = next(self, ring, receiver, limit - done, &found)) == 1) {
+        Message *message = *current;
         int64_t start = ring->cursor;
         message->data = found.payload;
         message->length = (Py_ssize_t)found.length;
@@ -84,7 +208,7 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *ho
         message->type = found.type;
         ring->cursor = found.next; /* consumed, even if the handler raises */
         done += (Py_ssize_t)found.count;
-        int result = hand_out(&self->base, how, shell);
+        int result = hand_out(&self->base, receiver, current);
         if (UNLIKELY(result != HANDED)) {
             if (result == PINNED)
                 self->pinned_ring = ring;
@@ -92,7 +216,7 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *ho
                 store_gate(ring, result == PINNED ? start : ring->cursor);
             return -1;
         }
-        if (ring->cursor - ring->stored >= self->store_every)
+        if (ring->cursor - ring->stored >= self->base.store_every)
             store_gate(ring, ring->cursor);
     }
     if (more < 0)
@@ -101,64 +225,36 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *ho
     return done;
 }
 
-/* 6.9 on all rings. */
-ALWAYS_INLINE Py_ssize_t poll_rings(Reader *base, void *how, Py_ssize_t limit, next_function *next,
-                                    hand_out_function *hand_out)
+static Py_ssize_t poll_messages(Reader *self, int ring, void *handler, Py_ssize_t limit, Message **current)
 {
-    Subscriber *self = (Subscriber *)base;
-    Message *shell = reader_borrow_shell(base);
-    if (shell == NULL)
-        return -1;
-    Py_ssize_t total = 0;
-    reader_begin(base);
-    for (int i = 0, at = self->next; i < self->count && total >= 0 && total < limit; i++) {
-        ring_reader *ring = &self->rings[at];
-        at = at + 1 == self->count ? 0 : at + 1;
-        if (UNLIKELY(ring->corrupt))
-            continue;
-        Py_ssize_t done = poll_ring(self, ring, how, limit - total, &shell, next, hand_out);
-        if (done != 0)
-            self->next = at;
-        total = done < 0 ? -1 : total + done;
-    }
-    if (shell != NULL)
-        reader_return_shell(base, shell);
-    base->use = IDLE;
-    return total > 0 && !still_ours(self) ? -1 : total;
+    Subscriber *subscriber = (Subscriber *)self;
+    return poll_ring(subscriber, &subscriber_rings(subscriber)[ring], handler, limit, current, next_for_poll,
+                     reader_hand_out);
 }
 
-ALWAYS_INLINE int next_for_poll(Subscriber *self, ring_reader *ring, void *how, Py_ssize_t most, record *found)
+static Py_ssize_t poll_runs(Reader *self, int ring, void *poll, Py_ssize_t limit, Message **current)
 {
-    (void)how;
-    (void)most;
-    return next_message(self, ring, found);
+    Subscriber *subscriber = (Subscriber *)self;
+    return poll_ring(subscriber, &subscriber_rings(subscriber)[ring], poll, limit, current, next_run,
+                     reader_hand_out_array);
 }
 
-static Py_ssize_t poll_once(Reader *self, void *handler, Py_ssize_t limit)
+static Py_ssize_t kind_poll(Reader *self, void *handler, Py_ssize_t limit)
 {
-    return poll_rings(self, handler, limit, next_for_poll, reader_hand_out);
+    Py_ssize_t done = reader_poll_rings(self, handler, limit, poll_messages);
+    return done > 0 && !still_ours((Subscriber *)self) ? -1 : done;
 }
 
-static Py_ssize_t poll_arrays_once(Reader *self, void *poll, Py_ssize_t limit)
+static Py_ssize_t kind_poll_arrays(Reader *self, void *poll, Py_ssize_t limit)
 {
-    return poll_rings(self, poll, limit, subscriber_next_run, array_hand_out);
+    Py_ssize_t done = reader_poll_rings(self, poll, limit, poll_runs);
+    return done > 0 && !still_ours((Subscriber *)self) ? -1 : done;
 }
 
-static bool anything_there(void *context)
-{
-    Subscriber *self = context;
-    if (!epoch_holds(self))
-        return true;
-    for (int i = 0; i < self->count; i++) {
-        ring_reader *ring = &self->rings[i];
-        if (!ring->corrupt && LOAD32_RELAXED(ring->data + (ring->cursor & self->mask) + RECORD_LENGTH) > 0)
-            return true; /* next_message loads it again */
-    }
-    return false;
-}
+/* take */
 
 /* For a copy: false with an exception. */
-static __attribute__((noinline)) bool make_sender(Subscriber *self, ring_reader *ring)
+static COLD bool make_sender(Subscriber *self, ring_reader *ring)
 {
     reader_begin(&self->base); /* this runs Python code */
     bool made = sender_object(ring->from) != NULL;
@@ -169,15 +265,15 @@ static __attribute__((noinline)) bool make_sender(Subscriber *self, ring_reader 
 /* A poll of one message, copied before the gate is stored. NULL without exception: nothing there. */
 static inline PyObject *take_once(Subscriber *self)
 {
-    for (int i = 0, at = self->next; i < self->count; i++) {
-        ring_reader *ring = &self->rings[at];
-        at = at + 1 == self->count ? 0 : at + 1;
+    for (int i = 0, at = self->base.next; i < self->base.count; i++) {
+        ring_reader *ring = &subscriber_rings(self)[at];
+        at = at + 1 == self->base.count ? 0 : at + 1;
         if (UNLIKELY(ring->corrupt))
             continue;
         record found;
         int more = next_message(self, ring, &found);
         if (UNLIKELY(more < 0)) {
-            self->next = at;
+            self->base.next = at;
             return NULL;
         }
         if (more == 0) {
@@ -187,12 +283,12 @@ static inline PyObject *take_once(Subscriber *self)
         if (UNLIKELY(ring->from->object == NULL) && !make_sender(self, ring))
             return NULL;
         Message *message =
-            message_new((Py_ssize_t)found.length, found.type, ring->ring, ring->cursor, ring->from->object);
+            message_new((Py_ssize_t)found.length, found.type, ring->number, ring->cursor, ring->from->object);
         if (message == NULL)
             return NULL;
         memcpy(message->bytes, found.payload, (size_t)found.length);
         ring->cursor = found.next;
-        self->next = at;
+        self->base.next = at;
         store_gate(ring, ring->cursor);
         if (UNLIKELY(!still_ours(self))) {
             Py_DECREF((PyObject *)message);
@@ -209,17 +305,17 @@ PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n,
     int64_t timeout = WAIT_NOT;
     if ((n != 0 || names != NULL) && (timeout = reader_take_timeout(args, n, names)) < 0)
         return NULL;
-    if (UNLIKELY(!subscriber_usable(self)))
+    if (UNLIKELY(!usable(self)))
         return NULL;
     PyObject *message = take_once(self);
     return LIKELY(message != NULL) ? message : reader_take_waiting(&self->base, timeout);
 }
 
-/* For reader.c */
+/* What reader.c calls */
 
 static bool kind_usable(Reader *self)
 {
-    return subscriber_usable((Subscriber *)self);
+    return usable((Subscriber *)self);
 }
 
 static PyObject *kind_take(Reader *self)
@@ -227,9 +323,51 @@ static PyObject *kind_take(Reader *self)
     return take_once((Subscriber *)self);
 }
 
-static void kind_let_go(Reader *self)
+static bool kind_ready(void *context)
 {
-    subscriber_let_go_of_memory((Subscriber *)self);
+    Subscriber *self = context;
+    if (!epoch_holds(&self->base.epoch))
+        return true;
+    for (int i = 0; i < self->base.count; i++) {
+        ring_reader *ring = &subscriber_rings(self)[i];
+        if (!ring->corrupt && LOAD32_RELAXED(ring->data + (ring->cursor & self->base.mask) + RECORD_LENGTH) > 0)
+            return true; /* next_message loads it again */
+    }
+    return false;
 }
 
-const reader_kind subscriber_kind = {kind_usable, poll_once, poll_arrays_once, kind_take, anything_there, kind_let_go};
+static ring_place kind_ring_at(const Reader *self, int i)
+{
+    const ring_reader *ring = &subscriber_rings((const Subscriber *)self)[i];
+    return (ring_place){ring->number, ring->cursor};
+}
+
+static bool kind_expire_messages(Reader *self)
+{
+    return unpin((Subscriber *)self);
+}
+
+/* 5.3, close. */
+static void kind_give_back(Reader *base)
+{
+    Subscriber *self = (Subscriber *)base;
+    if (!base->forked && !self->lost) {
+        if (!epoch_holds(&self->base.epoch))
+            give_up(self);
+        else if (!self->kept)
+            clear_gates(&base->shape, base->memory->base, self->slot); /* 6.6 */
+    }
+    epoch_drop(&self->base.epoch);
+    lock_shut(self->lock);
+}
+
+const reader_kind subscriber_kind = {
+    .usable = kind_usable,
+    .poll = kind_poll,
+    .poll_arrays = kind_poll_arrays,
+    .take = kind_take,
+    .ready = kind_ready,
+    .ring_at = kind_ring_at,
+    .expire_messages = kind_expire_messages,
+    .give_back = kind_give_back,
+};

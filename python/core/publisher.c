@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publisher: how it begins and closes (spec 5.2, 5.4). */
+/* Publisher: how it begins and closes (spec 5.2, 5.4), and its methods. */
 #include "publisher.h"
-
-PyTypeObject *publisher_type;
+#include "arguments.h"
+#include "sbe/sbe.h"
 
 /* Life */
 
@@ -10,7 +10,7 @@ static void publisher_forked(fork_node *node)
 {
     Publisher *self = (Publisher *)((char *)node - offsetof(Publisher, node));
     self->forked = true;
-    atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
+    epoch_drop(&self->epoch);
 }
 
 static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -47,7 +47,6 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->shape = at;
     self->slot = slot;
     self->wait = strategy;
-    self->epoch = epoch;
     self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
     self->evicts = max_lag != 0;
     int shift = 0;
@@ -59,7 +58,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .capacity = at.capacity,
         .mask = at.capacity - 1,
         .alignment = at.alignment,
-        .tail = position,
+        .end = position,
         .cleared = position,
         .window = ring_window(at.capacity, at.alignment),
         .limit = 0,
@@ -70,18 +69,9 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .subscribers = at.subscribers,
         .head_cache = at.foreign == 0 ? NULL : file->base + ring_trailer_offset(&at, slot) + TRAILER_HEAD_CACHE,
     };
-    uint8_t *epoch_word = file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH;
-    atomic_store_explicit(&self->epoch_word, (const int64_t *)(void *)epoch_word, memory_order_relaxed);
+    epoch_watch(&self->epoch, file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH, epoch);
     fork_add(&self->node, publisher_forked);
     return (PyObject *)self;
-}
-
-void publisher_let_go_of_memory(Publisher *self)
-{
-    Memory *memory = self->memory;
-    self->memory = NULL;
-    if (memory != NULL)
-        memory_unuse(memory);
 }
 
 /* 5.2 Close. No export of a claim may be alive. */
@@ -89,9 +79,9 @@ static void publisher_shut(Publisher *self)
 {
     if (self->closed)
         return;
-    if (!self->forked && epoch_holds(self)) {
+    if (!self->forked && epoch_holds(&self->epoch)) {
         if (self->claim != NULL)
-            Py_XDECREF(publisher_end_claim(self, false));
+            Py_XDECREF(publisher_close_claim(self, false));
         uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
         STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
     }
@@ -100,11 +90,11 @@ static void publisher_shut(Publisher *self)
         self->claim = NULL;
     }
     self->closed = true;
-    atomic_store_explicit(&self->epoch_word, &dead_epoch_word, memory_order_relaxed);
+    epoch_drop(&self->epoch);
     lock_shut(self->lock);
     /* A waiting thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
     if (!self->busy && !self->forked)
-        publisher_let_go_of_memory(self);
+        publisher_release_memory(self);
 }
 
 static void publisher_dealloc(Publisher *self)
@@ -113,7 +103,7 @@ static void publisher_dealloc(Publisher *self)
     fork_remove(&self->node);
     if (self->lock != NULL)
         publisher_shut(self);
-    publisher_let_go_of_memory(self);
+    publisher_release_memory(self);
     Py_XDECREF((PyObject *)self->lock);
     Py_XDECREF(self->name);
     Py_XDECREF(self->message_class);
@@ -126,38 +116,18 @@ static PyObject *publisher_close(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
     if (self->claim != NULL && self->claim->exports != 0 && !self->forked)
-        return core_raise("ViewAliveError", "(s)",
-                          "a memoryview or array of this publisher's claim is still alive; release it before close");
+        return raise_error("ViewAliveError", "(s)",
+                           "a memoryview or array of this publisher's claim is still alive; release it before close");
     publisher_shut(self);
     return Py_NewRef(Py_None);
 }
 
-bool publisher_in_use(Publisher *self)
-{
-    if (self->closed || self->forked)
-        core_raise("ClosedError", "(si)", "publisher", (int)self->forked);
-    else if (self->busy)
-        core_raise("TwoThreadsError", "(s)", "publisher");
-    else if (!epoch_holds(self))
-        core_raise("SlotLostError", "(si)", "publisher", self->slot);
-    else
-        return false;
-    return true;
-}
-
-bool publisher_explain_unusable(Publisher *self)
-{
-    if (!publisher_in_use(self))
-        core_raise("ViewAliveError", "(s)", "a claim of this publisher is open; commit or abort it first");
-    return false;
-}
-
-/* Harms nobody, be the file mapped or not. */
+/* A hint without effect: right also when the file is no longer mapped. */
 static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
     ring_prefetch(&self->ring);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* What Python is told */
@@ -165,7 +135,7 @@ static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
 static PyObject *get_position(Publisher *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromLongLong(self->ring.tail);
+    return PyLong_FromLongLong(self->ring.end);
 }
 
 static PyObject *get_max_message_length(Publisher *self, void *ignored)
@@ -183,7 +153,7 @@ static PyObject *get_ring(Publisher *self, void *ignored)
 static PyObject *get_epoch(Publisher *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromLongLong(self->epoch);
+    return PyLong_FromLongLong(self->epoch.value);
 }
 
 static PyObject *get_closed(Publisher *self, void *ignored)
@@ -192,26 +162,25 @@ static PyObject *get_closed(Publisher *self, void *ignored)
     return PyBool_FromLong(self->closed || self->forked);
 }
 
-#define KEYWORDS(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
     {"offer", KEYWORDS(publisher_offer),
      "offer(data, type=1, timeout=0) -> int\n\n"
      "Copies and publishes one message: the ring's new end position in bytes, or BACK_PRESSURED (-1) if\n"
-     "there was no room within ``timeout`` seconds (0: do not wait; None: for ever). MessageTooLargeError;\n"
+     "there was no room within ``timeout`` seconds (0: do not wait; None: no limit). MessageTooLargeError;\n"
      "InvalidArgumentError unless ``type`` is 1 to 2^31-1."},
     {"claim", KEYWORDS(publisher_claim),
      "claim(length, type=1, timeout=0) -> Claim | None\n\n"
      "Space for a message of ``length`` bytes, or None if there was no room within ``timeout`` seconds.\n"
      "Nothing else can be done with the publisher until it is committed or aborted."},
-    {"_offer_array", (PyCFunction)(void (*)(void))publisher_offer_array, METH_FASTCALL, "for offer_array"},
+    {"_offer_array", FAST(publisher_offer_array), "for offer_array"},
     {"offer_batch", KEYWORDS(publisher_offer_batch),
      "offer_batch(messages, type=1) -> int\n\n"
      "Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none\n"
      "was."},
     {"prefetch", (PyCFunction)publisher_prefetch, METH_NOARGS,
      "prefetch()\n\n"
-     "A hint, for the begin of a handler that will answer through this publisher: fetches the cache line in\n"
-     "which the next message will begin, which a waiting reader has taken. Others see nothing of it."},
+     "A hint, for the start of a handler that will answer through this publisher: fetches the cache line in\n"
+     "which the next message will start, which a waiting reader has taken. Others see nothing of it."},
     {"close", (PyCFunction)publisher_close, METH_NOARGS,
      "close()\n\n"
      "Aborts an open claim, marks the ring closed, gives the slot back; twice is fine. ViewAliveError if a\n"
@@ -241,5 +210,5 @@ static PyType_Spec spec = {"flyring._core.Publisher", sizeof(Publisher), 0, Py_T
 
 PyTypeObject *make_publisher_type(PyObject *module)
 {
-    return publisher_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner of one ring, as Python object: shared by publisher.c (life), offer.c, batch.c and claim.c. */
+/* The owner of one ring, as Python object: shared by reserve.c (room), claim.c, offer.c, batch.c, sbe/ and publisher.c
+   (life, methods). */
 #ifndef FLYRING_PUBLISHER_H
 #define FLYRING_PUBLISHER_H
 
-#include "core.h"
+#include "memory.h"
 #include "ring.h"
+#include "slots.h"
+#include "wait.h"
 
 struct Claim;
 struct Layout;
@@ -12,8 +15,7 @@ struct Layout;
 typedef struct {
     PyObject_HEAD
     /* Hot: what each offer reads. */
-    _Atomic(const int64_t *) epoch_word; /* in the slot; &dead_epoch_word once closed or forked */
-    int64_t epoch;
+    slot_epoch epoch;
     ring_writer ring;
     struct Claim *claim; /* the open one, borrowed: it refers to us */
     bool busy; /* while a wait has given up the GIL; changed with the GIL held only, so exact */
@@ -41,45 +43,44 @@ typedef struct Claim {
     Py_ssize_t exports;
 } Claim;
 
+/* claim.c */
+
+extern PyTypeObject *claim_type;
 Claim *claim_new(Publisher *publisher, Py_ssize_t length);
 /* The methods commit and abort. */
-PyObject *claim_end(Claim *self, bool commit);
-/* Nobody refers to it any more: it is aborted if it is open, and lets go of its publisher. */
-void claim_forget(Claim *self);
+PyObject *claim_close(Claim *self, bool commit);
+/* At the end of its life: aborts it if it is open, and releases its publisher. */
+void claim_drop(Claim *self);
 /* Commits or aborts the open claim: the new end position, or NULL with an exception. No export may be alive. */
-PyObject *publisher_end_claim(Publisher *publisher, bool commit);
+PyObject *publisher_close_claim(Publisher *publisher, bool commit);
 
-static inline bool epoch_holds(Publisher *self)
-{
-    const int64_t *word = atomic_load_explicit(&self->epoch_word, memory_order_relaxed);
-    return LIKELY(LOAD64_RELAXED((void *)word) == self->epoch); /* 5.4 */
-}
+/* reserve.c */
 
-/* Raises and returns true if the publisher cannot be used now, be a claim open or not. */
+/* Raises and returns true if the publisher cannot be used now, with or without an open claim. */
 bool publisher_in_use(Publisher *self);
 /* Raises and returns false. */
 bool publisher_explain_unusable(Publisher *self);
-void publisher_let_go_of_memory(Publisher *self);
+void publisher_release_memory(Publisher *self);
 
 /* Raises and returns false if the publisher cannot be used now: busy, open claim, closed, forked, slot lost. */
 static inline bool publisher_usable(Publisher *self)
 {
-    return LIKELY(!self->busy && self->claim == NULL && epoch_holds(self)) || publisher_explain_unusable(self);
+    return LIKELY(!self->busy && self->claim == NULL && epoch_holds(&self->epoch)) || publisher_explain_unusable(self);
 }
 
-/* Makes room for a record of n bytes (aligned) at the tail, which may move over padding: 1 there is room, 0
-   back-pressured, -1 an exception. */
-int publisher_make_room(Publisher *self, int64_t n);
-/* 6.2, 1 to 3 for n bytes at the tail. */
+/* 6.1, 1 and 2 for a record of size n at the end, which may move over padding: 1 there is room, 0 back-pressured, -1 an
+   exception. */
+int publisher_reserve(Publisher *self, int64_t n);
+/* 6.2, 1 to 3 for n bytes at the end. */
 void publisher_recompute(Publisher *self, int64_t n);
-/* Room for a record of n bytes, waiting as long as asked: 1, 0 back-pressured, -1 an exception. */
-int room_within(Publisher *self, int64_t n, int64_t timeout);
-/* Waits for any gate to move: 1 look again, 0 time is up, -1 an exception. */
-int publisher_wait(Publisher *self, wait_state *state, bool *begun, int64_t timeout);
-/* offer.c, batch.c, offer_array.c */
+/* The same, waiting for `timeout` ns. */
+int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout);
+
+PyTypeObject *make_publisher_type(PyObject *module), *make_claim_type(PyObject *module);
+
+/* Methods: offer.c, batch.c */
 PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize_t n);
 
 #endif

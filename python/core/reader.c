@@ -1,8 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reliable and lossy subscribers share. */
 #include "reader.h"
+#include "sbe/arrays.h"
 
-Message *reader_borrow_shell(Reader *self)
+PyTypeObject *reader_type;
+
+/* Life */
+
+Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, const geometry *shape,
+                   int count, int wait, void (*forked)(fork_node *))
+{
+    Reader *self = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->kind = kind;
+    memory_use(self->data = data);
+    if (memory != NULL)
+        memory_use(self->memory = memory);
+    self->shape = *shape;
+    self->capacity = shape->capacity;
+    self->mask = shape->capacity - 1;
+    self->alignment = shape->alignment;
+    self->store_every = shape->capacity / GATE_STORE_DIVISOR;
+    self->count = count;
+    self->wait = wait;
+    fork_add(&self->node, forked);
+    return self;
+}
+
+static COLD void release_memory(Reader *self)
+{
+    Memory *data = self->data, *memory = self->memory;
+    self->data = self->memory = NULL;
+    if (data != NULL)
+        memory_unuse(data);
+    if (memory != NULL)
+        memory_unuse(memory);
+}
+
+void reader_shut(Reader *self)
+{
+    if (self->closed)
+        return;
+    if (!self->forked)
+        self->kind->expire_messages(self);
+    self->kind->give_back(self);
+    self->closed = true;
+    /* A waiting thread reads the rings, and releases the memory when it wakes; a forked child may still have views. */
+    if (self->use == IDLE && !self->forked)
+        release_memory(self);
+}
+
+void reader_dealloc(Reader *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    fork_remove(&self->node);
+    release_memory(self);
+    Py_XDECREF((PyObject *)self->pinned);
+    Py_XDECREF((PyObject *)self->spare);
+    PyMem_Free(self->rings);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* Messages */
+
+Message *reader_acquire_message(Reader *self)
 {
     Message *message = self->spare;
     self->spare = NULL;
@@ -12,7 +74,7 @@ Message *reader_borrow_shell(Reader *self)
     return message;
 }
 
-void reader_return_shell(Reader *self, Message *message)
+void reader_release_message(Reader *self, Message *message)
 {
     message_expire(message);
     if (self->spare == NULL && Py_REFCNT((PyObject *)message) == 1)
@@ -21,79 +83,74 @@ void reader_return_shell(Reader *self, Message *message)
         Py_DECREF((PyObject *)message);
 }
 
-bool reader_other_shell(Reader *self, Message **shell)
+bool reader_replace_message(Reader *self, Message **current)
 {
-    Message *message = *shell;
+    Message *message = *current;
     sender *from = message->from;
     message_expire(message);
-    *shell = reader_borrow_shell(self);
-    if (*shell != NULL) {
-        (*shell)->ring = message->ring;
-        (*shell)->from = from;
+    *current = reader_acquire_message(self);
+    if (*current != NULL) {
+        (*current)->ring = message->ring;
+        (*current)->from = from;
     }
     Py_DECREF((PyObject *)message);
-    return *shell != NULL;
+    return *current != NULL;
+}
+
+int reader_hand_out_array(Reader *self, void *poll, Message **current)
+{
+    Message *message = *current;
+    return reader_handed_out(self, message, array_give(poll, message), current);
 }
 
 PyObject *reader_view_alive(void)
 {
-    return core_raise("ViewAliveError", "(s)",
-                      "a memoryview or array of a message is still alive after its handler returned; "
-                      "release it, or copy the message (bytes) instead");
+    return raise_error("ViewAliveError", "(s)",
+                       "a memoryview or array of a message is still alive after its handler returned; "
+                       "release it, or copy the message (bytes) instead");
 }
 
-bool reader_may_close(Reader *self)
+bool reader_in_use(Reader *self)
 {
-    if (self->use != BUSY || self->forked)
-        return true;
-    if (self->thread == PyThread_get_thread_ident())
-        core_raise("ViewAliveError", "(s)", "close inside of a handler would unmap its message; return first");
+    if (UNLIKELY(self->closed || self->forked))
+        raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+    else if (UNLIKELY(self->use != IDLE))
+        raise_error("TwoThreadsError", "(s)", "subscriber");
     else
-        core_raise("TwoThreadsError", "(s)", "subscriber");
-    return false;
+        return false;
+    return true;
 }
 
-PyObject *reader_no_such_ring(void)
-{
-    return core_raise("InvalidArgumentError", "(ss)", "ring", "this subscriber did not choose that ring");
-}
-
-PyObject *reader_rings(int count, int32_t (*ring)(Reader *, int), Reader *self)
-{
-    PyObject *rings = PyTuple_New(count);
-    for (int i = 0; rings != NULL && i < count; i++) {
-        PyObject *number = PyLong_FromLong(ring(self, i));
-        if (number == NULL || PyTuple_SetItem(rings, i, number) < 0)
-            Py_CLEAR(rings);
-    }
-    return rings;
-}
+/* Waiting */
 
 /* After WAITING: false with an exception, one of our own if `fine`. */
 static bool end_of_wait(Reader *self, bool fine)
 {
     self->use = IDLE;
-    if (self->closed) { /* by another thread meanwhile, which left the memory to us */
-        self->kind->let_go(self);
+    if (self->closed) { /* by another thread meanwhile, which left the memory to this one */
+        release_memory(self);
         if (fine)
-            core_raise("ClosedError", "(s)", "subscriber");
+            raise_error("ClosedError", "(s)", "subscriber");
         return false;
     }
     return fine;
 }
 
-/* 6.13: false with an exception. To be called after each poll that found nothing. */
-static bool look_now_and_then(Reader *self)
+static COLD bool check_replaced_now(Reader *self)
 {
-    if (++self->idle < POLLS_TO_LOOK)
-        return true;
     self->idle = 0;
     self->use = WAITING;
-    bool fine = core_look((PyObject *)self);
+    bool fine = check_replaced((PyObject *)self);
     return end_of_wait(self, fine);
 }
 
-/* A look without the GIL counts as a poll, too; it does not take the GIL for 6.13, for a slice lasts 2 ms at most. */
+/* 6.13: false with an exception. To be called after each poll that found nothing. */
+static inline bool check_replaced_now_and_then(Reader *self)
+{
+    return LIKELY(++self->idle < POLLS_TO_LOOK) || check_replaced_now(self);
+}
+
+/* A check without the GIL counts as a poll, too. It does not take the GIL for 6.13: a slice lasts 2 ms at most. */
 static bool ready(void *context)
 {
     Reader *self = context;
@@ -104,7 +161,7 @@ static bool ready(void *context)
     return false;
 }
 
-/* 1 look again, 0 time is up, -1 an exception. */
+/* 1 poll again, 0 time is up, -1 an exception. */
 static int wait_for_more(Reader *self, wait_state *state)
 {
     self->use = WAITING;
@@ -112,6 +169,46 @@ static int wait_for_more(Reader *self, wait_state *state)
     if (!end_of_wait(self, result != -1) || !self->kind->usable(self))
         return -1;
     return result == -2 ? 0 : 1;
+}
+
+/* Reading */
+
+/* An argument of poll: false with an exception. */
+static bool parse_limit(PyObject *object, Py_ssize_t *limit)
+{
+    *limit = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+    if (*limit == -1 && PyErr_Occurred())
+        return false;
+    if (*limit < 1)
+        raise_error("InvalidArgumentError", "(ss)", "limit", "must be 1 or more messages");
+    return *limit >= 1;
+}
+
+/* The rest of poll and poll_arrays. */
+static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_ssize_t limit, int64_t timeout)
+{
+    if (!self->kind->usable(self))
+        return NULL;
+    Py_INCREF((PyObject *)self); /* a handler may drop the last reference */
+    Py_ssize_t done = poll(self, receiver, limit);
+    if (done == 0 && timeout != WAIT_NOT) {
+        wait_state state;
+        wait_begin(&state, self->wait, timeout);
+        for (int again = 1; done == 0 && again > 0;) {
+            if (!check_replaced_now_and_then(self))
+                done = -1;
+            else if ((again = wait_for_more(self, &state)) < 0)
+                done = -1;
+            else if (again > 0)
+                done = poll(self, receiver, limit);
+        }
+    } else if (done == 0 && !check_replaced_now_and_then(self)) {
+        done = -1;
+    }
+    if (done > 0)
+        self->idle = 0;
+    Py_DECREF((PyObject *)self);
+    return done < 0 ? NULL : PyLong_FromSsize_t(done);
 }
 
 PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -127,46 +224,10 @@ PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObjec
         PyErr_SetString(PyExc_TypeError, "handler must be callable");
         return NULL;
     }
-    if ((values[1] != NULL && !reader_limit(values[1], &limit)) ||
+    if ((values[1] != NULL && !parse_limit(values[1], &limit)) ||
         (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
         return NULL;
-    return reader_poll_by(self, self->kind->poll, values[0], limit, timeout);
-}
-
-bool reader_limit(PyObject *object, Py_ssize_t *limit)
-{
-    *limit = PyNumber_AsSsize_t(object, PyExc_OverflowError);
-    if (*limit == -1 && PyErr_Occurred())
-        return false;
-    if (*limit < 1)
-        core_raise("InvalidArgumentError", "(ss)", "limit", "must be 1 or more messages");
-    return *limit >= 1;
-}
-
-PyObject *reader_poll_by(Reader *self, poll_function *poll, void *how, Py_ssize_t limit, int64_t timeout)
-{
-    if (!self->kind->usable(self))
-        return NULL;
-    Py_INCREF((PyObject *)self); /* a handler may drop the last reference */
-    Py_ssize_t done = poll(self, how, limit);
-    if (done == 0 && timeout != WAIT_NOT) {
-        wait_state state;
-        wait_begin(&state, self->wait, timeout);
-        for (int again = 1; done == 0 && again > 0;) {
-            if (!look_now_and_then(self))
-                done = -1;
-            else if ((again = wait_for_more(self, &state)) < 0)
-                done = -1;
-            else if (again > 0)
-                done = poll(self, how, limit);
-        }
-    } else if (done == 0 && !look_now_and_then(self)) {
-        done = -1;
-    }
-    if (done > 0)
-        self->idle = 0;
-    Py_DECREF((PyObject *)self);
-    return done < 0 ? NULL : PyLong_FromSsize_t(done);
+    return poll_by(self, self->kind->poll, values[0], limit, timeout);
 }
 
 int64_t reader_take_timeout(PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -181,7 +242,7 @@ int64_t reader_take_timeout(PyObject *const *args, Py_ssize_t n, PyObject *names
 
 PyObject *reader_take_waiting(Reader *self, int64_t timeout)
 {
-    if (PyErr_Occurred() || !look_now_and_then(self))
+    if (PyErr_Occurred() || !check_replaced_now_and_then(self))
         return NULL;
     if (timeout == WAIT_NOT)
         return Py_NewRef(Py_None);
@@ -194,9 +255,131 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
         PyObject *message = self->kind->take(self);
         if (message != NULL || PyErr_Occurred())
             return message;
-        if (!look_now_and_then(self))
+        if (!check_replaced_now_and_then(self))
             return NULL;
         if (again == 0)
             return Py_NewRef(Py_None);
     }
+}
+
+/* Methods */
+
+static PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssize_t n)
+{
+    array_poll poll;
+    Py_ssize_t limit;
+    int64_t timeout;
+    if (!array_poll_parse(&poll, args, n) || !parse_limit(args[3], &limit) || (timeout = wait_timeout(args[5])) < 0)
+        return NULL;
+    return poll_by(self, self->kind->poll_arrays, &poll, limit, timeout);
+}
+
+int reader_find_ring(const Reader *self, PyObject *number)
+{
+    long wanted = PyLong_AsLong(number);
+    if (wanted == -1 && PyErr_Occurred())
+        return -1;
+    for (int i = 0; i < self->count; i++) {
+        if (self->kind->ring_at(self, i).number == wanted)
+            return i;
+    }
+    raise_error("InvalidArgumentError", "(ss)", "ring", "this subscriber did not choose that ring");
+    return -1;
+}
+
+static PyObject *reader_position(Reader *self, PyObject *number)
+{
+    int i = reader_find_ring(self, number);
+    return i < 0 ? NULL : PyLong_FromLongLong(self->kind->ring_at(self, i).cursor);
+}
+
+static PyObject *reader_ended(Reader *self, PyObject *number)
+{
+    int i = reader_find_ring(self, number);
+    if (i < 0)
+        return NULL;
+    if (self->closed || self->forked)
+        return raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+    ring_place at = self->kind->ring_at(self, i);
+    return PyBool_FromLong(ring_ended(&self->shape, self->data->base, at.number, at.cursor));
+}
+
+static PyObject *reader_close(Reader *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->use == BUSY && !self->forked) {
+        if (self->thread == PyThread_get_thread_ident())
+            return raise_error("ViewAliveError", "(s)",
+                               "close inside of a handler would unmap its message; return first");
+        return raise_error("TwoThreadsError", "(s)", "subscriber");
+    }
+    if (!self->forked && !self->kind->expire_messages(self))
+        return reader_view_alive();
+    reader_shut(self);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *get_rings(Reader *self, void *ignored)
+{
+    (void)ignored;
+    PyObject *rings = PyTuple_New(self->count);
+    for (int i = 0; rings != NULL && i < self->count; i++) {
+        PyObject *number = PyLong_FromLong(self->kind->ring_at(self, i).number);
+        if (number == NULL || PyTuple_SetItem(rings, i, number) < 0)
+            Py_CLEAR(rings);
+    }
+    return rings;
+}
+
+static PyObject *get_closed(Reader *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->closed || self->forked);
+}
+
+const char reader_poll_text[] =
+    "poll(handler, limit=256, timeout=0) -> int\n\n"
+    "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
+    "``timeout`` seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a\n"
+    "private copy, is valid until its handler returns; one whose handler raised counts as consumed, and the\n"
+    "exception reaches the caller.";
+const char reader_take_text[] =
+    "take(timeout=0) -> Message | None\n\n"
+    "One message that owns its bytes, or None if there was none within ``timeout`` seconds.";
+
+static PyMethodDef methods[] = {
+    {"_poll_arrays", FAST(reader_poll_arrays), "for poll_arrays"},
+    {"position", (PyCFunction)reader_position, METH_O,
+     "position(ring) -> int\n\n"
+     "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."},
+    {"ended", (PyCFunction)reader_ended, METH_O,
+     "ended(ring) -> bool\n\n"
+     "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
+     "untrue again. InvalidArgumentError if the ring was not chosen."},
+    {"close", (PyCFunction)reader_close, METH_NOARGS,
+     "close()\n\n"
+     "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
+     "back. Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread\n"
+     "that waits in this subscriber gets ClosedError."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"rings", (getter)get_rings, NULL, "the rings that this subscriber reads, ascending", NULL},
+    {"closed", (getter)get_closed, NULL, "True after close, and in a forked child", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring._core.Reader", sizeof(Reader), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+PyTypeObject *make_reader_type(PyObject *module)
+{
+    return reader_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }

@@ -1,59 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reliable and lossy subscribers share: arguments, waiting, handing a message to its handler. */
+/* Reader: what subscribers and lossy subscribers share. Their methods, their waiting, handing a message to its handler.
+   The base type of both. */
 #ifndef FLYRING_READER_H
 #define FLYRING_READER_H
 
-#include "sender.h"
+#include "arguments.h"
+#include "memory.h"
+#include "message.h"
+#include "slots.h"
+#include "wait.h"
 
 struct Reader;
 
-/* How many messages were handed out, as `how` says; -1 with an exception. */
-typedef Py_ssize_t poll_function(struct Reader *self, void *how, Py_ssize_t limit);
+/* One poll: how many messages the receiver got; -1 with an exception. The receiver is a handler, or an array_poll. */
+typedef Py_ssize_t poll_function(struct Reader *self, void *receiver, Py_ssize_t limit);
 
-/* What differs. `self` of each is the Reader. */
+/* The number and the cursor of a ring that a reader chose. */
+typedef struct {
+    int32_t number;
+    int64_t cursor;
+} ring_place;
+
+/* What differs between the two. `self` of each is the Reader. */
 typedef struct {
     /* Raises and returns false if it cannot be used now. */
     bool (*usable)(struct Reader *self);
-    /* What is handed out to a handler, and to an array_poll. */
     poll_function *poll, *poll_arrays;
-    /* NULL without an exception: nothing there. */
+    /* One message that owns its bytes. NULL without an exception: nothing there. */
     PyObject *(*take)(struct Reader *self);
-    /* Only a hint: runs without the GIL. */
+    /* Whether a poll may find something. Only a hint: runs without the GIL. */
     bool (*ready)(void *self);
-    /* Closed while it waited: the mapping is no longer needed. */
-    void (*let_go)(struct Reader *self);
+    /* The ring that was chosen as number i. */
+    ring_place (*ring_at)(const struct Reader *self, int i);
+    /* What was handed out expires: false, with no exception, if an export of it is alive. */
+    bool (*expire_messages)(struct Reader *self);
+    /* Close: gives back what it has in the file. */
+    void (*give_back)(struct Reader *self);
 } reader_kind;
 
 enum { IDLE, BUSY, WAITING }; /* changed with the GIL held only, so exact */
 
 typedef struct Reader {
     PyObject_HEAD
+    /* Hot: what each poll and take reads. */
     const reader_kind *kind;
-    Message *spare; /* a shell without owner, kept from poll to poll */
+    Message *spare; /* without owner, kept from poll to poll */
     Message *pinned; /* handed out, and still exported when its handler returned */
     unsigned long thread; /* that is BUSY */
     int use, wait;
     int idle; /* polls in a row that found nothing: 6.13 */
     bool closed, forked;
+    int count, next; /* rings chosen; the one after the ring that was served last */
+    void *rings; /* `count` of the kind's: ring_reader or lossy_ring */
+    int64_t capacity, mask, alignment;
+    slot_epoch epoch; /* of its slot; a lossy subscriber has none */
+    int64_t store_every; /* bytes read, after which a gate is stored */
+    /* Cold. */
+    Memory *data; /* the read-only mapping */
+    Memory *memory; /* the writable one; NULL of a lossy subscriber */
+    geometry shape;
+    fork_node node;
 } Reader;
 
-/* A shell for messages in place. */
-Message *reader_borrow_shell(Reader *self);
-void reader_return_shell(Reader *self, Message *message);
-/* What is in *shell expires, and another one takes its place: false, and NULL there, with an exception. */
-bool reader_other_shell(Reader *self, Message **shell);
-PyObject *reader_view_alive(void); /* raises */
-/* For close: raises and returns false inside of a handler, and in another thread meanwhile. */
-bool reader_may_close(Reader *self);
-PyObject *reader_no_such_ring(void); /* raises */
-/* A tuple of numbers. */
-PyObject *reader_rings(int count, int32_t (*ring)(Reader *, int), Reader *self);
-/* The method poll. */
+extern PyTypeObject *reader_type;
+PyTypeObject *make_reader_type(PyObject *module);
+
+/* The methods that are called most, for the tables of the derived types: at a call Python searches the object's bases
+   for the type that has the method. */
+#define READER_FAST_METHODS(take) \
+    {"poll", KEYWORDS(reader_poll), reader_poll_text}, \
+    { \
+        "take", KEYWORDS(take), reader_take_text \
+    }
+extern const char reader_poll_text[], reader_take_text[]; /* what help() says */
 PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-/* An argument of poll: false with an exception. */
-bool reader_limit(PyObject *object, Py_ssize_t *limit);
-/* The rest of poll, and of what is like it. */
-PyObject *reader_poll_by(Reader *self, poll_function *poll, void *how, Py_ssize_t limit, int64_t timeout);
+
+/* A new object of a type derived from reader_type. Uses the mappings; `memory` may be NULL. NULL with an exception. */
+Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, const geometry *shape,
+                   int count, int wait, void (*forked)(fork_node *));
+/* The rest of tp_dealloc, after the kind's own. */
+void reader_dealloc(Reader *self);
+static inline Reader *reader_of(fork_node *node)
+{
+    return (Reader *)((char *)node - offsetof(Reader, node));
+}
+
+/* A message object for what is read in place. */
+Message *reader_acquire_message(Reader *self);
+void reader_release_message(Reader *self, Message *message);
+/* *current expires, and another one takes its place: false, and NULL there, with an exception. */
+bool reader_replace_message(Reader *self, Message **current);
+PyObject *reader_view_alive(void); /* raises */
+/* ClosedError or TwoThreadsError: raises and returns true if it is closed, forked or in use. */
+bool reader_in_use(Reader *self);
+/* Closes without asking. Twice is fine. */
+void reader_shut(Reader *self);
+/* Which of the chosen rings has that number; -1 with an exception. */
+int reader_find_ring(const Reader *self, PyObject *number);
 /* The timeout of the method take: -1 with an exception. */
 int64_t reader_take_timeout(PyObject *const *args, Py_ssize_t n, PyObject *names);
 /* The rest of take, after a first attempt gave NULL. */
@@ -68,14 +111,15 @@ static inline void reader_begin(Reader *self)
 
 enum { HANDED, RAISED, PINNED, FORKED };
 
-/* After a handler gave `result` (NULL: raised) for `message`, which was in *shell: there is another one if somebody keeps
-   it. All but HANDED: with an exception. PINNED: with or without one of the handler, an export is alive. */
-static inline int reader_handed_out(Reader *self, Message *message, PyObject *result, Message **shell)
+/* After a handler gave `result` (NULL: raised) for `message`, which was in *current; another message takes its place if
+   a reference to it is left. All but HANDED: with an exception. PINNED: an export is alive, with or without an
+   exception of the handler. */
+static inline int reader_handed_out(Reader *self, Message *message, PyObject *result, Message **current)
 {
     Py_XDECREF(result);
     if (UNLIKELY(self->forked)) { /* the handler forked, and this is the child: nothing here is ours */
         if (result != NULL)
-            core_raise("ClosedError", "(si)", "subscriber", 1);
+            raise_error("ClosedError", "(si)", "subscriber", 1);
         return FORKED;
     }
     if (UNLIKELY(message->exports != 0)) {
@@ -86,17 +130,48 @@ static inline int reader_handed_out(Reader *self, Message *message, PyObject *re
     }
     if (UNLIKELY(result == NULL))
         return RAISED;
-    if (UNLIKELY(Py_REFCNT((PyObject *)message) != 1)) /* somebody keeps it: it must not become another message */
-        return reader_other_shell(self, shell) ? HANDED : RAISED;
+    if (UNLIKELY(Py_REFCNT((PyObject *)message) != 1)) /* it is kept: it must not become another message */
+        return reader_replace_message(self, current) ? HANDED : RAISED;
     return HANDED;
 }
 
-/* Calls the handler with the message in *shell. */
-static inline int reader_hand_out(Reader *self, void *handler, Message **shell)
+/* Calls the handler with the message in *current. */
+static inline int reader_hand_out(Reader *self, void *handler, Message **current)
 {
-    Message *message = *shell;
+    Message *message = *current;
     PyObject *result = PyObject_CallFunctionObjArgs((PyObject *)handler, (PyObject *)message, NULL);
-    return reader_handed_out(self, message, result, shell);
+    return reader_handed_out(self, message, result, current);
+}
+
+/* Calls the handler, or `otherwise`, of an array_poll with the message in *current. */
+int reader_hand_out_array(Reader *self, void *poll, Message **current);
+
+typedef int hand_out_function(Reader *self, void *receiver, Message **current);
+
+/* One ring's turn in a poll, *current being what is handed out: how many messages the receiver got, at most `limit`; -1
+   with an exception. */
+typedef Py_ssize_t poll_ring_function(Reader *self, int ring, void *receiver, Py_ssize_t limit, Message **current);
+
+/* A poll of all rings, each in its turn; poll_ring is known when this is compiled. */
+ALWAYS_INLINE Py_ssize_t reader_poll_rings(Reader *self, void *receiver, Py_ssize_t limit,
+                                           poll_ring_function *poll_ring)
+{
+    Message *current = reader_acquire_message(self);
+    if (current == NULL)
+        return -1;
+    Py_ssize_t total = 0;
+    reader_begin(self);
+    for (int i = 0, at = self->next; i < self->count && total >= 0 && total < limit; i++) {
+        Py_ssize_t done = poll_ring(self, at, receiver, limit - total, &current);
+        at = at + 1 == self->count ? 0 : at + 1;
+        if (done != 0)
+            self->next = at;
+        total = done < 0 ? -1 : total + done;
+    }
+    if (current != NULL)
+        reader_release_message(self, current);
+    self->use = IDLE;
+    return total;
 }
 
 #endif

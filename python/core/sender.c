@@ -2,6 +2,8 @@
 /* Sender of each ring: from owner records and publisher slots (spec 6.12, 6.14). */
 #include "sender.h"
 
+static PyObject *sender_class; /* flyring.Sender */
+
 #define TRIES 100 /* of reading a slot that changes: its owner needs a microsecond, or died there */
 
 static void set(sender *self, int64_t epoch, const uint8_t *name, int32_t length)
@@ -69,4 +71,12 @@ PyObject *sender_object(sender *self)
         self->object = made;
     }
     return self->object;
+}
+
+bool sender_load(void)
+{
+    PyObject *module = PyImport_ImportModule("flyring.sender");
+    sender_class = module == NULL ? NULL : PyObject_GetAttrString(module, "Sender");
+    Py_XDECREF(module);
+    return sender_class != NULL;
 }

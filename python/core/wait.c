@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting: first a short spin with the GIL held, then, as the strategy says, without it. */
-#include "core.h"
+#include "wait.h"
 
 #include <math.h>
 #include <sched.h>
 #include <time.h>
 
-#define SPIN_WITH_GIL_NS \
-    20000 /* longer than a round trip through another process, far less than a GIL switch (5 ms) \
-                                 */
+/* Longer than a round trip through another process, far less than a GIL switch (5 ms). */
+#define SPIN_WITH_GIL_NS 20000
 #define SIGNAL_CHECK_NS 2000000 /* how long at most without the GIL: Ctrl-C is seen after this */
-#define CLOCK_EVERY 32 /* spins between two looks at the clock */
+#define CLOCK_EVERY 32 /* spins between two reads of the clock */
 #define YIELDS_BEFORE_SLEEP 100
 #define SHORTEST_SLEEP_NS 1000
 #define LONGEST_SLEEP_NS 1000000
@@ -42,28 +40,28 @@ int wait_parse(PyObject *name, int *strategy)
             }
         }
     }
-    core_raise("InvalidArgumentError", "(ss)", "wait", "must be \"spin\", \"yield\" or \"backoff\"");
+    raise_error("InvalidArgumentError", "(ss)", "wait", "must be \"spin\", \"yield\" or \"backoff\"");
     return -1;
 }
 
 int64_t wait_timeout(PyObject *seconds)
 {
     if (seconds == Py_None)
-        return WAIT_FOR_EVER;
+        return WAIT_UNLIMITED;
     double value = PyFloat_AsDouble(seconds);
     if (value == -1.0 && PyErr_Occurred())
         return -1;
     if (!(value >= 0.0)) {
-        core_raise("InvalidArgumentError", "(ss)", "timeout", "must be seconds, 0 or more, or None to wait for ever");
+        raise_error("InvalidArgumentError", "(ss)", "timeout", "must be seconds, 0 or more, or None for no limit");
         return -1;
     }
-    return value >= 4e9 ? WAIT_FOR_EVER : (int64_t)(value * 1e9);
+    return value >= 4e9 ? WAIT_UNLIMITED : (int64_t)(value * 1e9);
 }
 
 void wait_begin(wait_state *state, int strategy, int64_t timeout)
 {
     state->strategy = strategy;
-    state->deadline = timeout == WAIT_FOR_EVER ? WAIT_FOR_EVER : now_ns() + timeout;
+    state->deadline = timeout == WAIT_UNLIMITED ? WAIT_UNLIMITED : now_ns() + timeout;
     state->sleep = SHORTEST_SLEEP_NS;
     state->spun = false;
 }

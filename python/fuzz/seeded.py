@@ -16,7 +16,7 @@ from pathlib import Path
 import flyring
 
 CORE = Path(__file__).parents[1] / "core"
-CHECK = "(ring->cursor & self->mask) + n > self->capacity"  # 6.9, 2, in poll.c
+CHECK = "(ring->cursor & self->base.mask) + n > self->base.capacity"  # 6.9, 2, in poll.c
 SECONDS = 60
 
 
@@ -46,8 +46,9 @@ def build(folder: Path) -> None:
         raise SystemExit(f"poll.c does not hold {CHECK!r} once any more: mend this program")
     (core / "poll.c").write_text(text.replace(CHECK, "false"), "utf-8")
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    flags = ["-shared", "-fPIC", "-std=c11", "-O2", "-DPy_LIMITED_API=0x030b0000", f"-I{sysconfig.get_path('include')}"]
-    sources = [str(source) for source in sorted(core.glob("*.c"))]
+    flags = ["-shared", "-fPIC", "-std=c11", "-O2", "-DPy_LIMITED_API=0x030b0000"]
+    flags += [f"-I{sysconfig.get_path('include')}", f"-I{core}"]
+    sources = [str(source) for source in sorted(core.rglob("*.c"))]
     subprocess.run([*compiler, *flags, "-o", str(package / "_core.abi3.so"), *sources], check=True)
 
 

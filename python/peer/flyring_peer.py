@@ -20,12 +20,12 @@ from flyring import (
     Channel,
     Counter,
     FlyringError,
-    Identity,
     LossySubscriber,
     Message,
     Publisher,
     Subscriber,
 )
+from flyring._identity import Identity
 from flyring_stream import Stream, StreamMismatchError, Verifier, die
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
@@ -139,7 +139,7 @@ class Peer:
             pid=inject.get("pid"),
             now=inject.get("now"),
         )
-        return self._attached(request, make(request["name"], request["kind"], identity=identity, **options))
+        return self._attached(request, make(request["name"], request["kind"], _identity=identity, **options))
 
     def _attached(self, request: Request, channel: Channel) -> Answer:
         self.channels[request["channel"]] = channel

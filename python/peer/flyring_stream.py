@@ -85,7 +85,7 @@ class Stream:
 
 
 def die() -> None:
-    """As nobody can prevent."""
+    """As if killed: no handler runs."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -112,8 +112,8 @@ class RingStream:
         self.seen = self.lost = 0
         self.lost_now, self.lost_before = lost, lost(self.ring)
 
-    def look(self) -> None:
-        """Goes past what was lost since the last look."""
+    def skip_lost(self) -> None:
+        """Goes past what was lost since the last call."""
         now = self.lost_now(self.ring)
         if now == self.lost_before:
             return
@@ -133,7 +133,7 @@ class RingStream:
         return 1 if self.next is None else self.end - self.next
 
     def check(self, message: Message) -> None:
-        self.look()
+        self.skip_lost()
         if self.next is None:
             self.next = int.from_bytes(bytes(message)[:NUMBER], "little")
         sequence, data = self.next, bytes(message)
@@ -174,7 +174,7 @@ class Verifier:
     def missing(self) -> int:
         """How many messages are to come, at least; what was lost will not."""
         for stream in self.streams.values():
-            stream.look()
+            stream.skip_lost()
         return sum(stream.missing for stream in self.streams.values())
 
     def turn(self, take: bool, limit: int) -> bool:

@@ -10,7 +10,7 @@ import flyring
 from flyring._core import crc32c
 from flyring_torture_worker import HEADER, NAP, Kind, Phase, Worker, moment, publisher_number
 
-LOOK_AGAIN = 1_000_000  # ns after which a publisher that is held back looks again for the dead (channel.md 6.2, 4)
+TEST_AGAIN = 1_000_000  # ns after which a publisher that is held back tests again for the dead (channel.md 6.2, 4)
 
 
 class Publisher(Worker):
@@ -78,15 +78,15 @@ class Publisher(Worker):
 
     def insist(self, publisher: flyring.Publisher, attempt: Callable[[], bool]) -> None:
         """Calls attempt() until it succeeds, or until it is time to stop. It spins while it is the dead who hold it
-        back, and counts its attempts; those in which the binding must look for the dead apart."""
-        since = begin = delay = offers = looks = due = 0
+        back, and counts its attempts; those in which the binding must test for the dead apart."""
+        since = begin = delay = offers = tests = due = 0
         dead, first = -1, None
         tried = time.monotonic_ns()
         while not attempt():
             if dead >= 0:
                 offers += 1
                 if tried >= due:
-                    looks, due = looks + 1, tried + LOOK_AGAIN
+                    tests, due = tests + 1, tried + TEST_AGAIN
             self.side.phase(Phase.HELD_BACK)
             asked, delay_now = moment()
             holder = publisher.held_by()
@@ -95,9 +95,9 @@ class Publisher(Worker):
             now_dead = holder.slot if holder and not holder.live and not holder.kept else -1
             if now_dead != dead:
                 if dead >= 0:
-                    self.end_of_dead(dead, begin, delay, offers, looks)
-                dead, begin, delay, offers, looks = now_dead, asked, delay_now, 0, 0
-                due, self.lost_to_the_machine = begin + LOOK_AGAIN, 0
+                    self.end_of_dead(dead, begin, delay, offers, tests)
+                dead, begin, delay, offers, tests = now_dead, asked, delay_now, 0, 0
+                due, self.lost_to_the_machine = begin + TEST_AGAIN, 0
             if self.side.stopped():
                 break
             if dead >= 0:
@@ -108,15 +108,15 @@ class Publisher(Worker):
                 self.side.nap(NAP)
             tried = time.monotonic_ns()
         if dead >= 0:
-            self.end_of_dead(dead, begin, delay, offers + 1, looks + (tried >= due))
+            self.end_of_dead(dead, begin, delay, offers + 1, tests + (tried >= due))
         if since and time.monotonic_ns() - since > 2_000_000:
             slot, live, kept = (first.slot, first.live, first.kept) if first else (-1, 0, 0)
             self.side.log(Kind.HELD, slot, since, time.monotonic_ns(), live, kept)
 
-    def end_of_dead(self, slot: int, begin: int, delay: int, offers: int, looks: int) -> None:
+    def end_of_dead(self, slot: int, begin: int, delay: int, offers: int, tests: int) -> None:
         over, delay_now = moment()
         lost = max(delay_now - delay, self.lost_to_the_machine)
-        self.side.log(Kind.DEAD_WAIT, slot, begin, over, lost, offers, looks)
+        self.side.log(Kind.DEAD_WAIT, slot, begin, over, lost, offers, tests)
 
     def acknowledge(self, count: int, position: int) -> None:
         self.sequence += count

@@ -129,3 +129,10 @@ def in_child(work: Callable[[], None]) -> None:
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def drain(subscriber: Subscriber) -> list[bytes]:
+    got: list[bytes] = []
+    while subscriber.poll(lambda message: got.append(bytes(message))):
+        pass
+    return got

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Child
 from flyring import Channel, layout
-from flyring.cli.check import examine, look
+from flyring.cli.check import check_once, examine
 from flyring.cli.image import open_image
 from flyring.cli.ring import read_words
 
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_found_beside_a_busy_ring(child: Callable[..., Child]) 
             assert examine(image).found == []
             memory.store64(header.gate(1, 1), 2**62)  # of the busy ring
             memory.store32(header.ring(0) + 64, 7)  # the second record of the quiet one
-            assert [(one.kind, one.ring) for one in look(image).found] == [("record", 0), ("gate", 1)]
+            assert [(one.kind, one.ring) for one in check_once(image).found] == [("record", 0), ("gate", 1)]
             assert [(one.kind, one.ring) for one in examine(image).found] == [("record", 0), ("gate", 1)]
 
 

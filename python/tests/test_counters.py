@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Child
-from flyring import Channel, ClosedError, Counter, Identity, InvalidArgumentError, NoSpaceError, layout
+from flyring import Channel, ClosedError, Counter, InvalidArgumentError, NoSpaceError, layout
+from flyring._identity import Identity
 
 
 def test_a_counter_is_found_by_label_and_has_what_it_was_made_with() -> None:
@@ -63,9 +64,9 @@ def test_when_all_are_in_use_there_is_no_space() -> None:
 
 
 def test_a_freed_counter_is_not_used_before_its_time() -> None:
-    with Channel.create("later", "inbox", counters=2, identity=Identity(now=5_000_000_000)) as early:
+    with Channel.create("later", "inbox", counters=2, _identity=Identity(now=5_000_000_000)) as early:
         early.counters().allocate("a").free()
-        with Channel.open("later", identity=Identity(now=4_000_000_000)) as earlier:
+        with Channel.open("later", _identity=Identity(now=4_000_000_000)) as earlier:
             assert earlier.counters().allocate("b").id == 1
         assert early.counters().allocate("c").id == 0
 

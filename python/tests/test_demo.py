@@ -93,7 +93,8 @@ def test_a_wrong_answer_names_field_and_sequence() -> None:
     import argparse
 
     import flyring
-    from flyring.demo import DemoError, Ping, content
+    from flyring.demo import DemoError
+    from flyring.demo.ping import Ping, content
 
     with flyring.Channel.create("wrong", "broadcast", publishers=2, subscribers=2) as channel:
         mine, theirs = channel.publisher(), channel.publisher()
@@ -142,7 +143,7 @@ def test_what_typed_cannot_be_given_with() -> None:
 
 
 def test_the_schema_of_the_demo_is_that_of_the_specification() -> None:
-    from flyring.demo_typed import SCHEMA
+    from flyring.demo.typed import SCHEMA
 
     assert SCHEMA.text == (Path(__file__).parents[2] / "spec" / "sbe" / "prices.xml").read_text("utf-8")
 
@@ -169,7 +170,8 @@ def test_a_wrong_typed_answer_names_field_and_sequence(path: str, value: object)
     import argparse
 
     import flyring
-    from flyring.demo_typed import SCHEMA, PriceUpdate, TypedError, TypedPing, fill
+    from flyring.demo import DemoError
+    from flyring.demo.typed import SCHEMA, PriceUpdate, TypedPing, fill
 
     with flyring.Channel.create("wrong", "broadcast", publishers=2, subscribers=2, schema=SCHEMA) as channel:
         mine, theirs = channel.publisher(), channel.publisher()
@@ -187,5 +189,5 @@ def test_a_wrong_typed_answer_names_field_and_sequence(path: str, value: object)
         answer(5, False)
         ping.round_trip(5, 77)
         answer(5, True)
-        with pytest.raises(TypedError, match=f"{path} of message [56]"):
+        with pytest.raises(DemoError, match=f"{path} of message [56]"):
             ping.round_trip(5, 77)

@@ -13,7 +13,8 @@ import pytest
 
 import flyring
 from conftest import GOLDEN, SPEC, golden_id, load_golden
-from flyring import Channel, Identity, InvalidArgumentError, VersionTooNewError, layout
+from flyring import Channel, InvalidArgumentError, VersionTooNewError, layout
+from flyring._identity import Identity
 from flyring.slots import read_slot
 
 # Of the layout version that is implemented here: these are also written.
@@ -133,7 +134,7 @@ def test_the_same_operations_write_the_same_bytes(path: Path) -> None:
         pid=inject["pid"],
         now=inject["now"],
     )
-    with Channel.create("golden", identity=identity, **golden["create"]) as channel:
+    with Channel.create("golden", _identity=identity, **golden["create"]) as channel:
         actor = Actor(channel)
         for number, operation in enumerate(golden["operations"]):
             try:

@@ -13,17 +13,18 @@ from typing import Any
 
 import pytest
 
-from conftest import Child
+from conftest import Child, drain
 from flyring import (
     BACK_PRESSURED,
     Channel,
+    ChannelDiffersError,
     CorruptRingError,
-    Identity,
     InvalidArgumentError,
     NoFreeSlotError,
     SlotLostError,
     layout,
 )
+from flyring._identity import Identity
 
 Start = Callable[..., Child]
 
@@ -316,3 +317,32 @@ def test_the_control_lock_is_free_after_failures(child: Start) -> None:
         assert time.monotonic() - start < 1
         first.close()
     assert os.environ["FLYRING_DIR"]
+
+
+def test_a_kept_slot_resumes_where_it_was() -> None:
+    with Channel.create("kept", "broadcast", capacity=4096) as channel:
+        publisher = channel.publisher()
+        with channel.subscriber("log", kept=True, rings=[0, 2]) as log:
+            slot = log.slot
+            publisher.offer(b"seen")
+            assert drain(log) == [b"seen"]
+        publisher.offer(b"while away")
+        with channel.subscriber("other") as other:
+            assert other.slot != slot
+        with pytest.raises(ChannelDiffersError, match="rings"):
+            channel.subscriber("log", rings=[1])
+        with channel.subscriber("log") as log:
+            assert (log.slot, log.kept, log.rings) == (slot, True, (0, 2))
+            with pytest.raises(NoFreeSlotError):
+                channel.subscriber("log")
+            assert drain(log) == [b"while away"]
+        while publisher.offer(bytes(500)) > 0:
+            pass
+        with channel.subscriber("log") as log:
+            log.forget()
+            assert log.closed
+        assert publisher.offer(bytes(500)) > 0
+        with channel.subscriber() as anybody:
+            assert (anybody.slot, anybody.kept) == (slot, False)
+        with pytest.raises(InvalidArgumentError, match="name"):
+            channel.subscriber(kept=True)

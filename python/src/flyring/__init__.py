@@ -12,10 +12,10 @@
 The layout is documented in spec/channel.md and shared with the C++ and Java bindings.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING
 
+from ._core import Claim, Message
 from .channel import Channel, Options
-from .claim import Claim
 from .counters import Counter, Counters
 from .errors import (
     AccessDeniedError,
@@ -44,13 +44,13 @@ from .errors import (
 from .header import Kind
 from .layout import BACK_PRESSURED
 from .lossy import LossySubscriber, Start
-from .message import Message, Sender
 from .publisher import Holder, Publisher
+from .sender import Sender
 from .subscriber import Subscriber
-from .system import Identity, channel_path, unlink
+from .system import channel_path, unlink
 from .wait import Wait
 
-__version__: Final = "0.1.0"
+__version__: str
 
 __all__ = [
     "BACK_PRESSURED",
@@ -68,7 +68,6 @@ __all__ = [
     "Counters",
     "FlyringError",
     "Holder",
-    "Identity",
     "InvalidArgumentError",
     "IoError",
     "Kind",
@@ -94,3 +93,13 @@ __all__ = [
     "channel_path",
     "unlink",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> str:
+        """``__version__``: that of the installed package. Reading it takes longer than importing all the rest."""
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("flyring")
+        raise AttributeError(f"module 'flyring' has no attribute {name!r}")

@@ -14,7 +14,6 @@ _Set = TypeVar("_Set", contravariant=True)
 _Entry = TypeVar("_Entry", bound=Flyweight, covariant=True)
 _Message = TypeVar("_Message", bound=MessageFlyweight)
 
-
 def crc32c(data: Buffer, /) -> int: ...
 def file_system_type(fd: int, /) -> int: ...
 @final
@@ -107,7 +106,7 @@ class Publisher:
     ) -> Self: ...
     def offer(self, data: Buffer | MessageFlyweight, type: int = 1, timeout: float | None = 0) -> int:
         """Copies and publishes one message: the ring's new end position in bytes, or BACK_PRESSURED (-1) if there was
-        no room within ``timeout`` seconds (0: do not wait; None: for ever). MessageTooLargeError;
+        no room within ``timeout`` seconds (0: do not wait; None: no limit). MessageTooLargeError;
         InvalidArgumentError unless ``type`` is 1 to 2^31-1. That of a typed message is its template id: do not give
         it."""
 
@@ -129,8 +128,8 @@ class Publisher:
         """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
 
     def prefetch(self) -> None:
-        """A hint, for the begin of a handler that will answer through this publisher: fetches the cache line in which
-        the next message will begin, which a waiting reader has taken. Others see nothing of it."""
+        """A hint, for the start of a handler that will answer through this publisher: fetches the cache line in which
+        the next message will start, which a waiting reader has taken. Others see nothing of it."""
 
     def close(self) -> None:
         """Aborts an open claim, marks the ring closed, gives the slot back; twice is fine. ViewAliveError if a view of
@@ -147,7 +146,46 @@ class Publisher:
     @property
     def closed(self) -> bool: ...
 
-class Subscriber:
+class Reader:
+    """What subscribers and lossy subscribers share."""
+
+    def poll(self, handler: Callable[[Message], object], limit: SupportsIndex = 256, timeout: float | None = 0) -> int:
+        """Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to ``timeout``
+        seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a private copy, is
+        valid until its handler returns; one whose handler raised counts as consumed, and the exception reaches the
+        caller."""
+
+    def _poll_arrays(
+        self,
+        layout: Layout,
+        view: Callable[[Message, int, int, int, int, int], object],
+        handler: Callable[[Any], object],
+        limit: SupportsIndex,
+        otherwise: Callable[[Message], object] | None,
+        timeout: float | None,
+        /,
+    ) -> int: ...
+    def take(self, timeout: float | None = 0) -> Message | None:
+        """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
+
+    def position(self, ring: int, /) -> int:
+        """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
+
+    def ended(self, ring: int, /) -> bool:
+        """Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it untrue
+        again. InvalidArgumentError if the ring was not chosen."""
+
+    def close(self) -> None:
+        """Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers back.
+        Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread that waits in
+        this subscriber gets ClosedError."""
+
+    @property
+    def rings(self) -> tuple[int, ...]: ...
+    @property
+    def closed(self) -> bool: ...
+
+class Subscriber(Reader):
     def __new__(
         cls,
         data: Memory,
@@ -161,49 +199,15 @@ class Subscriber:
         wait: str,
         /,
     ) -> Self: ...
-    def poll(self, handler: Callable[[Message], object], limit: SupportsIndex = 256, timeout: float | None = 0) -> int:
-        """Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to ``timeout``
-        seconds for the first (0: do not wait; None: for ever). A message is valid until its handler returns; one whose
-        handler raised counts as consumed, and the exception reaches the caller."""
-
-    def _poll_arrays(
-        self,
-        layout: Layout,
-        view: Callable[[Message, int, int, int, int, int], object],
-        handler: Callable[[Any], object],
-        limit: SupportsIndex,
-        otherwise: Callable[[Message], object] | None,
-        timeout: float | None,
-        /,
-    ) -> int: ...
-    def take(self, timeout: float | None = 0) -> Message | None:
-        """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
-
-    def position(self, ring: int, /) -> int:
-        """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
-
-    def ended(self, ring: int, /) -> bool:
-        """Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it untrue
-        again. InvalidArgumentError if the ring was not chosen."""
-
-    def close(self) -> None:
-        """Gives the slot back; a kept one stays where it is, any other stops holding publishers back. Twice is fine.
-        ViewAliveError inside of a handler, or while a message is still exported. A thread that waits in this
-        subscriber gets ClosedError."""
-
     def _unkeep(self) -> None: ...
-    @property
-    def rings(self) -> tuple[int, ...]: ...
     @property
     def slot(self) -> int: ...
     @property
     def kept(self) -> bool: ...
     @property
     def epoch(self) -> int: ...
-    @property
-    def closed(self) -> bool: ...
 
-class LossySubscriber:
+class LossySubscriber(Reader):
     def __new__(
         cls,
         memory: Memory,
@@ -213,24 +217,6 @@ class LossySubscriber:
         wait: str,
         /,
     ) -> Self: ...
-    def poll(self, handler: Callable[[Message], object], limit: SupportsIndex = 256, timeout: float | None = 0) -> int:
-        """Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to ``timeout``
-        seconds for the first (0: do not wait; None: for ever). A message is a private copy, valid until its handler
-        returns; one whose handler raised counts as consumed, and the exception reaches the caller."""
-
-    def _poll_arrays(
-        self,
-        layout: Layout,
-        view: Callable[[Message, int, int, int, int, int], object],
-        handler: Callable[[Any], object],
-        limit: SupportsIndex,
-        otherwise: Callable[[Message], object] | None,
-        timeout: float | None,
-        /,
-    ) -> int: ...
-    def take(self, timeout: float | None = 0) -> Message | None:
-        """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
-
     def peek(self) -> Message | None:
         """One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of it
         counts only if ``valid()`` says so afterwards. The next poll, take, peek or valid ends it."""
@@ -244,22 +230,6 @@ class LossySubscriber:
 
     def lost_bytes(self, ring: int, /) -> int:
         """Bytes of the ring, padding included, that were overwritten before they were read, since the start."""
-
-    def position(self, ring: int, /) -> int:
-        """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
-
-    def ended(self, ring: int, /) -> bool:
-        """Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it untrue
-        again. InvalidArgumentError if the ring was not chosen."""
-
-    def close(self) -> None:
-        """Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread that waits
-        in this subscriber gets ClosedError."""
-
-    @property
-    def rings(self) -> tuple[int, ...]: ...
-    @property
-    def closed(self) -> bool: ...
 
 # SBE (flyring.sbe)
 
@@ -333,11 +303,11 @@ class Layout:
 class Flyweight:
     @property
     def acting_version(self) -> int:
-        """The schema version of who wrote it."""
+        """The schema version of the writer."""
 
     @property
     def acting_block_length(self) -> int:
-        """In bytes, of who wrote it."""
+        """Of the writer, in bytes."""
 
 class MessageFlyweight(Flyweight):
     @classmethod

@@ -10,12 +10,13 @@ import struct
 import warnings
 import weakref
 from collections.abc import Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from uuid import UUID
 
 from . import layout
 from ._core import Memory
+from ._identity import REAL, Identity
+from .closing import Closing
 from .counters import Counters
 from .errors import (
     AccessDeniedError,
@@ -32,14 +33,13 @@ from .lossy import LossySubscriber, Start
 from .publisher import Publisher
 from .slots import Attached, check_max_lag, evict, take_publisher_slot, take_subscriber_slot
 from .subscriber import Subscriber
-from .system import Identity, channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
+from .system import channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
 from .wait import Wait
 
 if TYPE_CHECKING:
     from .sbe.schema import Schema
 
 POPULATE_READ, POPULATE_WRITE = 22, 23  # of madvise, Linux 5.14; mmap has no names for them
-REAL = Identity()
 
 
 class Options(TypedDict, total=False):
@@ -71,7 +71,7 @@ class Options(TypedDict, total=False):
     """True: do not insist on the file systems of spec 3.1 (False)."""
 
 
-class Channel:
+class Channel(Closing):
     """One mapped file, attached. Made by ``create``, ``open``, ``open_or_create`` or ``replace``.
 
     A name matches ``[A-Za-z0-9._-]{1,64}`` and stands for ``<folder>/<name>.ring``; what contains a ``/`` is a path. A
@@ -106,21 +106,21 @@ class Channel:
 
     @classmethod
     def create(
-        cls, name: str | os.PathLike[str], kind: Kind, *, identity: Identity = REAL, **options: Unpack[Options]
+        cls, name: str | os.PathLike[str], kind: Kind, *, _identity: Identity = REAL, **options: Unpack[Options]
     ) -> Self:
         """Makes the file whole and attaches.
 
         ``kind``: "inbox" (slot 0 is kept, so that what comes before the first subscriber waits for it) or "broadcast".
         InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
         """
-        return cls._create(channel_path(name), describe(kind, options, identity), options, identity, replace=False)
+        return cls._create(channel_path(name), describe(kind, options, _identity), options, _identity, replace=False)
 
     @classmethod
     def replace(
-        cls, name: str | os.PathLike[str], kind: Kind, *, identity: Identity = REAL, **options: Unpack[Options]
+        cls, name: str | os.PathLike[str], kind: Kind, *, _identity: Identity = REAL, **options: Unpack[Options]
     ) -> Self:
-        """As ``create``, but a file of that name is replaced; who has the old one attached keeps it."""
-        return cls._create(channel_path(name), describe(kind, options, identity), options, identity, replace=True)
+        """As ``create``, but a file of that name is replaced; a process that has the old one attached keeps it."""
+        return cls._create(channel_path(name), describe(kind, options, _identity), options, _identity, replace=True)
 
     @classmethod
     def open(
@@ -131,7 +131,7 @@ class Channel:
         schema: Schema | None = None,
         min_schema_version: int = 0,
         any_file_system: bool = False,
-        identity: Identity = REAL,
+        _identity: Identity = REAL,
     ) -> Self:
         """Attaches after full validation (spec 3.3).
 
@@ -157,7 +157,7 @@ class Channel:
                 test_locks(fd, path)
             check_schema(path, header, None if schema is None else schema.id, min_schema_version)
             text = os.pread(fd, header.schema_length, header.schema_offset)
-            return cls(fd, path, header, text, identity, any_file_system, read_only)
+            return cls(fd, path, header, text, _identity, any_file_system, read_only)
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError) and not isinstance(error, FlyringError):
@@ -166,17 +166,17 @@ class Channel:
 
     @classmethod
     def open_or_create(
-        cls, name: str | os.PathLike[str], kind: Kind, *, identity: Identity = REAL, **options: Unpack[Options]
+        cls, name: str | os.PathLike[str], kind: Kind, *, _identity: Identity = REAL, **options: Unpack[Options]
     ) -> Self:
         """Attaches to what exists, or creates it: the errors of both, but NoSuchChannelError and ChannelExistsError.
 
         ChannelDiffersError names the first field in which the existing channel is not what was asked for.
         """
         path = channel_path(name)
-        description = describe(kind, options, identity)
+        description = describe(kind, options, _identity)
         while True:
             with contextlib.suppress(NoSuchChannelError):
-                channel = cls.open(path, any_file_system=options.get("any_file_system", False), identity=identity)
+                channel = cls.open(path, any_file_system=options.get("any_file_system", False), _identity=_identity)
                 try:
                     channel._compare(*description)
                 except BaseException:
@@ -184,7 +184,7 @@ class Channel:
                     raise
                 return channel
             with contextlib.suppress(ChannelExistsError):
-                return cls._create(path, description, options, identity, replace=False)
+                return cls._create(path, description, options, _identity, replace=False)
 
     @classmethod
     def _create(
@@ -265,7 +265,7 @@ class Channel:
     def lossy_subscriber(
         self, rings: Iterable[int] | None = None, start: Start = "now", *, wait: Wait = "backoff"
     ) -> LossySubscriber:
-        """A reader of the rings given (None: all) that takes no slot, holds nobody back, and counts what it lost.
+        """A reader of the rings given (None: all) that takes no slot, holds no publisher back, and counts what it lost.
 
         It sees what is published from ``"now"`` on, or begins at the ``"oldest"`` message that is known to be still
         there. InvalidArgumentError, also (foreign) if the publisher is a stock Agrona process; CorruptRingError.
@@ -331,7 +331,7 @@ class Channel:
         return self._pid != os.getpid()
 
     def _has_descriptor(self) -> bool:
-        """False if somebody closed it behind our back (closefrom): the number may be another file's by now."""
+        """False if other code closed it (closefrom): the number may be another file's by now."""
         try:
             status = os.fstat(self._attached.fd)
         except OSError:
@@ -353,8 +353,11 @@ class Channel:
         if self.foreign == end:
             raise InvalidArgumentError("foreign", f"the {end} of this channel is a stock Agrona process, not Flyring")
 
-    def _look(self) -> None:
-        """Spec 6.13, now and then, by who waits in vain: ChannelReplacedError if another channel has the name."""
+    def _check_replaced(self) -> None:
+        """Spec 6.13: ChannelReplacedError if another channel has the name.
+
+        Publishers that are held back, and subscribers that get nothing, call it now and then.
+        """
         with contextlib.suppress(OSError):
             if self.closed or os.fstat(self._attached.fd).st_nlink > 0:
                 return
@@ -429,14 +432,6 @@ class Channel:
         return self.header.schema_version
 
     # Python's habits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):

@@ -61,7 +61,7 @@ class Counter:
         self._counters._memory.store64_volatile(self._value, value)
 
     def set_release(self, value: int) -> None:
-        """A release store: what was written before is seen by who reads the value."""
+        """A release store: a reader of the value sees what was written before."""
         self._counters._memory.store64(self._value, value)
 
     def get_and_add(self, delta: int) -> int:
@@ -121,7 +121,7 @@ class Counters:
                 )
                 memory.write(metadata + layout.COUNTER_METADATA_LABEL, text)
                 memory.store32(metadata + layout.COUNTER_METADATA_LABEL_LENGTH, len(text))
-                # Last, so that who sees it allocated (walk, acquire) sees the rest.
+                # Last: a reader that sees it allocated (walk, acquire) sees the rest.
                 memory.store32(metadata + layout.COUNTER_METADATA_STATE, layout.COUNTER_METADATA_STATE_ALLOCATED)
         finally:
             lock.close()

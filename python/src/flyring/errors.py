@@ -14,31 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from uuid import UUID
 
-__all__ = [
-    "AccessDeniedError",
-    "BadMessageError",
-    "ChannelDiffersError",
-    "ChannelExistsError",
-    "ChannelReplacedError",
-    "ClosedError",
-    "CorruptHeaderError",
-    "CorruptRingError",
-    "FlyringError",
-    "InvalidArgumentError",
-    "IoError",
-    "MessageTooLargeError",
-    "NoFreeSlotError",
-    "NoSpaceError",
-    "NoSuchChannelError",
-    "NotAChannelError",
-    "SlotLostError",
-    "TruncatedError",
-    "TwoThreadsError",
-    "UnsuitableFileSystemError",
-    "VersionTooNewError",
-    "ViewAliveError",
-]
-
 
 def _rebuild(cls: type[FlyringError], message: str, state: dict[str, Any]) -> FlyringError:
     error = cls.__new__(cls)
@@ -51,12 +26,14 @@ class FlyringError(Exception):
     """The base of all errors of this package."""
 
     code: ClassVar[str] = "error"
+    _errno: ClassVar[int] = errno.EIO
+    """Of those that are an OSError, too."""
     message: str
 
     def __init__(self, message: str) -> None:
         self.message = message
         if isinstance(self, OSError):
-            OSError.__init__(self, _ERRNO.get(self.code, errno.EIO), message)
+            OSError.__init__(self, self._errno, message)
         else:
             super().__init__(message)
 
@@ -67,19 +44,11 @@ class FlyringError(Exception):
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
 
-_ERRNO = {
-    "exists": errno.EEXIST,
-    "no-such-channel": errno.ENOENT,
-    "no-space": errno.ENOSPC,
-    "file-system": errno.ENOTSUP,
-    "access-denied": errno.EACCES,
-}
-
-
 class ChannelExistsError(FlyringError, FileExistsError):
     """The name is taken. Carries ``path``."""
 
     code = "exists"
+    _errno = errno.EEXIST
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -90,6 +59,7 @@ class NoSuchChannelError(FlyringError, FileNotFoundError):
     """There is no file of that name. Carries ``path``."""
 
     code = "no-such-channel"
+    _errno = errno.ENOENT
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -165,6 +135,7 @@ class NoSpaceError(FlyringError, OSError):
     """Not enough space. Carries ``path``, ``needed`` and ``free``: bytes, or counters where ``unit`` says so."""
 
     code = "no-space"
+    _errno = errno.ENOSPC
 
     def __init__(self, path: str, needed: int, free: int, unit: str = "bytes") -> None:
         self.path, self.needed, self.free, self.unit = path, needed, free, unit
@@ -179,6 +150,7 @@ class UnsuitableFileSystemError(FlyringError, OSError):
     """The file system cannot hold a channel. Carries ``path`` and ``reason``."""
 
     code = "file-system"
+    _errno = errno.ENOTSUP
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -189,6 +161,7 @@ class AccessDeniedError(FlyringError, PermissionError):
     """No permission, or a folder that cannot be trusted. Carries ``path`` and ``reason``."""
 
     code = "access-denied"
+    _errno = errno.EACCES
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from . import _core, layout
+from .closing import Closing
 from .errors import ClosedError
 from .slots import PublisherSlot, read_slot
 from .system import is_locked
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a publisher back: the subscriber slot with the smallest position.
+    """The subscriber that holds a publisher back: the slot with the smallest position.
 
     ``position`` is its gate, in bytes; ``live`` whether a process owns the slot now; ``kept`` whether it keeps its
     place without one; ``name`` and ``pid`` are of the slot's last owner (the pid in its own pid namespace). A foreign
@@ -39,7 +38,7 @@ class Holder:
     position: int
 
 
-class Publisher(_core.Publisher):
+class Publisher(_core.Publisher, Closing):
     """Publishes into its own ring. Made by ``Channel.publisher``; single-threaded; a context manager that closes.
 
     All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away,
@@ -78,8 +77,9 @@ class Publisher(_core.Publisher):
         """The name under which the same ring can be had again; empty if it was taken without one."""
         return self._name
 
-    def _look(self) -> None:
-        self._channel._look()
+    def _check_replaced(self) -> None:
+        """Spec 6.13. The C core calls it."""
+        self._channel._check_replaced()
 
     def offer_array(self, message: type[Message], array: NDArray[numpy.void]) -> int:
         """Publishes each row of a structured array with ``Message.dtype`` as one message, headers included: how many
@@ -116,19 +116,6 @@ class Publisher(_core.Publisher):
             kept=memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
             position=position,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not self.closed:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"at {self.position}"

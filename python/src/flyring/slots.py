@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from . import layout
 from ._core import LockFile, Memory
+from ._identity import Identity
 from .errors import ChannelDiffersError, CorruptRingError, InvalidArgumentError, NoFreeSlotError
 from .header import Header
-from .system import NAME, Identity, control_lock, new_lock, try_lock
+from .system import NAME, control_lock, new_lock, try_lock
 
 PATIENCE = 0.010  # for a slot to become free
 RETRY = 0.0005
@@ -216,7 +217,7 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
     if renamed:
         memory.write(slot + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
     epoch = memory.add64(slot + layout.PUBLISHER_SLOT_EPOCH, 1) + 1  # pairs with 5.4; evict may be raising it too
-    if not 0 < epoch < 2**63:  # nobody can have counted that far: start again
+    if not 0 < epoch < 2**63:  # no owner can have counted that far: start again
         epoch = 1
         memory.store64(slot + layout.PUBLISHER_SLOT_EPOCH, epoch)
     if renamed:
@@ -308,9 +309,9 @@ def recover(channel: Attached, ring: int) -> tuple[int, int]:
     return claimed, count
 
 
-def committed(header: Header, memory: Memory, ring: int, begin: int, end: int) -> tuple[int, int]:
-    """Walks the committed records from ``begin``, at most to ``end``: where they stop, and how many are messages."""
-    count, position = 0, begin
+def committed(header: Header, memory: Memory, ring: int, start: int, end: int) -> tuple[int, int]:
+    """Walks the committed records from ``start``, at most to ``end``: where they stop, and how many are messages."""
+    count, position = 0, start
     while position < end:
         length, kind = struct.unpack("<ii", memory.read(header.ring(ring) + (position & (header.capacity - 1)), 8))
         if length <= 0:

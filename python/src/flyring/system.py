@@ -12,10 +12,7 @@ import secrets
 import stat
 import struct
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from . import layout
 from ._core import LockFile, file_system_type
@@ -35,34 +32,6 @@ FILE_SYSTEMS = {0x01021994, 0x858458F6, 0xEF53, 0x58465342, 0x9123683E, 0x794C76
 FLOCK = struct.Struct("hh4xqqi4x")  # struct flock of 64-bit Linux
 CONTROL_LOCK_RETRY = 0.0001
 CONTROL_LOCK_PATIENCE = 5.0
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who and when: for tests, so that the same operations write the same bytes (spec 10). None: the real one."""
-
-    channel_id: uuid.UUID | None = None
-    created_at: int | None = None
-    boot_id: uuid.UUID | None = None
-    pid: int | None = None
-    now: int | None = None
-
-    def new_channel_id(self) -> uuid.UUID:
-        return self.channel_id or uuid.uuid4()
-
-    def creation_time(self) -> int:
-        """ns since 1970."""
-        return self.wall_clock() if self.created_at is None else self.created_at
-
-    def this_boot(self) -> uuid.UUID:
-        return self.boot_id or uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-
-    def process_id(self) -> int:
-        return os.getpid() if self.pid is None else self.pid
-
-    def wall_clock(self) -> int:
-        """ns since 1970."""
-        return time.time_ns() if self.now is None else self.now
 
 
 # Where

@@ -10,5 +10,5 @@ from __future__ import annotations
 from typing import Literal
 
 Wait = Literal["spin", "yield", "backoff"]
-"""``spin``: look all the time; the shortest delay, a whole core. ``yield``: let other processes run between two
-looks. ``backoff``: as ``yield`` for a hundred looks, then sleep between them, 1 us doubling to 1 ms."""
+"""``spin``: try all the time; the shortest delay, a whole core. ``yield``: let other processes run between two
+tries. ``backoff``: as ``yield`` for a hundred tries, then sleep between them, 1 us doubling to 1 ms."""

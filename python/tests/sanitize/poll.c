@@ -13,12 +13,11 @@ void *read_all(void *argument)
     sender from = {0};
     ring_reader ring = {.data = start->data, .gate = start->gate, .from = &from};
     Subscriber self = {0};
-    self.epoch_word = start->epoch;
-    self.epoch = 1;
-    self.capacity = CAPACITY;
-    self.mask = CAPACITY - 1;
-    self.alignment = start->alignment;
-    self.store_every = CAPACITY / GATE_STORE_DIVISOR;
+    epoch_watch(&self.base.epoch, (const uint8_t *)start->epoch, 1);
+    self.base.capacity = CAPACITY;
+    self.base.mask = CAPACITY - 1;
+    self.base.alignment = start->alignment;
+    self.base.store_every = CAPACITY / GATE_STORE_DIVISOR;
     for (int64_t sequence = 0; sequence < MESSAGES;) {
         record found;
         int more = next_message(&self, &ring, &found);
@@ -36,7 +35,7 @@ void *read_all(void *argument)
                 stop("a torn message", byte_of(sequence, at), found.payload[at]);
         sequence++;
         ring.cursor = found.next;
-        if (ring.cursor - ring.stored >= self.store_every)
+        if (ring.cursor - ring.stored >= self.base.store_every)
             store_gate(&ring, ring.cursor);
     }
     store_gate(&ring, ring.cursor);

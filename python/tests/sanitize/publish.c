@@ -21,7 +21,9 @@ static int64_t no_time(void)
 }
 #define now_ns no_time
 #include "batch.c"
+#include "claim.c"
 #include "offer.c"
+#include "reserve.c"
 
 #include "race.h"
 
@@ -46,8 +48,7 @@ static void take_ring(int64_t alignment)
     memset(&publisher, 0, sizeof publisher);
     for (int64_t e = 0; e < BOUNDARIES; e++)
         *(int64_t *)(ring_memory + CAPACITY + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE) = e == 0 ? 0 : -1;
-    publisher.epoch_word = &epoch_word;
-    publisher.epoch = 1;
+    epoch_watch(&publisher.epoch, (const uint8_t *)&epoch_word, 1);
     publisher.owner_pending = true;
     publisher.name = PyBytes_FromString("race");
     ring_writer *ring = &publisher.ring;
@@ -78,16 +79,16 @@ static bool claim_and_end(int64_t sequence, bool commit)
 {
     static Claim claim;
     ring_writer *ring = &publisher.ring;
-    int64_t length = length_of(sequence), n = ring_align(ring, RECORD_HEADER_LENGTH + length);
-    if (room_within(&publisher, n, WAIT_NOT) != 1)
+    int64_t length = length_of(sequence), n = ring_record_size(ring, RECORD_HEADER_LENGTH + length);
+    if (publisher_reserve_within(&publisher, n, WAIT_NOT) != 1)
         return false;
-    ring_begin(ring, n);
+    ring_announce(ring, n);
     ring_set_type(ring, type_of(sequence));
     claim = (Claim){.publisher = &publisher, .length = length};
-    claim.data = ring->data + (ring->tail & ring->mask) + RECORD_PAYLOAD;
+    claim.data = ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD;
     publisher.claim = &claim;
     fill(claim.data, sequence);
-    number(publisher_end_claim(&publisher, commit));
+    number(publisher_close_claim(&publisher, commit));
     return true;
 }
 
@@ -131,7 +132,7 @@ int main(void)
         }
         pthread_join(reader, NULL);
         printf("alignment %lld: %d messages, %lld laps\n", (long long)alignment, MESSAGES,
-               (long long)(publisher.ring.tail / CAPACITY));
+               (long long)(publisher.ring.end / CAPACITY));
     }
     return 0;
 }

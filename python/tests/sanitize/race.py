@@ -45,7 +45,8 @@ def build(name: str, work: Path) -> Path:
         (tree / "core" / file).write_text(mutant)
     program = tree / "race"
     own = [tree / "tests" / "sanitize" / "publish.c", tree / "tests" / "sanitize" / "poll.c"]
-    rest = [p for p in sorted((tree / "core").glob("*.c")) if p.name not in ("offer.c", "batch.c", "poll.c")]
+    included = [tree / "core" / name for name in ("batch.c", "claim.c", "offer.c", "poll.c", "reserve.c")]
+    rest = [p for p in sorted((tree / "core").rglob("*.c")) if p not in included]
     subprocess.run(
         [
             os.environ.get("CLANG", "clang"),

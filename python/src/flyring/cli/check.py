@@ -16,7 +16,7 @@ from .slots import check_control, check_slots
 from .zeros import check_zeros
 
 RINGS = {None: RingCheck, "publisher": WrittenByForeign, "subscriber": ReadByForeign}
-LOOKS = 3  # what is being changed may look wrong for a moment; what is wrong stays so
+TRIES = 3  # what is being changed may seem wrong for a moment; what is wrong stays so
 PAUSE = 0.005  # seconds
 
 
@@ -42,19 +42,19 @@ def check(name: str, as_json: bool) -> int:
 
 
 def examine(image: Image) -> Findings:
-    """Where somebody is attached, what is found counts if it is found each time."""
+    """Where a process is attached, what is found counts if it is found each time."""
     attached = image.attached()
-    findings = look(image)
-    for _ in range(LOOKS - 1):
+    findings = check_once(image)
+    for _ in range(TRIES - 1):
         if not findings.found or not (attached or image.attached()):
             break
         time.sleep(PAUSE)
-        again = {finding.place for finding in look(image).found}
+        again = {finding.place for finding in check_once(image).found}
         findings.found = [finding for finding in findings.found if finding.place in again]
     return findings
 
 
-def look(image: Image) -> Findings:
+def check_once(image: Image) -> Findings:
     findings = Findings()
     header, memory = image.header, image.memory
     check_header(image, findings)

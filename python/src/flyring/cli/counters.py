@@ -58,7 +58,7 @@ def check_allocated(memory: Memory, metadata: int, i: int, findings: Findings) -
 
 
 def check_reclaimed(memory: Memory, metadata: int, i: int, findings: Findings) -> None:
-    """A free that its caller did not live to end leaves the key, or the counter unusable for ever."""
+    """A free that its caller did not live to end leaves the key, or leaves the counter unusable."""
     where = {"slot": f"counter {i}"}
     if memory.load64(metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE) == NEVER:
         offset = metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE

@@ -105,7 +105,7 @@ class WrittenByForeign(ForeignRing):
 
 
 class WalkOfAgrona(Walk):
-    """From the gate to ``claimed``. Nobody announces what is overwritten, but nobody writes at or above the gate."""
+    """From the gate to ``claimed``. Overwriting is not announced, but nothing is written at or above the gate."""
 
     unfinished = False
 

@@ -44,7 +44,7 @@ class Image:
         return self.memory is not None and offset >= 0 and offset + length <= self.memory.length
 
     def locked(self, at: int, length: int = 1) -> bool:
-        """Whether somebody has a lock on these bytes of the file. Works with a descriptor for reading as well."""
+        """Whether a process has a lock on these bytes of the file. Works with a descriptor for reading as well."""
         answer = fcntl.fcntl(self.fd, fcntl.F_OFD_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0))
         return bool(FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
@@ -52,7 +52,7 @@ class Image:
         return self.locked(layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK)
 
     def attached(self) -> bool:
-        """Whether somebody owns a slot, or changes one. A foreign end holds no lock, and counts as there (6.15)."""
+        """Whether a process owns a slot, or changes one. A foreign end holds no lock, and counts as there (6.15)."""
         header = self.header
         return header is not None and bool(header.foreign or self.locked(header.control_offset, header.control_length))
 

@@ -43,7 +43,7 @@ def entries(folder: str, must_exist: bool) -> list[str]:
     except FileNotFoundError as error:
         if must_exist:
             raise failed("listdir", error, folder) from error
-        return []  # nobody has made a channel yet
+        return []  # there was never a channel
     except OSError as error:
         raise failed("listdir", error, folder) from error
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``flyring recover``: frees what the dead left, under the locks that say that they are dead (spec 5, 6.7, 6.8).
 
-Each slot is looked at under the control lock and its own; a slot whose lock is refused has a living owner and is left
+Each slot is checked under the control lock and its own; a slot whose lock is refused has a living owner and is left
 alone. Killed anywhere, it can be run again.
 """
 
@@ -24,7 +24,7 @@ from .report import print_json, printable
 
 @dataclass
 class Outcome:
-    """What was done, what could not be, and who is alive."""
+    """What was done, what could not be, and which owners are alive."""
 
     done: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, Any]] = field(default_factory=list)
@@ -71,13 +71,13 @@ def recover_channel(channel: Attached) -> Outcome:
 def recover_slot(
     channel: Attached, lock: LockFile, slot: int, where: str, outcome: Outcome, body: Any, number: int
 ) -> None:
-    """Under the control lock: ``body`` if nobody owns the slot."""
+    """Under the control lock: ``body`` if no process owns the slot."""
     if not try_lock(lock, slot + layout.CONTROL_SLOT_LOCK):
         outcome.live.append(where)
         return
     try:
         length = channel.memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
-        if not 0 <= length <= layout.MAX_NAME_LENGTH:  # counts as no name (5.2, 2); now everybody sees none
+        if not 0 <= length <= layout.MAX_NAME_LENGTH:  # counts as no name (5.2, 2); now all see none
             clear_name(channel, slot)
             outcome.done.append(
                 {"action": "name", "where": where, "what": "the name that was being changed is now none"}

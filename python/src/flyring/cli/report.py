@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """Collects what a check finds, and what it has looked at."""
+    """Collects what a check finds, and what it has read."""
 
     found: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ def finding_text(finding: Finding) -> str:
 
 
 def printable(text: str) -> str:
-    """Nothing of what somebody wrote into a file, or into a file's name, may steer the terminal."""
+    """Nothing that is written in a file, or in a file's name, may steer the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 

@@ -68,7 +68,7 @@ def read_boundary(memory: Memory, at: int) -> tuple[int, int]:
 
 
 class RingCheck:
-    """Checks ring ``ring``; ``words`` is what was read of it, for who looks at what changed since."""
+    """Checks ring ``ring``; ``words`` is what was read of it, for a caller that checks what changed since."""
 
     def __init__(self, image: Image, header: Header, memory: Memory, ring: int, findings: Findings) -> None:
         self.image, self.header, self.memory, self.ring, self.findings = image, header, memory, ring, findings
@@ -192,7 +192,7 @@ class RingCheck:
         return dict(sorted(good.items()))
 
     def owner(self, slot: int) -> tuple[bool, bool]:
-        """Of a subscriber slot: whether its next owner resumes at the gates, and whether somebody owns it."""
+        """Of a subscriber slot: whether its next owner resumes at the gates, and whether a process owns it."""
         at, memory = self.header.subscriber_slot(slot), self.memory
         live = self.image.locked(at + layout.CONTROL_SLOT_LOCK)
         evicted = memory.load32(at + layout.SUBSCRIBER_SLOT_EVICTING) != 0
@@ -227,7 +227,7 @@ class RingCheck:
             words.begun,
             words.done,
         ):
-            return  # somebody publishes: nothing here can be judged
+            return  # a publisher is at work: nothing here can be judged
         if words.quiet and length > 0:
             what = f"there is a record of {length} bytes at published {words.published}, but nothing is claimed there"
             do = "a subscriber that joins would be given stale bytes; replace the channel"
@@ -242,7 +242,7 @@ class RingCheck:
             self.left_by_the_dead(length)
 
     def left_by_the_dead(self, length: int) -> None:
-        """6.8: nobody has the publisher slot's lock."""
+        """6.8: no process has the publisher slot's lock."""
         words, where = self.words, {"position": self.words.published}
         try:
             end, messages = committed(self.header, self.memory, self.ring, words.published, words.claimed)

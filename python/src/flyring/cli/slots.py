@@ -12,7 +12,7 @@ from ..system import NAME
 from .image import Image
 from .report import Findings
 
-TAKE_ANEW = "flyring recover; else the next owner writes it anew"
+TAKE_AGAIN = "flyring recover; else the next owner writes it anew"
 
 
 def check_control(image: Image, header: Header, memory: Memory, findings: Findings) -> None:
@@ -59,7 +59,7 @@ def check_slots(image: Image, header: Header, memory: Memory, findings: Findings
 
 
 def check_slot(image: Image, memory: Memory, slot: int, where: str, section: str, findings: Findings) -> None:
-    """Epoch and name. Loads as in 6.12; what changed meanwhile is for the next look."""
+    """Epoch and name. Loads as in 6.12; what changed meanwhile is for the next try."""
     epoch = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)
     length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
     raw = memory.read(slot + layout.PUBLISHER_SLOT_NAME, layout.MAX_NAME_LENGTH)
@@ -71,7 +71,7 @@ def check_slot(image: Image, memory: Memory, slot: int, where: str, section: str
         return
     if epoch < 0:
         what = f"the epoch is {epoch}"
-        findings.broken("epoch", section, slot + layout.PUBLISHER_SLOT_EPOCH, what, TAKE_ANEW, slot=where)
+        findings.broken("epoch", section, slot + layout.PUBLISHER_SLOT_EPOCH, what, TAKE_AGAIN, slot=where)
     offset = slot + layout.PUBLISHER_SLOT_NAME_LENGTH
     if length == -1:
         if not image.control_locked():
@@ -79,16 +79,16 @@ def check_slot(image: Image, memory: Memory, slot: int, where: str, section: str
             findings.left("name", "5.2", offset, what, "flyring recover; so does the next owner", slot=where)
         return
     if not 0 <= length <= layout.MAX_NAME_LENGTH:
-        findings.broken("name", section, offset, f"the name's length is {length}", TAKE_ANEW, slot=where)
+        findings.broken("name", section, offset, f"the name's length is {length}", TAKE_AGAIN, slot=where)
         return
     name = raw[:length].decode("latin-1")
     at = slot + layout.PUBLISHER_SLOT_NAME
     if name and not NAME.fullmatch(name):
         what = f"{name!r} is no name"
-        findings.broken("name", "3.1", at, what, TAKE_ANEW, slot=where)
+        findings.broken("name", "3.1", at, what, TAKE_AGAIN, slot=where)
     elif raw[length:].strip(b"\0"):
         what = f"the name {name!r} is not followed by zeros"
-        findings.broken("name", section, at + length, what, TAKE_ANEW, slot=where)
+        findings.broken("name", section, at + length, what, TAKE_AGAIN, slot=where)
 
 
 def flag(memory: Memory, offset: int, name: str, where: str, section: str, findings: Findings) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring tail``: follows a channel, lossy and read-only: nobody in it notices (spec/api.md, spec/messages.md 4)."""
+"""``flyring tail``: follows a channel, lossy and read-only, unnoticed (spec/api.md, spec/messages.md 4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .where import Where
 
 _MOST_COMPLAINTS = 10
 _LOOK = 0.5
-"""Seconds of waiting until it looks whether it shall go on."""
+"""Seconds of waiting until it checks whether to go on."""
 
 
 def tail(

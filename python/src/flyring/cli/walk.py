@@ -32,7 +32,7 @@ class Walk:
     def run(
         self, end: int, boundaries: dict[int, int], gates: dict[int, int], start: tuple[int, int] | None
     ) -> int | None:
-        """Walks to ``end``, which is a boundary, from the oldest of the places where a record must begin. Those it
+        """Walks to ``end``, which is a boundary, from the oldest of the places where a record must start. Those it
         passes must be found. How many messages were published up to ``end``, or None if that is not known."""
         self.boundaries, self.start = boundaries, start
         self.load(end, end)

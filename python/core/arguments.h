@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of METH_FASTCALL | METH_KEYWORDS functions. */
+#ifndef FLYRING_ARGUMENTS_H
+#define FLYRING_ARGUMENTS_H
+
+#include "errors.h"
+
+/* The parameters of a function: their names, how many there are, how many must be given. */
+typedef struct {
+    const char *const *names;
+    int count, required;
+} signature;
+
+/* Entries of a PyMethodDef. */
+#define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
+#define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS
+
+/* Fills `values` (signature.count of them, NULL where not given). Raises TypeError and returns false if it does not
+   fit. */
+bool parse_arguments(const signature *expected, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                     PyObject **values);
+/* A message's type: raises InvalidArgumentError and returns 0 unless it is 1 to 2^31-1. */
+int32_t parse_type(PyObject *object);
+/* A number of 0 or more; `count` stays what it is if it was not given. False with an exception. */
+bool parse_count(PyObject *number, const char *name, int64_t *count);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many messages in one claim, part by part (spec 6.3): shared by offer_batch and offer_array. */
+#ifndef FLYRING_BATCH_H
+#define FLYRING_BATCH_H
+
+#include "publisher.h"
+
+/* What differs; known when it is compiled. `all` are the messages. */
+
+/* Bytes of the record of message i, aligned. */
+typedef int64_t part_length(const ring_writer *ring, const void *all, Py_ssize_t i);
+/* How many of the messages from `first` up to `count` fit together below `most` bytes; `total` gets their bytes. */
+typedef Py_ssize_t part_fit(const ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t most,
+                            int64_t *total);
+/* Publishes `count` messages, which have room, as one claim of `total` bytes. */
+typedef void part_write(ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t total);
+
+/* How many of `count` messages were taken, or -1 with an exception. */
+ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_t count, part_length *length,
+                                     part_fit *fit, part_write *write)
+{
+    ring_writer *ring = &self->ring;
+    Py_ssize_t done = 0;
+    while (done < count) {
+        int64_t limit_before = ring->limit;
+        if (done > 0)
+            self->held_since = 0; /* some were taken: no test (6.2, 4) whose error would hide how many */
+        int room = publisher_reserve(self, length(ring, all, done));
+        if (room < 0)
+            return -1;
+        if (room == 0)
+            break;
+        int64_t most = ring_to_wrap(ring) < ring->longest ? ring_to_wrap(ring) : ring->longest, total;
+        Py_ssize_t part = fit(ring, all, done, count, most, &total);
+        if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->evicts))
+            publisher_recompute(self, total);
+        if (!ring_has_room(ring, total))
+            part = fit(ring, all, done, count, ring->limit - RECORD_HEADER_LENGTH - ring->end, &total);
+        write(ring, all, done, part, total);
+        done += part;
+    }
+    return done;
+}
+
+#endif

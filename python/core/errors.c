@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "errors.h"
+
+static PyObject *errors_module; /* flyring.errors */
+
+PyObject *raise_error(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    PyObject *args = Py_VaBuildValue(format, arguments);
+    va_end(arguments);
+    if (args == NULL)
+        return NULL;
+    PyObject *class = PyObject_GetAttrString(errors_module, name);
+    if (class != NULL) {
+        PyObject *error = PyObject_CallObject(class, args);
+        if (error != NULL) {
+            PyErr_SetObject(class, error);
+            Py_DECREF(error);
+        }
+        Py_DECREF(class);
+    }
+    Py_DECREF(args);
+    return NULL;
+}
+
+bool check_replaced(PyObject *self)
+{
+    PyObject *done = PyObject_CallMethod(self, "_check_replaced", NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+bool errors_load(void)
+{
+    errors_module = PyImport_ImportModule("flyring.errors");
+    return errors_module != NULL;
+}

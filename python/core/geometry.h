@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where things lie in a channel's file (spec 4.1), checked once against the length of its mapping. */
+#ifndef FLYRING_GEOMETRY_H
+#define FLYRING_GEOMETRY_H
+
+#include "errors.h"
+#include "layout.h"
+
+typedef struct {
+    int32_t publishers, subscribers;
+    int64_t capacity, alignment;
+    int64_t control, rings, stride;
+    int32_t foreign; /* 0, or the feature bit of 6.15: the end that is stock Agrona */
+} geometry;
+
+/* A tuple (publishers, subscribers, capacity, alignment, control_offset, rings_offset, ring_stride, foreign). Raises
+   ValueError and returns false unless all of its slots and rings lie within `length` bytes. */
+bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape);
+
+static inline int64_t publisher_slot_offset(const geometry *shape, int32_t slot)
+{
+    return shape->control + CONTROL_SLOTS + CONTROL_SLOT_LENGTH * slot;
+}
+
+static inline int64_t subscriber_slot_offset(const geometry *shape, int32_t slot)
+{
+    return shape->control + CONTROL_SLOTS + CONTROL_SLOT_LENGTH * (shape->publishers + slot);
+}
+
+static inline int64_t ring_data_offset(const geometry *shape, int32_t ring)
+{
+    return shape->rings + shape->stride * ring;
+}
+
+static inline int64_t ring_trailer_offset(const geometry *shape, int32_t ring)
+{
+    return ring_data_offset(shape, ring) + shape->capacity;
+}
+
+#endif

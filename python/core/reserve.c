@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reserving room for a record, and what a publisher does when it is held back (spec 6.1, 1 and 2; 6.2, 6.7). */
+#include "publisher.h"
+
+#define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
+
+/* Whether the publisher can be used */
+
+bool publisher_in_use(Publisher *self)
+{
+    if (self->closed || self->forked)
+        raise_error("ClosedError", "(si)", "publisher", (int)self->forked);
+    else if (self->busy)
+        raise_error("TwoThreadsError", "(s)", "publisher");
+    else if (!epoch_holds(&self->epoch))
+        raise_error("SlotLostError", "(si)", "publisher", self->slot);
+    else
+        return false;
+    return true;
+}
+
+bool publisher_explain_unusable(Publisher *self)
+{
+    if (!publisher_in_use(self))
+        raise_error("ViewAliveError", "(s)", "a claim of this publisher is open; commit or abort it first");
+    return false;
+}
+
+void publisher_release_memory(Publisher *self)
+{
+    Memory *memory = self->memory;
+    self->memory = NULL;
+    if (memory != NULL)
+        memory_unuse(memory);
+}
+
+/* Room */
+
+/* 6.13: false with an exception. It runs Python code: `busy` keeps other calls out. */
+static bool check_replaced_while_held(Publisher *self)
+{
+    self->busy = true;
+    bool fine = check_replaced((PyObject *)self);
+    self->busy = false;
+    if (!self->closed)
+        return fine;
+    publisher_release_memory(self); /* by another thread, which left the memory to this one */
+    if (fine)
+        raise_error("ClosedError", "(s)", "publisher");
+    return false;
+}
+
+/* 6.1, owner record: 1 published, 0 no room. `needed` gets what a gate must reach for there to be room. */
+static int publish_owner(Publisher *self, int64_t *needed)
+{
+    ring_writer *ring = &self->ring;
+    int64_t name_length = PyBytes_Size(self->name);
+    int64_t length = RECORD_HEADER_LENGTH + OWNER_RECORD_NAME + name_length, n = ring_record_size(ring, length);
+    for (;;) {
+        int64_t to_wrap = ring_to_wrap(ring), wanted = n > to_wrap ? to_wrap : n;
+        if (!ring_has_room(ring, wanted)) {
+            *needed = ring_needed_gate(ring, wanted);
+            return 0;
+        }
+        if (n <= to_wrap)
+            break;
+        ring_pad(ring);
+    }
+    ring_announce(ring, n);
+    uint8_t *payload = ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD;
+    int32_t length_word = (int32_t)name_length;
+    memcpy(payload + OWNER_RECORD_EPOCH, &self->epoch.value, 8);
+    memcpy(payload + OWNER_RECORD_NAME_LENGTH, &length_word, 4);
+    memcpy(payload + OWNER_RECORD_NAME, PyBytes_AsString(self->name), (size_t)name_length);
+    ring_set_type(ring, TYPE_OWNER);
+    ring_commit(ring, length);
+    ring_advance(ring, n, 0);
+    self->owner_pending = false;
+    return 1;
+}
+
+/* 6.2 for n bytes at the end: 1 there is room, 2 the end moved (start again), 0 back-pressured, -1 an exception. */
+static int recompute(Publisher *self, int64_t n)
+{
+    ring_writer *ring = &self->ring;
+    for (bool evicted = false, tested = false;;) {
+        ring_recompute(ring);
+        if (ring->end >= MAX_POSITION - 2 * ring->capacity) {
+            raise_error("CorruptRingError", "(iLs)", self->slot, (long long)ring->end, "its position nears 2^62");
+            return -1;
+        }
+        int64_t needed = ring_needed_gate(ring, n);
+        if (self->owner_pending) {
+            if (publish_owner(self, &needed)) {
+                self->held_since = 0;
+                return 2;
+            }
+        } else if (ring_has_room(ring, n)) {
+            self->held_since = 0;
+            return 1;
+        }
+        if (self->evicts && !evicted &&
+            evict_laggards(&self->shape, self->memory->base, self->lock, ring->trailer, needed)) { /* 6.2, 3 */
+            evicted = true;
+            continue;
+        }
+        int64_t now = now_ns(); /* 6.2, 4 */
+        if (self->held_since == 0) {
+            self->held_since = now;
+            return 0;
+        }
+        if (tested || now - self->held_since < RETIRE_AFTER_NS)
+            return 0;
+        tested = true;
+        self->held_since = now;
+        bool retired = retire_dead(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
+        if (!check_replaced_while_held(self))
+            return -1;
+        if (!retired)
+            return 0;
+    }
+}
+
+void publisher_recompute(Publisher *self, int64_t n)
+{
+    ring_writer *ring = &self->ring;
+    ring_recompute(ring);
+    if (self->evicts && !ring_has_room(ring, n) &&
+        evict_laggards(&self->shape, self->memory->base, self->lock, ring->trailer, ring_needed_gate(ring, n)))
+        ring_recompute(ring);
+}
+
+int publisher_reserve(Publisher *self, int64_t n)
+{
+    ring_writer *ring = &self->ring;
+    for (;;) {
+        int64_t to_wrap = ring_to_wrap(ring), wanted = n > to_wrap ? to_wrap : n;
+        if (self->owner_pending || !ring_has_room(ring, wanted)) {
+            int result = recompute(self, wanted);
+            if (result <= 0)
+                return result;
+            if (result == 2)
+                continue;
+        }
+        if (n <= to_wrap)
+            return 1;
+        ring_pad(ring);
+    }
+}
+
+static bool gates_moved(void *context)
+{
+    Publisher *self = context;
+    int64_t gate;
+    return !epoch_holds(&self->epoch) || ring_gate_limit(&self->ring, &gate) > self->ring.limit;
+}
+
+/* Waits for any gate to move: 1 start again, 0 time is up, -1 an exception. */
+static int wait_for_room(Publisher *self, wait_state *state, bool *waiting, int64_t timeout)
+{
+    if (timeout == WAIT_NOT)
+        return 0;
+    if (!*waiting) {
+        wait_begin(state, self->wait, timeout);
+        *waiting = true;
+    }
+    self->busy = true;
+    int result = wait_some(state, gates_moved, self);
+    self->busy = false;
+    if (self->closed) { /* by another thread meanwhile, which left the memory to this one */
+        publisher_release_memory(self);
+        if (result != -1)
+            raise_error("ClosedError", "(s)", "publisher");
+        return -1;
+    }
+    if (result == -1)
+        return -1;
+    return result == -2 ? 0 : 1;
+}
+
+int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout)
+{
+    wait_state state;
+    bool waiting = false;
+    for (;;) {
+        int result = publisher_reserve(self, n);
+        if (result != 0)
+            return result;
+        result = wait_for_room(self, &state, &waiting, timeout);
+        if (result <= 0)
+            return result;
+        if (!publisher_usable(self))
+            return -1;
+    }
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* claim(Message): a message to be written in the ring. */
+#include "arguments.h"
+#include "sbe.h"
+
+static Layout *layout_to_claim(Publisher *self, PyObject *class)
+{
+    if (LIKELY(self->message_class == class))
+        return self->message_layout;
+    Layout *layout = layout_of(class, message_flyweight_type);
+    if (layout == NULL)
+        return NULL;
+    if (layout->type == 0) {
+        raise_error("InvalidArgumentError", "(ss)", "message",
+                    "its template id cannot be the type of a record, which is 1 to 2147483647");
+        return NULL;
+    }
+    PyObject *class_before = self->message_class, *layout_before = (PyObject *)self->message_layout;
+    self->message_class = Py_NewRef(class);
+    self->message_layout = (Layout *)Py_NewRef((PyObject *)layout);
+    Py_XDECREF(class_before);
+    Py_XDECREF(layout_before);
+    return layout;
+}
+
+PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"message", "variable_length", "timeout"};
+    static const signature expected = {parameters, 3, 1};
+    PyObject *values[3] = {args[0], NULL, NULL};
+    int64_t timeout = WAIT_NOT, variable = 0;
+    if (UNLIKELY(n != 1 || names != NULL)) {
+        values[0] = NULL;
+        if (!parse_arguments(&expected, args, n, names, values) ||
+            !parse_count(values[1], "variable_length", &variable) ||
+            (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
+            return NULL;
+    }
+    Layout *layout = layout_to_claim(self, values[0]);
+    if (UNLIKELY(layout == NULL || !publisher_usable(self)))
+        return NULL;
+    ring_writer *ring = &self->ring;
+    int64_t length = layout->header_length + layout->block_length; /* both below 2^31 */
+    int64_t longest = ring->longest - RECORD_HEADER_LENGTH;
+    if (UNLIKELY(length > longest || variable > longest - length))
+        return raise_error("MessageTooLargeError", "(LL)",
+                           (long long)length + (variable < longest ? variable : longest), (long long)longest);
+    length += variable;
+    /* Before there is room: nothing may come between that and the claim. */
+    Py_INCREF((PyObject *)layout);
+    MessageFlyweight *message = message_of(values[0], layout);
+    Py_DECREF((PyObject *)layout);
+    if (message == NULL || !message_make_frames(message))
+        goto failed;
+    int64_t record = ring_record_size(ring, RECORD_HEADER_LENGTH + length);
+    if (UNLIKELY(ring->end + record > ring->cleared || self->owner_pending)) {
+        int room = publisher_reserve_within(self, record, timeout);
+        if (room == 0) {
+            Py_DECREF((PyObject *)message);
+            return Py_NewRef(Py_None);
+        }
+        if (room < 0)
+            goto failed;
+        ring_announce(ring, record);
+    }
+    ring_set_type(ring, layout->type);
+    message->claim.publisher = (Publisher *)Py_NewRef((PyObject *)self);
+    message->claim.length = (Py_ssize_t)length;
+    message->claim.data = ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD;
+    self->claim = &message->claim;
+    memcpy(message->claim.data, layout->header, (size_t)layout->header_length);
+    message_begin(message, &message->claim.data, 0, length, layout->header_length, layout->block_length,
+                  layout->version, true);
+    return (PyObject *)message;
+failed:
+    Py_XDECREF((PyObject *)message);
+    return NULL;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SBE flyweights (spec/messages.md): objects that read and write the bytes of a message where they are.
+
+   A message knows where its bytes are, and whether they still are: *source is NULL when they are gone. Composites and
+   group entries keep their message, and ask it at each access. Every offset was checked against the block that it is
+   in, and the block against the end of the bytes, when the flyweight was made; both are kept in 64 bits, and read once
+   from bytes that another process may change. */
+#ifndef FLYRING_SBE_H
+#define FLYRING_SBE_H
+
+#include "message.h"
+#include "publisher.h"
+
+typedef enum {
+    CHAR,
+    INT8,
+    UINT8,
+    INT16,
+    UINT16,
+    INT32,
+    UINT32,
+    INT64,
+    UINT64,
+    FLOAT,
+    DOUBLE
+} primitive; /* floats last */
+
+/* A number somewhere in a header; a constant is not there: `offset` is its value. */
+typedef struct {
+    int64_t offset;
+    primitive type;
+    bool swap, constant;
+} place;
+
+struct Flyweight;
+struct Layout;
+
+/* A data descriptor: one attribute of a class of flyweights. */
+typedef struct Field {
+    PyObject_HEAD
+    /* `at` is the field's first byte; NULL for groups and data, which have to find it. */
+    PyObject *(*get)(struct Field *self, struct Flyweight *owner, const uint8_t *at);
+    int (*set)(struct Field *self, struct Flyweight *owner, PyObject *value);
+    int64_t offset, end; /* in the block */
+    int64_t since;
+    primitive type;
+    bool swap, optional, wire_order; /* wire_order: groups and data */
+    uint64_t null, minimum, maximum; /* as bits of an int64 or uint64; floats: as bits of a double */
+    int64_t length; /* of an array: elements; text, octets, composites: bytes */
+    PyObject *name; /* the schema's */
+    PyObject *kind, *class; /* class: of an enum, set, composite or entry, or None */
+    PyObject *codec; /* of text, or NULL */
+    bool ascii, utf8;
+    /* Enums: the members and their wire values; sets: a cache of what was asked for. */
+    PyObject **members; /* of one byte: 256, by value; NULL where there is none */
+    PyObject *by_value; /* {wire value: member} */
+    struct {
+        uint64_t value;
+        PyObject *member; /* borrowed: one of the above has it */
+    } *pairs; /* of an enum */
+    int pair_count;
+    PyObject *make; /* sets: wire value -> member */
+    /* Groups and data */
+    int index; /* among those of its block */
+    struct Layout *entry; /* of a group */
+    int64_t dimension_length;
+    place entry_length, count; /* of a group; of data, `count` is its length */
+} Field;
+
+/* What a message or entry class has: its block, and what follows it. */
+typedef struct Layout {
+    PyObject_HEAD
+    PyObject *name; /* the schema's */
+    int64_t block_length;
+    Field **parts; /* groups and data, in order */
+    int part_count;
+    int depth; /* groups within groups, of those that need a frame: see below */
+    /* Of a message. */
+    int64_t header_length;
+    uint8_t *header; /* as it is written */
+    place header_block_length, header_template_id, header_schema_id, header_version;
+    uint64_t template_id, schema_id;
+    int64_t version;
+    int32_t type; /* the template id as type of a record; 0: it cannot be one */
+} Layout;
+
+typedef struct Flyweight {
+    PyObject_HEAD
+    struct MessageFlyweight *root; /* a message: itself; else kept through `parent` */
+    struct Flyweight *parent; /* of a composite or entry, else NULL */
+    Field *via; /* of the parent; NULL for a message */
+    Layout *layout; /* NULL for a composite */
+    int64_t offset; /* of the block, from *source on */
+    int64_t block_length, version; /* acting */
+    bool writing;
+    int part; /* reading: the group or data of that index begins at `position` */
+    int64_t position;
+    int depth; /* writing: which frame is ours, if the serial is the same */
+    int64_t serial;
+} Flyweight;
+
+/* While groups and data are written: one for the message, and for each group that is open within the last. */
+typedef struct {
+    Layout *layout;
+    Field *via; /* of an entry: its group */
+    int64_t serial; /* of the block, so that an entry of before is told apart */
+    int64_t group_serial, count, begun; /* of the group that was begun last, and its entries; 0 after data */
+    int next; /* part to be written */
+} frame;
+
+typedef struct MessageFlyweight {
+    Flyweight base;
+    uint8_t *const *source; /* never NULL; what it points to is, if the bytes are gone */
+    int64_t start, length; /* of the header, if there is one; where the bytes end: both from *source on */
+    Claim claim; /* .publisher: of a typed claim, else NULL; .data: of a claim or a user's buffer */
+    PyObject *owner; /* a flyring.Message or Claim whose `data` is the source, or NULL */
+    Py_buffer view; /* .obj is NULL: none */
+    /* Writing. */
+    int64_t limit; /* what is written ends here */
+    frame *frames; /* layout->depth + 1; NULL if there are no groups and data */
+    int depth;
+    int64_t serials;
+} MessageFlyweight;
+
+extern PyTypeObject *flyweight_type, *message_flyweight_type, *field_type, *layout_type;
+
+/* Bytes. */
+
+static inline int primitive_size(primitive type)
+{
+    static const uint8_t sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+    return sizes[type];
+}
+
+/* The value is read once, even if the compiler would rather read it again. */
+#define READ_ONCE_AS(type, at) \
+    __extension__({ \
+        type value_; \
+        memcpy(&value_, (at), sizeof value_); \
+        __asm__ volatile("" : "+r"(value_)); \
+        value_; \
+    })
+
+/* An integer (or the bits of a float), sign-extended. */
+static inline uint64_t load_bits(const uint8_t *at, primitive type, bool swap)
+{
+    switch (type) {
+    case INT8:
+        return (uint64_t)(int64_t)READ_ONCE_AS(int8_t, at);
+    case CHAR:
+    case UINT8:
+        return READ_ONCE_AS(uint8_t, at);
+    case INT16:
+    case UINT16: {
+        uint16_t bits = READ_ONCE_AS(uint16_t, at);
+        bits = swap ? __builtin_bswap16(bits) : bits;
+        return type == INT16 ? (uint64_t)(int16_t)bits : bits;
+    }
+    case INT32:
+    case UINT32:
+    case FLOAT: {
+        uint32_t bits = READ_ONCE_AS(uint32_t, at);
+        bits = swap ? __builtin_bswap32(bits) : bits;
+        return type == INT32 ? (uint64_t)(int32_t)bits : bits;
+    }
+    default: {
+        uint64_t bits = READ_ONCE_AS(uint64_t, at);
+        return swap ? __builtin_bswap64(bits) : bits;
+    }
+    }
+}
+
+static inline void store_bits(uint8_t *at, primitive type, bool swap, uint64_t value)
+{
+    switch (primitive_size(type)) {
+    case 1:
+        *at = (uint8_t)value;
+        break;
+    case 2: {
+        uint16_t bits = swap ? __builtin_bswap16((uint16_t)value) : (uint16_t)value;
+        memcpy(at, &bits, 2);
+        break;
+    }
+    case 4: {
+        uint32_t bits = swap ? __builtin_bswap32((uint32_t)value) : (uint32_t)value;
+        memcpy(at, &bits, 4);
+        break;
+    }
+    default:
+        value = swap ? __builtin_bswap64(value) : value;
+        memcpy(at, &value, 8);
+    }
+}
+
+/* `header` must hold it. A negative one is greater than any length. */
+static inline uint64_t load_place(const uint8_t *header, const place *where)
+{
+    return UNLIKELY(where->constant) ? (uint64_t)where->offset
+                                     : load_bits(header + where->offset, where->type, where->swap);
+}
+
+static inline void store_place(uint8_t *header, const place *where, uint64_t value)
+{
+    if (LIKELY(!where->constant))
+        store_bits(header + where->offset, where->type, where->swap, value);
+}
+
+/* The bytes from which all offsets count, or NULL. */
+static inline const uint8_t *flyweight_data(const Flyweight *self)
+{
+    return *self->root->source;
+}
+
+/* flyweight.c */
+
+/* flyring.sbe.errors.<name>(message, "Message.path.field"); the field may be NULL. Returns NULL. */
+PyObject *sbe_fail(Flyweight *owner, Field *field, const char *name, const char *format, ...);
+PyObject *sbe_fail_named(PyObject *path, const char *name, const char *format, ...);
+/* ClosedError. Returns NULL. */
+PyObject *sbe_dead(Flyweight *self);
+/* A composite or entry: `offset` from *source on. */
+Flyweight *flyweight_nested(PyObject *class, Flyweight *parent, Field *via, int64_t offset, int64_t block_length);
+/* Its name, and "<" or ">": false with an exception. */
+bool parse_primitive(const char *text, primitive *type);
+bool parse_byte_order(const char *text, bool *swap);
+/* Where to write the field: NULL with an exception. No Python code may run between this and the writing. */
+uint8_t *field_to_write(Field *self, Flyweight *owner);
+
+/* layout.c */
+
+/* The layout of a class derived from type `of`: borrowed, or NULL with an exception. */
+Layout *layout_of(PyObject *class, PyTypeObject *of);
+
+/* values.c, text.c, enums.c: what a Field's get and set can be. False with an exception if the kind is not theirs. */
+PyObject *get_integer(Field *, Flyweight *, const uint8_t *);
+int set_integer(Field *, Flyweight *, PyObject *);
+PyObject *get_float(Field *, Flyweight *, const uint8_t *);
+int set_float(Field *, Flyweight *, PyObject *);
+PyObject *get_char(Field *, Flyweight *, const uint8_t *);
+int set_char(Field *, Flyweight *, PyObject *);
+PyObject *get_array(Field *, Flyweight *, const uint8_t *);
+int set_array(Field *, Flyweight *, PyObject *);
+PyObject *get_text(Field *, Flyweight *, const uint8_t *);
+int set_text(Field *, Flyweight *, PyObject *);
+PyObject *get_octets(Field *, Flyweight *, const uint8_t *);
+int set_octets(Field *, Flyweight *, PyObject *);
+PyObject *get_enum(Field *, Flyweight *, const uint8_t *);
+int set_enum(Field *, Flyweight *, PyObject *);
+PyObject *get_set(Field *, Flyweight *, const uint8_t *);
+int set_set(Field *, Flyweight *, PyObject *);
+PyObject *get_composite(Field *, Flyweight *, const uint8_t *);
+int set_composite(Field *, Flyweight *, PyObject *);
+/* parts.c, groups.c */
+PyObject *get_group(Field *, Flyweight *, const uint8_t *);
+int set_group(Field *, Flyweight *, PyObject *);
+PyObject *get_data(Field *, Flyweight *, const uint8_t *);
+int set_data(Field *, Flyweight *, PyObject *);
+
+/* Takes what the constructor got for an enum (pairs of wire value and member) or a set (mask, maker). */
+bool field_take_members(Field *self, PyObject *extra);
+/* Text of the field's character encoding. `bytes` must not change meanwhile. */
+PyObject *decode_text(Field *self, Flyweight *owner, const char *bytes, Py_ssize_t length);
+/* What `value` is in the field's character encoding. `holder` gets NULL or what is to be released afterwards. */
+const char *encode_text(Field *self, Flyweight *owner, PyObject *value, Py_ssize_t *length, PyObject **holder);
+
+/* parts.c */
+
+/* All groups and data are written: false with an exception. */
+bool parts_complete(MessageFlyweight *self);
+/* Where the message ends, from *source on; -1 with an exception. */
+int64_t message_end(MessageFlyweight *self);
+
+/* message.c */
+
+/* Starts the life of a message whose bytes `source` leads to. The block must lie within `length`. */
+void message_begin(MessageFlyweight *self, uint8_t *const *source, int64_t start, int64_t length, int64_t offset,
+                   int64_t block_length, int64_t version, bool writing);
+/* For one that is to be written, before it begins: false with an exception. */
+bool message_make_frames(MessageFlyweight *self);
+
+/* claim.c */
+
+/* claim(Message, variable_length=0, timeout=0) */
+PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+
+/* The bytes of a message that is to be offered, and its type: a new reference, or NULL with an exception, which stays
+   as it is if `object` is no message. */
+PyObject *message_to_offer(PyObject *object, PyObject *type_given, int32_t *type);
+/* One without bytes. */
+MessageFlyweight *message_of(PyObject *class, Layout *layout);
+extern uint8_t *const no_bytes; /* the source of a message whose life is over */
+
+PyTypeObject *make_flyweight_type(PyObject *module), *make_dispatcher_type(PyObject *module),
+    *make_message_flyweight_type(PyObject *module), *make_field_type(PyObject *module),
+    *make_layout_type(PyObject *module), *make_group_type(PyObject *module),
+    *make_group_iterator_type(PyObject *module);
+/* offer_array.c: the method _offer_array */
+PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize_t n);
+/* dispatch.c: the function dispatch */
+PyObject *sbe_dispatch(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting: a short spin with the GIL held, then, as the strategy says, without it. */
+#ifndef FLYRING_WAIT_H
+#define FLYRING_WAIT_H
+
+#include "errors.h"
+
+enum { WAIT_SPIN, WAIT_YIELD, WAIT_BACKOFF };
+#define WAIT_UNLIMITED INT64_MAX
+#define WAIT_NOT 0
+
+int64_t now_ns(void); /* CLOCK_MONOTONIC */
+/* "spin", "yield" or "backoff" -> 0; anything else raises and returns -1. */
+int wait_parse(PyObject *name, int *strategy);
+/* Seconds as a number, or None for no limit -> nanoseconds. Returns -1 with an exception set if it is neither. */
+int64_t wait_timeout(PyObject *seconds);
+
+typedef struct {
+    int strategy;
+    int64_t deadline; /* by now_ns, or WAIT_UNLIMITED */
+    int64_t sleep; /* ns of the next sleep of WAIT_BACKOFF */
+    bool spun;
+} wait_state;
+
+void wait_begin(wait_state *state, int strategy, int64_t timeout);
+/* Waits until `ready`, the deadline, or a few milliseconds have passed: 1 ready, 0 not ready (call again, after what
+   has to be done now and then), -1 an exception (a signal's handler raised), -2 the deadline has passed. */
+int wait_some(wait_state *state, bool (*ready)(void *), void *context);
+
+#endif

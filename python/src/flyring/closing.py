@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that are closed: as a context manager, or with a warning when they are collected."""
+
+from __future__ import annotations
+
+import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+
+class Closing:
+    """A base of channels, publishers and subscribers, which have ``close()`` and ``closed``."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def closed(self) -> bool: ...
+        def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self.close()

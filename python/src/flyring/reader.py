@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``Subscriber`` and ``LossySubscriber`` share (spec/api.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, SupportsIndex
+
+from . import _core
+from .closing import Closing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy
+    from numpy.typing import NDArray
+
+    from .channel import Channel
+    from .sbe.flyweight import Message
+
+
+class Reader(Closing, _core.Reader):
+    """The base of both."""
+
+    __slots__ = ()
+
+    _channel: Channel
+
+    def _check_replaced(self) -> None:
+        """Spec 6.13. The C core calls it."""
+        self._channel._check_replaced()
+
+    def poll_arrays(
+        self,
+        message: type[Message],
+        handler: Callable[[NDArray[numpy.void]], object],
+        limit: SupportsIndex = 65536,
+        otherwise: Callable[[_core.Message], object] | None = None,
+        timeout: float | None = 0,
+    ) -> int:
+        """Calls ``handler`` with each run of neighbouring messages of this class, of one version and length, as a numpy
+        array with the fields of ``Message.dtype`` (spec/messages.md 3): how many messages were handed out.
+
+        The array of a subscriber lies in the ring, read-only; nothing is copied. That of a lossy subscriber is a
+        private copy that was whole when it was made. It is valid until its handler returns: ViewAliveError if it, or a
+        view of it, is kept (``array.copy()`` may be). A run whose handler raised counts as consumed; its array lives as
+        long as the traceback, and nothing can be read before that goes.
+
+        Messages of older versions have only the fields that they have; of newer ones only the known fields are shown.
+        Messages of other types go to ``otherwise``, or are skipped. ``limit`` counts messages; a run is at most an
+        eighth of its ring, and of a lossy subscriber at most 256 KiB. ``timeout`` as for ``poll``.
+        InvalidArgumentError: a class with groups or data; BadMessageError: a message that is not what its type says; it
+        is consumed, and the ring goes on.
+        """
+        from .sbe.dtype import fixed_records_of
+
+        records = fixed_records_of(message)
+        return self._poll_arrays(records.layout, records.view, handler, limit, otherwise, timeout)

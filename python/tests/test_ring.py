@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes in comes out: sizes, wraps, order, back-pressure, batches, claims, kept slots."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flyring
+from conftest import drain
+from flyring import (
+    BACK_PRESSURED,
+    Channel,
+    ClosedError,
+    InvalidArgumentError,
+    Message,
+    MessageTooLargeError,
+    Publisher,
+)
+
+
+@pytest.mark.parametrize("alignment", [64, 8])
+@pytest.mark.parametrize("capacity", [4096, 1 << 20])
+def test_messages_of_no_one_most_and_too_many_bytes(capacity: int, alignment: int) -> None:
+    with Channel.create("sizes", "broadcast", capacity=capacity, alignment=alignment) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        most = publisher.max_message_length
+        assert most == capacity // 4 - 8
+        for length in (0, 1, most - 1, most):
+            data = random.Random(length).randbytes(length)
+            assert publisher.offer(data, type=length + 1) > 0
+            message = subscriber.take()
+            assert message is not None
+            assert (bytes(message), message.type, message.ring) == (data, length + 1, 0)
+        before = publisher.position
+        for attempt in (publisher.offer, lambda data: publisher.claim(len(data))):
+            with pytest.raises(MessageTooLargeError) as caught:
+                attempt(bytes(most + 1))
+            assert (caught.value.length, caught.value.limit) == (most + 1, most)
+        with pytest.raises(MessageTooLargeError):
+            publisher.offer_batch([b"small", bytes(most + 1)])
+        assert publisher.position == before
+        assert subscriber.take() is None
+
+
+@pytest.mark.parametrize("alignment", [64, 8])
+def test_the_ring_wraps_at_every_possible_offset(alignment: int) -> None:
+    padded = 0
+    with Channel.create("wrap", "broadcast", capacity=4096, alignment=alignment, publishers=1) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        publisher.offer(b"the owner record comes first")
+        drain(subscriber)
+        for start in range(0, 4096, alignment):
+            for length in (1016, 1, alignment - 8, 500):
+                while publisher.position % 4096 != start:
+                    publisher.offer(b"")
+                    assert drain(subscriber) == [b""]
+                data = random.Random(start).randbytes(length)
+                size = -(-(8 + length) // alignment) * alignment
+                padding = 4096 - start if start + size > 4096 else 0
+                assert publisher.offer(data) % 4096 == (start + padding + size) % 4096
+                assert drain(subscriber) == [data]
+                padded += padding > 0
+    assert padded > 1024 // alignment
+
+
+def test_messages_of_random_sizes_come_in_order() -> None:
+    rng = random.Random(7)
+    with Channel.create("random", "broadcast", capacity=8192, publishers=1, alignment=8) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        sent: list[bytes] = []
+        got: list[bytes] = []
+        for i in range(20_000):
+            data = struct.pack("<q", i) + rng.randbytes(rng.randrange(0, 700))
+            while publisher.offer(data) == BACK_PRESSURED:
+                assert subscriber.poll(lambda message: got.append(bytes(message)), rng.randrange(1, 10)) > 0
+            sent.append(data)
+        got += drain(subscriber)
+        assert got == sent
+
+
+def test_position_is_where_the_record_begins() -> None:
+    with Channel.create("position", "broadcast", capacity=4096) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        ends = [publisher.offer(b"x" * 100), publisher.offer(b"y")]
+        first, second = subscriber.take(), subscriber.take()
+        assert first is not None
+        assert second is not None
+        assert (first.position, second.position) == (64, ends[0])
+        assert subscriber.position(0) == ends[1] == publisher.position
+        with pytest.raises(InvalidArgumentError):
+            subscriber.position(4)
+
+
+@pytest.mark.parametrize("kind", [0, -1, -2, 2**31, -(2**31), 2**70])
+def test_types_below_one_or_too_large_are_refused(kind: int) -> None:
+    with Channel.create("types", "broadcast") as channel, channel.publisher() as publisher:
+        calls: list[Callable[[], Any]] = [
+            lambda: publisher.offer(b"", kind),
+            lambda: publisher.claim(1, kind),
+            lambda: publisher.offer_batch([b""], kind),
+        ]
+        for attempt in calls:
+            with pytest.raises(InvalidArgumentError, match="type"):
+                attempt()
+        assert publisher.offer(b"", 2**31 - 1) > 0
+
+
+def test_any_buffer_can_be_offered_and_nothing_else() -> None:
+    with Channel.create("buffers", "broadcast") as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        buffers: list[Any] = [b"abcd", bytearray(b"abcd"), memoryview(b"xabcdx")[1:5], memoryview(b"abcd").cast("I")]
+        for data in buffers:
+            publisher.offer(data)
+            assert bytes(subscriber.take() or b"") == b"abcd"
+        for bad in ("abcd", 4, None, memoryview(b"abcdabcd")[::2]):
+            with pytest.raises((TypeError, BufferError)):
+                publisher.offer(bad)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            publisher.offer()  # type: ignore[call-arg]
+        with pytest.raises(TypeError):
+            publisher.offer(b"", 1, 0, 0)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="tipe"):
+            publisher.offer(b"", tipe=3)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="twice"):
+            publisher.offer(b"", data=b"")  # type: ignore[misc]
+        with pytest.raises(TypeError):
+            subscriber.poll(7)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgumentError):
+            subscriber.poll(print, 0)
+
+
+@pytest.mark.parametrize("alignment", [64, 8])
+def test_a_prefetch_changes_no_byte_whatever_the_publisher_is_doing(alignment: int) -> None:
+    with Channel.create("prefetch", "broadcast", capacity=4096, alignment=alignment) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+
+        def prefetch_changes_nothing() -> None:
+            before = Path(channel.path).read_bytes()
+            publisher.prefetch()
+            assert Path(channel.path).read_bytes() == before
+
+        prefetch_changes_nothing()
+        for i in range(300):
+            data = random.Random(i).randbytes(i * 37 % 1017)
+            assert publisher.offer(data, 7) > 0
+            prefetch_changes_nothing()
+            assert drain(subscriber) == [data]
+        claim = publisher.claim(8, 9)
+        assert claim is not None
+        prefetch_changes_nothing()
+        claim.commit()
+        publisher.close()
+        prefetch_changes_nothing()
+    publisher.prefetch()  # of a file that is mapped no more
+
+
+def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
+    with Channel.create("slow", "broadcast", capacity=4096) as channel:
+        publisher = channel.publisher()
+        assert publisher.held_by() is None
+        fast, slow = channel.subscriber("fast"), channel.subscriber("slow")
+        count = 0
+        while publisher.offer(bytes(56)) != BACK_PRESSURED:
+            count += 1
+            fast.take()
+        assert count == 62  # 64 records, less the owner record and the 8 bytes behind the last
+        holder = publisher.held_by()
+        assert holder is not None
+        assert (holder.slot, holder.name, holder.live, holder.kept) == (slow.slot, "slow", True, False)
+        assert holder.position == slow.position(0)
+        time.sleep(0.003)
+        assert publisher.offer(bytes(56)) == BACK_PRESSURED  # alive, so it is waited for, however long
+        assert publisher.claim(56) is None
+        assert publisher.offer_batch([bytes(56)]) == 0
+        assert slow.poll(lambda message: None, 100) == count
+        assert publisher.offer(bytes(56)) > 0
+        drain(fast)
+        slow.close()
+        assert publisher.held_by() == flyring.Holder(0, "fast", holder.pid, True, False, fast.position(0))
+
+
+def test_an_inbox_keeps_what_comes_before_its_first_subscriber() -> None:
+    with Channel.create("inbox", "inbox", capacity=4096) as channel:
+        first, second = channel.publisher(), channel.publisher()
+        first.offer(b"one")
+        second.offer(b"two")
+        while first.offer(bytes(1000)) != BACK_PRESSURED:
+            pass
+        holder = first.held_by()
+        assert holder is not None
+        assert (holder.slot, holder.live, holder.kept) == (0, False, True)
+        with channel.subscriber() as subscriber:
+            assert (subscriber.slot, subscriber.kept) == (0, True)
+            got = drain(subscriber)
+            assert sorted(got, key=len)[:2] == [b"one", b"two"]
+
+
+def test_a_broadcast_keeps_nothing_for_later_subscribers() -> None:
+    with Channel.create("now", "broadcast", capacity=4096) as channel:
+        publisher = channel.publisher()
+        for _ in range(1000):
+            assert publisher.offer(b"before") > 0
+        subscriber = channel.subscriber()
+        assert subscriber.take() is None
+        publisher.offer(b"after")
+        assert bytes(subscriber.take() or b"") == b"after"
+
+
+def test_a_subscriber_reads_the_rings_that_it_chose() -> None:
+    with Channel.create("rings", "broadcast") as channel:
+        publishers = [channel.publisher() for _ in range(4)]
+        some = channel.subscriber(rings=[3, 1, 3])
+        assert some.rings == (1, 3)
+        for publisher in publishers:
+            publisher.offer(bytes([publisher.ring]))
+        assert sorted(drain(some)) == [b"\1", b"\3"]
+        for bad in ([], [4], [-1]):
+            with pytest.raises(InvalidArgumentError, match="rings"):
+                channel.subscriber(rings=bad)
+
+
+def test_rings_are_served_in_turn() -> None:
+    with Channel.create("fair", "broadcast", publishers=3) as channel:
+        publishers = [channel.publisher() for _ in range(3)]
+        subscriber = channel.subscriber()
+        for publisher in publishers:
+            publisher.offer_batch([bytes([publisher.ring])] * 50)
+        taken = [subscriber.take() for _ in range(6)]
+        assert [message.ring for message in taken if message] == [0, 1, 2, 0, 1, 2]
+        rings: list[int] = []
+        for _ in range(3):
+            assert subscriber.poll(lambda message: rings.append(message.ring), 10) == 10
+        assert rings == [0] * 10 + [1] * 10 + [2] * 10
+
+
+def test_a_publisher_and_a_subscriber_of_one_process_and_two_channels_on_one_file() -> None:
+    with Channel.create("twice", "broadcast") as one, Channel.open("twice") as two:
+        publisher, subscriber = one.publisher("a"), two.subscriber()
+        other = two.publisher("b")
+        assert (publisher.ring, other.ring) == (0, 1)
+        publisher.offer(b"from one")
+        other.offer(b"from two")
+        assert drain(subscriber) == [b"from one", b"from two"]
+
+
+def test_a_batch_is_taken_as_far_as_there_is_room() -> None:
+    with Channel.create("batch", "broadcast", capacity=4096) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        messages = [struct.pack("<q", i) * (i % 5) for i in range(200)]
+        sent = 0
+        got: list[bytes] = []
+        partial = 0
+        while sent < len(messages):
+            taken = publisher.offer_batch(iter(messages[sent:]), type=9)
+            partial += taken < len(messages) - sent
+            sent += taken
+            got += drain(subscriber)
+        assert got == messages
+        assert partial > 0
+        assert publisher.offer_batch([]) == 0
+        with pytest.raises(TypeError):
+            publisher.offer_batch([b"fine", "not"])  # type: ignore[list-item]
+        assert drain(subscriber) == []
+
+
+def test_claims_are_filled_in_place() -> None:
+    with Channel.create("claims", "broadcast") as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        claim = publisher.claim(16, type=3)
+        assert claim is not None
+        assert len(claim) == 16
+        struct.pack_into("<q", claim, 0, -5)
+        claim[8:16] = b"abcdefgh"
+        claim[8] = 0x41
+        assert (claim[8], bytes(claim[9:11])) == (0x41, b"bc")
+        assert subscriber.take() is None
+        assert claim.commit() == publisher.position
+        message = subscriber.take()
+        assert message is not None
+        assert (bytes(message), message.type) == (struct.pack("<q", -5) + b"Abcdefgh", 3)
+        with publisher.claim(8) as aborted:  # type: ignore[union-attr]
+            aborted[:] = b"nonsense"
+        publisher.offer(b"next")
+        assert drain(subscriber) == [b"next"]
+        with pytest.raises(IndexError):
+            publisher.claim(3)[3] = 1  # type: ignore[index]
+        with pytest.raises(InvalidArgumentError):
+            publisher.claim(-1)
+        with publisher.claim(0) as empty:  # type: ignore[union-attr]
+            empty.commit()
+        assert drain(subscriber) == [b""]
+
+
+def test_an_empty_message_is_true() -> None:
+    with Channel.create("truth", "broadcast") as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        publisher.offer(b"")
+        message = subscriber.take()
+        assert message
+        assert len(message) == 0
+
+
+def test_poll_hands_out_at_most_its_limit_and_reports_it() -> None:
+    with Channel.create("limit", "broadcast") as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        for i in range(300):
+            publisher.offer(bytes([i % 256]))
+        seen: list[int] = []
+
+        def handler(message: Message) -> None:
+            seen.append(message.data[0])
+
+        assert [subscriber.poll(handler, 7), subscriber.poll(handler), subscriber.poll(handler)] == [7, 256, 37]
+        assert seen == [i % 256 for i in range(300)]
+
+
+def test_two_publishers_of_one_process_have_rings_of_their_own() -> None:
+    with Channel.create("two", "inbox", publishers=2) as channel:
+        one, two = channel.publisher(), channel.publisher()
+        assert isinstance(one, Publisher)
+        for i in range(100):
+            one.offer(struct.pack("<q", i), 1)
+            two.offer(struct.pack("<q", -i), 2)
+        with channel.subscriber() as subscriber:
+            by_ring: dict[int, list[int]] = {0: [], 1: []}
+            while message := subscriber.take():
+                by_ring[message.ring].append(struct.unpack("<q", message)[0])
+        assert by_ring == {0: list(range(100)), 1: [-i for i in range(100)]}
+
+
+def test_a_message_equals_what_holds_the_same_bytes() -> None:
+    with Channel.create("c", "broadcast", capacity=4096) as channel:
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        for _ in range(2):
+            assert publisher.offer(b"abc") > 0
+        one, two = subscriber.take(), subscriber.take()
+        assert one is not None and two is not None
+        assert one == b"abc" and one == two and bytearray(b"abc") == one
+        assert one != b"abd" and one != b"ab" and one != "abc" and one is not two
+        kept: list[Message] = []
+        assert publisher.offer(b"") > 0
+        assert subscriber.poll(kept.append) == 1
+        with pytest.raises(ClosedError):
+            _ = kept[0] == b""
+        with pytest.raises(TypeError):
+            hash(one)
