@@ -6,7 +6,6 @@ from __future__ import annotations
 from driver import words
 from driver.environment import BUSY
 from driver.raw import Results
-from driver.stats import CLASS_TEXT
 from driver.summary import Grid, Summary
 
 
@@ -29,6 +28,7 @@ def report(results: Results, summary: Summary) -> str:
     for name in ("rtt", "throughput"):
         if (results.folder / f"{name}.svg").exists():
             lines += ["", f"![{name}]({name}.svg)"]
+    lines += ["", "## Placements", "", words.PLACEMENTS, "", *(f"- {text}" for text in words.classes(results.classes))]
     if summary.verdicts:
         marks = {True: "reached", False: "**not reached**", None: "no figure"}
         rows = tuple((v.text, f"{v.table} {v.class_}".strip(), v.measured, marks[v.reached]) for v in summary.verdicts)
@@ -41,12 +41,12 @@ def report(results: Results, summary: Summary) -> str:
         if not parts:
             lines += ["", words.NO_FIGURE]
         for part in parts:
-            lines += ["", f"**{CLASS_TEXT[part.class_]}**", "", *grid(part.figures)]
+            lines += ["", f"**{results.classes.get(part.class_).text}**", "", *grid(part.figures)]
             if part.percentiles is not None:
                 lines += ["", *grid(part.percentiles)]
-        mixed, all_ = summary.dropped[table.name]
+        reasons, all_ = summary.dropped[table.name]
         if all_:
-            lines += ["", words.dropped(mixed, all_)]
+            lines += ["", words.dropped(reasons, all_)]
         out = summary.left_out.get(table.name, [])
         if out:
             lines += ["", "Without a figure here:", ""]

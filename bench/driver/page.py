@@ -12,7 +12,6 @@ from driver import pictures, words
 from driver.contenders import Table
 from driver.environment import BUSY
 from driver.raw import Results
-from driver.stats import CLASS_TEXT
 from driver.summary import Grid, Part, Summary
 
 TITLE = "Flyring benchmarks"
@@ -37,6 +36,7 @@ def report(results: Results, summary: Summary) -> str:
         headline(summary),
         targets(summary),
         how_to_read(),
+        placements(results),
         *(table(results, summary, t, number) for number, t in enumerate(results.tables)),
         heading("not", "What these figures do not say") + bullets(escape(text) for text in words.SAYS_NOT),
         environment(results),
@@ -107,7 +107,7 @@ def header(results: Results, summary: Summary) -> str:
     stopped = " · stopped early" if results.run.get("interrupted") else ""
     links = [("summary", "Summary")]
     links += [("targets", "Targets")] if summary.verdicts else []
-    links += [("reading", "How to read"), *((t.name, t.title) for t in results.tables)]
+    links += [("reading", "How to read"), ("placements", "Placements"), *((t.name, t.title) for t in results.tables)]
     links += [("not", "What this does not say"), ("environment", "Environment"), ("raw", "Raw data")]
     contents = bullets(f'<a href="#{id_}">{escape(text)}</a>' for id_, text in links)
     return (
@@ -139,10 +139,14 @@ def targets(summary: Summary) -> str:
 
 
 def how_to_read() -> str:
+    return heading("reading", "How to read this") + "".join(paragraph(text) for text in words.HOW_TO_READ)
+
+
+def placements(results: Results) -> str:
     return (
-        heading("reading", "How to read this")
-        + "".join(paragraph(text) for text in words.HOW_TO_READ)
-        + bullets(escape(text) for text in CLASS_TEXT.values())
+        heading("placements", "Placements")
+        + paragraph(words.PLACEMENTS)
+        + bullets(escape(text) for text in words.classes(results.classes))
     )
 
 
@@ -154,10 +158,11 @@ def table(results: Results, summary: Summary, t: Table, number: int) -> str:
         text.append(paragraph(words.NO_FIGURE))
     for p in parts:
         inner = part(results, p, f"t{number}{p.class_}")
-        text.append(inner if p.main else folded(f"In the other placement, {CLASS_TEXT[p.class_]}", inner))
-    mixed, all_ = summary.dropped[t.name]
+        where = results.classes.get(p.class_).text
+        text.append(inner if p.main else folded(f"In another placement, {where}", inner))
+    reasons, all_ = summary.dropped[t.name]
     if all_:
-        text.append(paragraph(words.dropped(mixed, all_), soft=True))
+        text.append(paragraph(words.dropped(reasons, all_), soft=True))
     out = summary.left_out.get(t.name, [])
     if out:
         rows = [row(name, [escape(state), escape(reason)]) for name, state, reason in out]
@@ -168,7 +173,7 @@ def table(results: Results, summary: Summary, t: Table, number: int) -> str:
 
 def part(results: Results, p: Part, prefix: str) -> str:
     where = f"{p.table.title}, {p.class_}"
-    text = [f"<h3>{escape(CLASS_TEXT[p.class_])}</h3>"] if p.main else []
+    text = [f"<h3>{escape(results.classes.get(p.class_).text)}</h3>"] if p.main else []
     if p.table.scenario != "schedule":
         svg = pictures.svg(pictures.bars(results, p), prefix)
         text.append(figure(svg, f"{where}: the figures of the next table as a picture"))

@@ -78,7 +78,7 @@ def test_rounds_are_spread_over_starts(tmp_path: Path, catalogue: Catalogue) -> 
         assert by_start == {1: [1, 2], 2: [3, 4], 3: [5, 6, 7]}
         warm = {s.start for s in results.slices[table.name, contender.id] if s.round == 0}
         assert warm == {1, 2, 3}
-        found = results.figure(table, contender.id, "near")
+        found = results.figure(table, contender.id, "all")
         assert found is not None and (found.rounds, found.starts) == (7, 3)
     assert left_behind() - before == set()
 
