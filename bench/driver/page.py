@@ -8,11 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from driver import pictures, words
+from driver import comparison, pictures, words
 from driver.contenders import Table
 from driver.environment import BUSY
+from driver.grid import Grid
 from driver.raw import Results
-from driver.summary import Grid, Part, Summary
+from driver.summary import Part, Summary
 
 TITLE = "Flyring benchmarks"
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
@@ -33,7 +34,7 @@ def report(results: Results, summary: Summary) -> str:
         f"<title>{name}</title><style>{STYLE}</style></head><body>",
         header(results, summary),
         "<main>",
-        headline(summary),
+        against(results) if "against" in results.run else headline(summary),
         targets(summary),
         how_to_read(),
         placements(results),
@@ -120,6 +121,14 @@ def header(results: Results, summary: Summary) -> str:
 def headline(summary: Summary) -> str:
     inner = grid(summary.headline, "text") if summary.headline.rows else paragraph(words.NO_FIGURE)
     return heading("summary", "Summary") + paragraph(words.SUMMARY) + inner
+
+
+def against(results: Results) -> str:
+    other = results.run["against"]
+    found = comparison.of(results)
+    head = heading("summary", f"Against {other['commit'][:10]} ({other['subject']})")
+    rows = grid(comparison.grid(results, found), "text")
+    return head + paragraph(words.AGAINST) + rows + paragraph(comparison.last_line(results, found))
 
 
 def targets(summary: Summary) -> str:

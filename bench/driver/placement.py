@@ -25,10 +25,12 @@ from driver.text import ns_text
 APART = 4.0  # times the spread within
 FEWEST_PROBES = 2 * FEWEST_ROUNDS  # of a class: a slice has two
 MOST_DIFFERENT = 0.15  # between the probes before and after a slice; and classes are at least that far apart
-TIMES_USUAL = 3.0  # a contender's usual difference between them, if that is more
+TIMES_USUAL = 3.0  # what is usual of a contender, if that is more
+MOST_WAITED = 0.02  # of a turn, for a core on which something else ran
 SLOWEST = 0.9  # of a core's usual speed: else somebody else runs on its sibling thread
 
 MOVED, CHANGED, SLOWED = "the cores moved", "the raw line changed", "a core was slow"
+TAKEN = "something else ran on a core"
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,21 @@ def spread(values: npt.NDArray[np.float64]) -> float:
     return float(high - low)
 
 
-def classify(slices: Sequence[Slice]) -> tuple[list[Slice], Classes]:
+@dataclass(frozen=True)
+class Usual:
+    """Medians over the slices of one contender in one table."""
+
+    differs: float = 0.0
+    speed: float = 1.0
+    waited: float = 0.0
+
+
+def classify(slices: Sequence[Slice], paired: bool = False) -> tuple[list[Slice], Classes]:
     """The slices of a whole run, each with its class, or with the reason for which it is dropped.
 
     Contenders take turns, so what happens to the machine happens to all of them. What most slices of one contender show
     (a raw line that is longer just after its messages, a lower clock) is its own, and no reason to drop them.
+    `paired`: of --against, whose two sides are compared turn by turn: a core that is slow for both is no reason.
     """
     classes = Classes.of(slices)
     if not classes.known:
@@ -123,18 +135,25 @@ def classify(slices: Sequence[Slice]) -> tuple[list[Slice], Classes]:
         if s.round > 0:
             mine.setdefault((s.table, s.contender), []).append(s)
     usual = {
-        key: (statistics.median(map(difference, group)), statistics.median(s.speed for s in group))
+        key: Usual(
+            statistics.median(map(difference, group)),
+            statistics.median(s.speed for s in group),
+            statistics.median(s.waited for s in group),
+        )
         for key, group in mine.items()
     }
+    least = min((own.waited for own in usual.values()), default=0.0)  # what lies above it is a contender's own
     found = []
     for s in slices:
-        differs, speed = usual.get((s.table, s.contender), (0.0, 1.0))
+        own = usual.get((s.table, s.contender), Usual())
         why = ""
-        if s.speed < SLOWEST * min(1.0, speed):
+        if s.waited > max(MOST_WAITED, TIMES_USUAL * (own.waited - least)):
+            why = TAKEN
+        elif s.speed < SLOWEST * min(1.0, own.speed) and not paired:
             why = SLOWED
         elif classes.place(s.before) != classes.place(s.after):
             why = MOVED
-        elif difference(s) > max(math.log(1 + MOST_DIFFERENT), TIMES_USUAL * differs):
+        elif difference(s) > max(math.log(1 + MOST_DIFFERENT), TIMES_USUAL * own.differs):
             why = CHANGED
         found.append(dataclasses.replace(s, placement="" if why else classes.place(s.floor), dropped=why))
     return found, classes

@@ -126,7 +126,7 @@ class Results:
         self.environment: dict[str, Any] = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
         self.run: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         self.tables = [tables_from(t) for t in self.run["tables"]]
-        slices, self.classes = classify([slice_from(line) for line in read_lines(folder)])
+        slices, self.classes = classify([slice_from(line) for line in read_lines(folder)], "against" in self.run)
         self.slices: dict[tuple[str, str], list[Slice]] = {}
         for s in slices:
             self.slices.setdefault((s.table, s.contender), []).append(s)

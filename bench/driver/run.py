@@ -147,6 +147,10 @@ class Runner:
                 if not self.guarded(table, measured, self.warm_up):
                     running.remove(measured)
 
+    def warm_ns(self, contender: Contender) -> float:
+        """Of slices, before it may count as warm."""
+        return WARM_NS
+
     def warm_up(self, measured: Measured) -> None:
         kind = "timed" if measured.group.table.scenario == "schedule" else "mean"
         before, total = 0.0, 0
@@ -156,7 +160,7 @@ class Runner:
             pace = ns / max(1, sum(s.timed or s.count for s in slices))
             total += ns
             settled = before > 0 and abs(pace / before - 1) <= SETTLED
-            if turn + 1 >= WARM_TURNS and total >= WARM_NS and settled:
+            if turn + 1 >= WARM_TURNS and total >= self.warm_ns(measured.contender) and settled:
                 break
             before = pace
         for slices_, other in measured.group.table.kinds:
@@ -192,7 +196,7 @@ class Runner:
         group = measured.group
         replies = group.turn(slices, kind)
         shares = self.speeds.shares(group.speeds(slices + 1))
-        found = slices_of(group.table, group.contender, number, measured.start, replies, shares)
+        found = slices_of(group.table, group.contender, number, measured.start, replies, shares, group.waited)
         for slice_, reply in found:
             name = reply.get("samples")
             histogram = None
@@ -229,6 +233,7 @@ def slices_of(
     start: int,
     replies: Mapping[str, Mapping[str, Any]],
     shares: Sequence[float],
+    waited: int,
 ) -> list[tuple[Slice, Mapping[str, Any]]]:
     """The slices of one turn. Failure if messages are missing, or slices. `shares`: of the cores' speed, at each probe."""
     asked = len(shares) - 1
@@ -248,6 +253,7 @@ def slices_of(
         sent = [r["count"] for r in received]
     if len(received) != asked or len(probes) != asked + 1:
         raise Failure(f"{asked} slices asked for, answered {len(received)} and {len(probes)} probes")
+    share = round(waited / max(1, sum(int(reply["ns"]) for reply in received)), 3)
     found: list[tuple[Slice, Mapping[str, Any]]] = []
     for i, reply in enumerate(received):
         before, after = round(float(probes[i]), 1), round(float(probes[i + 1]), 1)
@@ -258,7 +264,9 @@ def slices_of(
         timed = int(reply.get("timed", 0)) if table.scenario == "stream" else 0
         speed = min(shares[i], shares[i + 1])
         kind = reply["kind"]
-        slice_ = Slice(table.name, contender.id, number, kind, count, ns, before, after, lost, timed, start, speed)
+        slice_ = Slice(
+            table.name, contender.id, number, kind, count, ns, before, after, lost, timed, start, speed, share
+        )
         found.append((slice_, reply))
     return found
 

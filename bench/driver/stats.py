@@ -36,6 +36,7 @@ class Slice:
     timed: int = 0  # of a stream: those that came after the clock started; 0: all
     start: int = 1  # which start of its processes
     speed: float = 1.0  # of the slower core at the slower of the two probes, as a share of its usual speed
+    waited: float = 0.0  # of its turn: the share that a side waited because something else ran on its core
     # Not in the raw data; placement.py finds them for the whole run.
     placement: str = ""  # name of its class; "": dropped
     dropped: str = ""  # why

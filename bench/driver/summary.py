@@ -8,19 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from driver.contenders import Table, matches
+from driver.grid import Grid
 from driver.raw import Results
 from driver.stats import FEW_ROUNDS, FEWEST_ROUNDS, PERCENTILES, Figure, Latency, Slice
 from driver.targets import Verdict, verdicts
 from driver.text import bytes_text, ns_text, range_text, ratio_text, value_text
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of text. The first column names the row; rows of group "flyring" stand out."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

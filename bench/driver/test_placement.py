@@ -14,7 +14,7 @@ import pytest
 
 from driver.conftest import environment
 from driver.contenders import ROOT, Catalogue, Table
-from driver.placement import CHANGED, FEWEST_PROBES, MOVED, SLOWED, Classes, classify
+from driver.placement import CHANGED, FEWEST_PROBES, MOVED, SLOWED, TAKEN, Classes, classify
 from driver.raw import Recorder, Results, slice_from
 from driver.report import write_report
 from driver.stats import Slice
@@ -65,10 +65,16 @@ def test_every_raw_line_has_a_class_also_between_two() -> None:
 def test_a_slice_is_dropped_for_what_happened_to_it() -> None:
     usual = slices_at(around(117, 0.01, 50)) + slices_at(around(540, 0.01, 50))
     odd = [*slices_at([117], after=4.6), *slices_at([100], after=1.17), *slices_at([117], speed=0.89)]
-    fine = [*slices_at([100], after=1.14), *slices_at([117], speed=0.91), *slices_at([200])]
+    odd += slices_at([117], waited=0.03)
+    fine = [
+        *slices_at([100], after=1.14),
+        *slices_at([117], speed=0.91),
+        *slices_at([200]),
+        *slices_at([117], waited=0.01),
+    ]
     found, _ = classify([*usual, *odd, *fine])
-    assert [s.dropped for s in found[100:]] == [MOVED, CHANGED, SLOWED, "", "", ""]
-    assert [s.placement for s in found[100:]] == ["", "", "", "near", "near", "near"]
+    assert [s.dropped for s in found[100:]] == [MOVED, CHANGED, SLOWED, TAKEN, "", "", "", ""]
+    assert [s.placement for s in found[100:]] == ["", "", "", "", "near", "near", "near", "near"]
     assert all(s.placement and not s.dropped for s in found[:100])
 
 
@@ -81,6 +87,15 @@ def test_what_most_slices_of_a_contender_show_is_no_reason_to_drop_them() -> Non
     assert len(classes.known) == 1
     kept = {c: sum(not s.dropped for s in found if s.contender == c) for c in ("others", "longer", "slower")}
     assert kept == {"others": 100, "longer": 20, "slower": 20}
+
+
+def test_a_program_that_runs_beside_all_contenders_is_no_contenders_own() -> None:
+    """One contender has a driver process that takes a third of a core, which is its own."""
+    lines = around(117, 0.01, 20)
+    found, _ = classify([*slices_at(lines, "spins"), *slices_at(lines, "with driver", waited=0.3)])
+    assert all(s.placement for s in found)
+    found, _ = classify([*slices_at(lines, "here", waited=0.5), *slices_at(lines, "there", waited=0.45)])
+    assert {s.dropped for s in found} == {TAKEN}
 
 
 def test_the_warm_up_says_nothing_of_the_classes() -> None:

@@ -28,6 +28,11 @@ round trip, whose cost stands in the last column and is in every sample; a perce
 samples above it is not shown.""",
 )
 
+AGAINST = one_line("""The working tree and that commit, each with its own contender programs, started together and measured
+in turns. Each start gives one ratio, the time of a message here in that of one there; shown are their median and the 95 %
+bootstrap interval of that median. Slower, faster: the interval is all above or below 1. Within: it holds 1, and reaches
+at most 2 % to each side. Wide: it holds 1, but is wider than that, or there are fewer than ten starts.""")
+
 SAYS_NOT = (
     """How another machine behaves. Placement of the cores, SMT, the hypervisor and the kernel's settings move every
 figure; run it on yours.""",
@@ -48,7 +53,7 @@ PLACEMENTS = one_line("""The classes come from the raw lines of this run: their 
 fit them best, if the medians of the parts lie apart by 15 % and by four times the spread within them; then each part
 likewise. A slice is dropped if the two raw lines around it are of different classes, if they differ by more than 15 % and
 by more than three times what is usual of that contender, or if a core was 10 % slower than is usual of it and of that
-contender.""")
+contender, or if something else ran on a core for more than 2 % of the turn (the kernel counts how long a thread waits).""")
 
 
 def classes(known: Classes) -> list[str]:
