@@ -6,13 +6,13 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from driver import environment, install
+from driver import against, comparison, environment, install, ratios
 from driver.contenders import ROOT, Catalogue, Contender, DataError, Table, load, matches
 from driver.progress import Progress, minutes
 from driver.raw import Recorder, Results
@@ -39,6 +39,14 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--time-slice", type=float, metavar="S", help="seconds (0.15; 0.1 with --quick)")
     parser.add_argument("--cores", metavar="A,B", help="of the client or producer, and of the server or consumer")
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="this tree and that commit, alternately; exit status 1 if this one is slower",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=8.0, metavar="M", help="that a row of --against may take, at most (8)"
+    )
     parser.add_argument("--save", action="store_true", help="into bench/results, to be committed")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (build/bench-results/DATE-CPU)")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write the report of a run again; measure nothing")
@@ -89,8 +97,15 @@ def main() -> int:
     if words.report:
         if not (words.report / "run.json").exists():
             stop(f"{words.report} holds no run")
-        print(write_report(Results(words.report)))
-        return 0
+        results = Results(words.report)
+        print(write_report(results))
+        if "against" not in results.run:
+            return 0
+        found = comparison.of(results)
+        print("\n".join(comparison.lines(results, found)))
+        return comparison.status(found)
+    if words.against:
+        return compare(catalogue, words)
     planned = plan(catalogue, words)
     installer = install.Installer(catalogue, words.peers)
     if words.list:
@@ -110,25 +125,70 @@ def main() -> int:
     )
 
 
+def compare(catalogue: Catalogue, words: argparse.Namespace) -> int:
+    """--against: 0 nothing is slower, 1 something is, 3 a row has no figure."""
+    cores = two(words.cores) if words.cores else environment.two_cores()
+    if cores is None:
+        stop("two cores are needed")
+    planned = against.wanted(catalogue, words.tables, words.only)
+    if not planned:
+        stop("nothing of Flyring's matches; ./dev bench --list shows what there is")
+    installer = install.Installer(catalogue, peers=False)
+    try:
+        other = against.checkout(words.against)
+        installer.prepare({c.id: c for _, cs in planned for c in cs}.values())
+        both = [c.id for _, cs in planned for c in cs if other.contender(c.id) is not None]
+        broken = other.build(list(dict.fromkeys(both)))
+    except (install.BuildError, DataError) as error:
+        stop(str(error))
+    settings = Settings(cores, words.time_slice or against.TIME_SLICE, None, False, words.starts)
+    recorder = new_recorder(settings, words)
+    rows: list[against.Row] = []
+    for table, contenders in planned:
+        recorder.table(table)
+        for contender in contenders:
+            there = other.contender(contender.id)
+            why = installer.missing(contender)
+            if there is None:
+                why = "cannot", f"{other.commit[:10]} has no such contender"
+            elif why is None and there.cannot(table):
+                why = "cannot", f"{other.commit[:10]}: {there.cannot(table)}"
+            elif why is None and (failed := [broken[p.build] for p in there.programs if p.build in broken]):
+                why = "failed", f"{other.commit[:10]}: {failed[0]}"
+            recorder.contender(contender)
+            if why is not None or there is None:
+                recorder.left_out(table.name, contender.id, *(why or ("", "")))
+                continue
+            recorder.contender(there)
+            rows.append(against.Row(table, contender, there))
+    recorder.run["against"] = {
+        "commit": other.commit,
+        "subject": other.subject,
+        "rows": [{"table": r.table.name, "here": r.here.id, "there": r.there.id} for r in rows],
+    }
+    most = 60 * words.minutes * len(rows)
+    print(f"{len(rows)} rows, at most {minutes(most)} minutes", file=sys.stderr)
+    progress = Progress(most)
+    runner = against.Against(
+        settings,
+        recorder,
+        progress,
+        install.fill_in,
+        install.environment(),
+        seconds=60 * words.minutes,
+        starts=words.starts,
+        wide=ratios.WANTED,
+    )
+    interrupted = until_stopped(lambda: runner.rows(rows), recorder, progress)
+    results = Results(recorder.folder)
+    print(write_report(results))
+    found = comparison.of(results)
+    print("\n".join(comparison.lines(results, found)))
+    return 130 if interrupted else comparison.status(found)
+
+
 def measure(planned: Plan, installer: install.Installer, settings: Settings, words: argparse.Namespace) -> int:
-    about = environment.collect(settings.cores, ["./dev", "bench", *sys.argv[1:]])
-    if about["busy_before"] > environment.BUSY:
-        others = f"others use {100 * about['busy_before']:.0f} % of the two cores"
-        if words.save:
-            stop(
-                f"{others}, and what is to be committed is measured on idle ones. End it (top shows who), or leave --save"
-            )
-        print(f"careful: {others}", file=sys.stderr)
-    folder = words.out or free(
-        ROOT / ("bench/results" if words.save else "build/bench-results") / environment.slug(about)
-    )
-    if folder.exists():
-        stop(f"{folder} is there already")
-    recorder = Recorder(
-        folder,
-        about,
-        {"cores": settings.cores, "time_slice": settings.time_slice, "quick": settings.quick, "peers": words.peers},
-    )
+    recorder = new_recorder(settings, words)
     runnable: Plan = []
     for table, contenders in planned:
         recorder.table(table)
@@ -147,21 +207,51 @@ def measure(planned: Plan, installer: install.Installer, settings: Settings, wor
     print(f"{len(runnable)} tables, {count} measurements on {where}: about {minutes(seconds)} minutes", file=sys.stderr)
     progress = Progress(seconds)
     runner = Runner(settings, recorder, progress, install.fill_in, install.environment())
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    interrupted = False
-    try:
+
+    def all_tables() -> None:
         for table, able in runnable:
             if able:
                 runner.table(table, able)
+
+    interrupted = until_stopped(all_tables, recorder, progress)
+    print(write_report(Results(recorder.folder)))
+    return 130 if interrupted else 0
+
+
+def new_recorder(settings: Settings, words: argparse.Namespace) -> Recorder:
+    about = environment.collect(settings.cores, ["./dev", "bench", *sys.argv[1:]])
+    if about["busy_before"] > environment.BUSY:
+        others = f"others use {100 * about['busy_before']:.0f} % of the two cores"
+        if words.save:
+            stop(
+                f"{others}, and what is to be committed is measured on idle ones. End it (top shows who), or leave --save"
+            )
+        print(f"careful: {others}", file=sys.stderr)
+    folder = words.out or free(
+        ROOT / ("bench/results" if words.save else "build/bench-results") / environment.slug(about)
+    )
+    if folder.exists():
+        stop(f"{folder} is there already")
+    return Recorder(
+        folder,
+        about,
+        {"cores": settings.cores, "time_slice": settings.time_slice, "quick": settings.quick, "peers": words.peers},
+    )
+
+
+def until_stopped(action: Callable[[], None], recorder: Recorder, progress: Progress) -> bool:
+    """Was it stopped by Ctrl-C? Then what was measured is kept."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        action()
     except KeyboardInterrupt:
-        interrupted = True
         progress.say("stopped; what was measured is kept and reported")
         recorder.run["interrupted"] = True
+        return True
     finally:
         progress.end()
         recorder.close()
-    print(write_report(Results(folder)))
-    return 130 if interrupted else 0
+    return False
 
 
 def positive(text: str) -> int:

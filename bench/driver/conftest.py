@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from driver.contenders import Catalogue, Table, load, table_of
 from driver.raw import Recorder, Results
-from driver.stats import Slice, new_histogram, record
+from driver.stats import Slice, histogram_of
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,6 @@ def make_run(tmp_path: Path, catalogue: Catalogue) -> MakeRun:
         table: Table = table_of({**entry, "headline": True, "picture": "rtt", **more, "target": targets})
         recorder = Recorder(tmp_path / "run", environment(), {})
         recorder.table(table)
-        histograms = {}
         for contender, value in means.items():
             recorder.contender(catalogue.contenders[contender])
             recorder.reported(
@@ -56,12 +55,9 @@ def make_run(tmp_path: Path, catalogue: Catalogue) -> MakeRun:
             ns = round(value * count if table.scenario == "rtt" else count / value * 1e9)
             for number in range(1, rounds + 1):
                 for _, kind in table.kinds:
-                    recorder.slice(Slice("t", contender, number, kind, count, ns, probe, probe * 1.01))
-            if table.scenario == "rtt":
-                histogram = new_histogram()
-                record(histogram, np.full(2000, round(value), dtype=np.uint32))
-                histograms[contender, "near"] = histogram
-        recorder.histograms(table, histograms, 0.0)
+                    samples = histogram_of(np.full(2000 // rounds, round(value), dtype=np.uint32))
+                    slice_ = Slice("t", contender, number, kind, count, ns, probe, probe * 1.01)
+                    recorder.slice(slice_, samples if kind == "timed" else None)
         recorder.left_out("t", next(iter(means)), "failed", "first line\n<b>last</b> line")
         recorder.close()
         return Results(tmp_path / "run")

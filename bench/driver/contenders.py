@@ -74,6 +74,7 @@ class Contender:
     because: Mapping[str, str]
     note: str
     silence: float  # seconds a side may say nothing before the watchdog ends it
+    root: Path = ROOT  # of the tree whose programs it runs
 
     @property
     def programs(self) -> tuple[Program, Program]:
@@ -133,6 +134,7 @@ class Table:
     starts: int = 1  # how often each contender is started anew; the rounds are spread over them
     quick: tuple[str, ...] = ()  # patterns for --quick; none: not in it
     headline: bool = False
+    against: tuple[str, ...] = ()  # patterns for --against; none: only if --tables names it
     picture: str = ""  # the README's picture made from it
     picture_of: tuple[str, ...] = ("*",)  # patterns: who is in that picture
     note: str = ""
@@ -273,6 +275,6 @@ def check(catalogue: Catalogue) -> None:
             if need not in catalogue.needs:
                 raise DataError(f"{contender.id}: needs {need}, which is not described")
     for table in catalogue.tables.values():
-        for pattern in (*table.contenders, *table.quick):
+        for pattern in (*table.contenders, *table.quick, *table.against):
             if not any(matches(id_, [pattern.lstrip("!")]) for id_ in catalogue.contenders):
                 raise DataError(f"tables.toml: {table.name}: {pattern} matches no contender")

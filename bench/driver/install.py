@@ -17,7 +17,6 @@ from driver.contenders import ROOT, Catalogue, Contender
 
 LOGS = ROOT / "build/log"
 PYTHON_VENV = ROOT / "build/bench-python"
-PROBE = ROOT / "build/bench-cpp/probe/libflyring_probe.so"
 HOW = "./dev bench --peers"
 
 
@@ -62,9 +61,9 @@ def fill_in(
 
 
 def environment() -> dict[str, str]:
-    """Of the peers: it says where the probe is, and no option of a JVM slips in from outside."""
+    """Of the peers: no option of a JVM slips in from outside. Where the probe is, each group is told."""
     foreign = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "PYTHONPATH", "LD_PRELOAD")
-    return {k: v for k, v in os.environ.items() if k not in foreign} | {"FLYRING_BENCH_PROBE": str(PROBE)}
+    return {k: v for k, v in os.environ.items() if k not in foreign}
 
 
 class Installer:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from driver import words
+from driver import comparison, words
 from driver.environment import BUSY
+from driver.grid import Grid
 from driver.raw import Results
-from driver.stats import CLASS_TEXT
-from driver.summary import Grid, Summary
+from driver.summary import Summary
 
 
 def report(results: Results, summary: Summary) -> str:
@@ -22,13 +22,12 @@ def report(results: Results, summary: Summary) -> str:
         f"`{about['command']}`{', stopped early' if results.run.get('interrupted') else ''}. "
         "The same with pictures: [report.html](report.html).",
         "",
-        "## Summary",
-        "",
-        *(grid(summary.headline) if summary.headline.rows else [words.NO_FIGURE]),
+        *(against(results) if "against" in results.run else summary_of(summary)),
     ]
     for name in ("rtt", "throughput"):
         if (results.folder / f"{name}.svg").exists():
             lines += ["", f"![{name}]({name}.svg)"]
+    lines += ["", "## Placements", "", words.PLACEMENTS, "", *(f"- {text}" for text in words.classes(results.classes))]
     if summary.verdicts:
         marks = {True: "reached", False: "**not reached**", None: "no figure"}
         rows = tuple((v.text, f"{v.table} {v.class_}".strip(), v.measured, marks[v.reached]) for v in summary.verdicts)
@@ -41,12 +40,12 @@ def report(results: Results, summary: Summary) -> str:
         if not parts:
             lines += ["", words.NO_FIGURE]
         for part in parts:
-            lines += ["", f"**{CLASS_TEXT[part.class_]}**", "", *grid(part.figures)]
+            lines += ["", f"**{results.classes.get(part.class_).text}**", "", *grid(part.figures)]
             if part.percentiles is not None:
                 lines += ["", *grid(part.percentiles)]
-        mixed, all_ = summary.dropped[table.name]
+        reasons, all_ = summary.dropped[table.name]
         if all_:
-            lines += ["", words.dropped(mixed, all_)]
+            lines += ["", words.dropped(reasons, all_)]
         out = summary.left_out.get(table.name, [])
         if out:
             lines += ["", "Without a figure here:", ""]
@@ -55,6 +54,18 @@ def report(results: Results, summary: Summary) -> str:
     files = ("environment.json", "raw.jsonl.xz", "histograms", "run.json")
     lines += ["", f"Environment and raw data: {', '.join(f'[{name}]({name})' for name in files)}.", ""]
     return "\n".join(lines)
+
+
+def summary_of(summary: Summary) -> list[str]:
+    return ["## Summary", "", *(grid(summary.headline) if summary.headline.rows else [words.NO_FIGURE])]
+
+
+def against(results: Results) -> list[str]:
+    other = results.run["against"]
+    found = comparison.of(results)
+    head = f"## Against {other['commit'][:10]} ({other['subject']})"
+    rows = grid(comparison.grid(results, found))
+    return [head, "", words.AGAINST, "", *rows, "", comparison.last_line(results, found)]
 
 
 def grid(g: Grid) -> list[str]:

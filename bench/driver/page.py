@@ -8,12 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from driver import pictures, words
+from driver import comparison, pictures, words
 from driver.contenders import Table
 from driver.environment import BUSY
+from driver.grid import Grid
 from driver.raw import Results
-from driver.stats import CLASS_TEXT
-from driver.summary import Grid, Part, Summary
+from driver.summary import Part, Summary
 
 TITLE = "Flyring benchmarks"
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
@@ -34,9 +34,10 @@ def report(results: Results, summary: Summary) -> str:
         f"<title>{name}</title><style>{STYLE}</style></head><body>",
         header(results, summary),
         "<main>",
-        headline(summary),
+        against(results) if "against" in results.run else headline(summary),
         targets(summary),
         how_to_read(),
+        placements(results),
         *(table(results, summary, t, number) for number, t in enumerate(results.tables)),
         heading("not", "What these figures do not say") + bullets(escape(text) for text in words.SAYS_NOT),
         environment(results),
@@ -107,7 +108,7 @@ def header(results: Results, summary: Summary) -> str:
     stopped = " · stopped early" if results.run.get("interrupted") else ""
     links = [("summary", "Summary")]
     links += [("targets", "Targets")] if summary.verdicts else []
-    links += [("reading", "How to read"), *((t.name, t.title) for t in results.tables)]
+    links += [("reading", "How to read"), ("placements", "Placements"), *((t.name, t.title) for t in results.tables)]
     links += [("not", "What this does not say"), ("environment", "Environment"), ("raw", "Raw data")]
     contents = bullets(f'<a href="#{id_}">{escape(text)}</a>' for id_, text in links)
     return (
@@ -120,6 +121,14 @@ def header(results: Results, summary: Summary) -> str:
 def headline(summary: Summary) -> str:
     inner = grid(summary.headline, "text") if summary.headline.rows else paragraph(words.NO_FIGURE)
     return heading("summary", "Summary") + paragraph(words.SUMMARY) + inner
+
+
+def against(results: Results) -> str:
+    other = results.run["against"]
+    found = comparison.of(results)
+    head = heading("summary", f"Against {other['commit'][:10]} ({other['subject']})")
+    rows = grid(comparison.grid(results, found), "text")
+    return head + paragraph(words.AGAINST) + rows + paragraph(comparison.last_line(results, found))
 
 
 def targets(summary: Summary) -> str:
@@ -139,10 +148,14 @@ def targets(summary: Summary) -> str:
 
 
 def how_to_read() -> str:
+    return heading("reading", "How to read this") + "".join(paragraph(text) for text in words.HOW_TO_READ)
+
+
+def placements(results: Results) -> str:
     return (
-        heading("reading", "How to read this")
-        + "".join(paragraph(text) for text in words.HOW_TO_READ)
-        + bullets(escape(text) for text in CLASS_TEXT.values())
+        heading("placements", "Placements")
+        + paragraph(words.PLACEMENTS)
+        + bullets(escape(text) for text in words.classes(results.classes))
     )
 
 
@@ -154,10 +167,11 @@ def table(results: Results, summary: Summary, t: Table, number: int) -> str:
         text.append(paragraph(words.NO_FIGURE))
     for p in parts:
         inner = part(results, p, f"t{number}{p.class_}")
-        text.append(inner if p.main else folded(f"In the other placement, {CLASS_TEXT[p.class_]}", inner))
-    mixed, all_ = summary.dropped[t.name]
+        where = results.classes.get(p.class_).text
+        text.append(inner if p.main else folded(f"In another placement, {where}", inner))
+    reasons, all_ = summary.dropped[t.name]
     if all_:
-        text.append(paragraph(words.dropped(mixed, all_), soft=True))
+        text.append(paragraph(words.dropped(reasons, all_), soft=True))
     out = summary.left_out.get(t.name, [])
     if out:
         rows = [row(name, [escape(state), escape(reason)]) for name, state, reason in out]
@@ -168,7 +182,7 @@ def table(results: Results, summary: Summary, t: Table, number: int) -> str:
 
 def part(results: Results, p: Part, prefix: str) -> str:
     where = f"{p.table.title}, {p.class_}"
-    text = [f"<h3>{escape(CLASS_TEXT[p.class_])}</h3>"] if p.main else []
+    text = [f"<h3>{escape(results.classes.get(p.class_).text)}</h3>"] if p.main else []
     if p.table.scenario != "schedule":
         svg = pictures.svg(pictures.bars(results, p), prefix)
         text.append(figure(svg, f"{where}: the figures of the next table as a picture"))

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from driver.raw import Results
-from driver.stats import CLASS_TEXT, Figure, Latency
+from driver.stats import Figure, Latency
 from driver.summary import Part, Summary, picked, picture_part
 from driver.text import ns_text, rate_text, value_text
 
@@ -197,9 +197,8 @@ def write_files(results: Results, summary: Summary) -> None:
         chosen = [] if part is None else picked(part, part.table.picture_of)
         if part is None or not chosen:
             continue
-        canvas = bars(
-            results, part, chosen, f"{part.table.title}, {CLASS_TEXT[part.class_].split(' (')[0].partition(': ')[2]}"
-        )
+        where = f"raw line {ns_text(results.classes.get(part.class_).median)}"
+        canvas = bars(results, part, chosen, f"{part.table.title}, {where}")
         (results.folder / f"{name}.svg").write_text(svg(canvas, name, alone=True), encoding="utf-8")
         recolour(canvas)
         canvas.savefig(results.folder / f"{name}.png", dpi=150, facecolor="white", metadata={"Software": None})

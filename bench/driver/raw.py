@@ -2,7 +2,8 @@
 """The folder of one run: written while it runs, read for the report.
 
 raw.jsonl(.xz)          one line per slice
-histograms/TABLE.hlog   standard HdrHistogram log, one line per contender and class: Tag=CONTENDER|CLASS
+histograms/TABLE.hlog   standard HdrHistogram log, one line per timed slice: Tag=CONTENDER|NUMBER, counted from 0 as in the raw
+                        data (before 2026-11-23 one line per contender and class: Tag=CONTENDER|CLASS)
 run.json                tables, contenders, what each reported of itself, what was left out and why
 environment.json        the machine
 """
@@ -13,13 +14,17 @@ import dataclasses
 import json
 import lzma
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from driver.contenders import Contender, Table, make
-from driver.stats import FEWEST_ROUNDS, Figure, Latency, Slice, figure, majority, rounds_in
+from driver.placement import classify
+from driver.stats import FEWEST_ROUNDS, Figure, Latency, Slice, figure, majority
+
+OLD_CLASSES = {"smt": (0.0, 75.0), "near": (75.0, 220.0), "far": (220.0, float("inf"))}  # raw round trips, in old logs
 
 
 class Recorder:
@@ -37,6 +42,7 @@ class Recorder:
             "left_out": [],
         }
         self.lines = open(folder / "raw.jsonl", "w", encoding="utf-8")  # noqa: SIM115
+        self.timed: dict[tuple[str, str], int] = {}  # slices with samples so far
         self.save()
 
     def save(self) -> None:
@@ -70,24 +76,31 @@ class Recorder:
         self.run["left_out"].append({"table": table, "contender": contender, "state": state, "reason": reason})
         self.save()
 
-    def slice(self, slice_: Slice) -> None:
+    def slice(self, slice_: Slice, histogram: Any = None) -> None:
+        """With the histogram of its samples, if it is timed."""
         values = dataclasses.asdict(slice_)
-        values["class"] = slice_.placement
+        del values["placement"], values["dropped"]  # they follow from the whole run
         self.lines.write(json.dumps(values) + "\n")
         self.lines.flush()
+        if histogram is not None:
+            self.histogram(slice_, histogram)
 
-    def histograms(self, table: Table, histograms: dict[tuple[str, str], Any], start: float) -> None:
-        if not histograms:
-            return
-        with open(self.folder / "histograms" / f"{table.name}.hlog", "w", encoding="utf-8") as file:
-            file.write("#[Histogram log format version 1.3]\n")
-            file.write(f"#[StartTime: {start:.3f} (seconds since epoch), {time.ctime(start)}]\n")
-            file.write('"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n')
-            length = time.time() - start
-            for (contender, class_), histogram in sorted(histograms.items()):
-                payload = histogram.encode().decode()
-                milliseconds = histogram.get_max_value() / 1e6
-                file.write(f"Tag={contender}|{class_},0.000,{length:.3f},{milliseconds:.3f},{payload}\n")
+    def histogram(self, slice_: Slice, histogram: Any) -> None:
+        path = self.folder / "histograms" / f"{slice_.table}.hlog"
+        now = time.time()
+        if not path.exists():
+            path.write_text(
+                "#[Histogram log format version 1.3]\n"
+                f"#[StartTime: {now:.3f} (seconds since epoch), {time.ctime(now)}]\n"
+                '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n',
+                encoding="utf-8",
+            )
+        key = slice_.table, slice_.contender
+        number = self.timed.get(key, 0)
+        self.timed[key] = number + 1
+        payload, most = histogram.encode().decode(), histogram.get_max_value() / 1e6
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"Tag={slice_.contender}|{number},{now:.3f},{slice_.ns / 1e9:.3f},{most:.3f},{payload}\n")
 
     def close(self) -> None:
         """Compresses what is large."""
@@ -113,24 +126,38 @@ class Results:
         self.environment: dict[str, Any] = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
         self.run: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         self.tables = [tables_from(t) for t in self.run["tables"]]
+        slices, self.classes = classify([slice_from(line) for line in read_lines(folder)], "against" in self.run)
         self.slices: dict[tuple[str, str], list[Slice]] = {}
-        for line in read_lines(folder):
-            values = json.loads(line)
-            del values["class"]  # it follows from the probes
-            slice_ = Slice(**values)
-            self.slices.setdefault((slice_.table, slice_.contender), []).append(slice_)
+        for s in slices:
+            self.slices.setdefault((s.table, s.contender), []).append(s)
         self.latencies: dict[tuple[str, str, str], Latency] = {}
         for path in sorted((folder / "histograms").glob("*.hlog")):
             self.read_histograms(path)
 
     def read_histograms(self, path: Path) -> None:
+        lines: dict[str, dict[str, str]] = {}
         for line in path.read_text(encoding="utf-8").splitlines():
-            if not line.startswith("Tag="):
-                continue
-            tag, _, _, _, payload = line.split(",")
-            contender, class_ = tag[4:].split("|")
-            rounds = rounds_in(self.slices.get((path.stem, contender), []), class_, "timed")
-            self.latencies[path.stem, contender, class_] = Latency.of(HdrHistogram.decode(payload), rounds)
+            if line.startswith("Tag="):
+                tag, _, _, _, payload = line.split(",")
+                contender, _, which = tag[4:].partition("|")
+                lines.setdefault(contender, {})[which] = payload
+        for contender, payloads in lines.items():
+            slices = self.slices.get((path.stem, contender), [])
+            timed = [s for s in slices if s.round > 0 and s.kind == "timed"]
+            for class_ in self.classes.known:
+                mine = [(n, s) for n, s in enumerate(timed) if s.placement == class_.name]
+                wanted = (
+                    self.old_class(class_.median) if set(payloads) <= set(OLD_CLASSES) else {str(n) for n, _ in mine}
+                )
+                found = [HdrHistogram.decode(p) for which, p in payloads.items() if which in wanted]
+                if found and mine:
+                    rounds = len({s.round for _, s in mine})
+                    self.latencies[path.stem, contender, class_.name] = Latency.of(found, rounds)
+
+    def old_class(self, raw_line: float) -> set[str]:
+        """The class of a log that was merged while it ran, by the limits of then; none, if two classes of now share it."""
+        name, (low, high) = next((n, limits) for n, limits in OLD_CLASSES.items() if limits[0] <= raw_line < limits[1])
+        return {name} if sum(low <= c.median < high for c in self.classes.known) == 1 else set()
 
     def contenders(self, table: Table) -> list[str]:
         """Those with slices, in the order of the run."""
@@ -139,13 +166,19 @@ class Results:
     def main_class(self, table: Table) -> str | None:
         return majority(s for (t, _), slices in self.slices.items() if t == table.name for s in slices)
 
-    def figure(self, table: Table, contender: str, class_: str) -> Figure | None:
-        return figure(self.slices.get((table.name, contender), []), table.scenario, class_)
+    def classes_of(self, table: Table) -> list[str]:
+        """Those that the table has slices in, the one with most slices first."""
+        slices = [s for (t, _), group in self.slices.items() if t == table.name for s in group if s.round > 0]
+        count = Counter(s.placement for s in slices if s.placement)
+        return sorted(count, key=lambda c: -count[c])
 
-    def latency(self, table: Table, contender: str, class_: str) -> Latency | None:
-        """None if fewer than five rounds have timed slices of this class."""
+    def figure(self, table: Table, contender: str, class_: str, fewest: int = FEWEST_ROUNDS) -> Figure | None:
+        return figure(self.slices.get((table.name, contender), []), table.scenario, class_, fewest)
+
+    def latency(self, table: Table, contender: str, class_: str, fewest: int = FEWEST_ROUNDS) -> Latency | None:
+        """None if fewer rounds than `fewest` have timed slices of this class."""
         found = self.latencies.get((table.name, contender, class_))
-        return found if found is not None and found.rounds >= FEWEST_ROUNDS else None
+        return found if found is not None and found.rounds >= fewest else None
 
     def clock_ns(self, table: Table, contender: str) -> float | None:
         found = self.run["reported"].get(table.name, {}).get(contender, {}).get("a", {}).get("clock_ns")
@@ -165,6 +198,12 @@ class Results:
     def title(self, contender: str) -> str:
         entry = self.run["contenders"][contender]
         return f"{entry['label']}: {entry['title']}"
+
+
+def slice_from(line: str) -> Slice:
+    values = json.loads(line)
+    values.pop("class", None)  # of old runs, by the limits of then
+    return Slice(**values)
 
 
 def tables_from(values: dict[str, Any]) -> Table:

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from driver.contenders import Contender, Table
+from driver.placement import classify
 from driver.progress import Progress
 from driver.raw import Recorder
 from driver.sides import Cannot, Failure, Group
-from driver.stats import FEWEST_ROUNDS, Slice, Speeds, majority, new_histogram, record, rounds_in
+from driver.stats import FEWEST_ROUNDS, Slice, Speeds, histogram_of, majority, rounds_in
 
 # Warm-up: turns of four slices, at least three of them and a second of slices, until two turns agree within 10 %.
 WARM_SLICES, WARM_TURNS, WARM_MOST_TURNS, WARM_NS, SETTLED = 4, 3, 10, 1_000_000_000, 0.10
@@ -46,8 +46,6 @@ class Measured:
 
     group: Group
     start: int = 1
-    slices: list[Slice] = field(default_factory=list)
-    histograms: dict[str, Any] = field(default_factory=dict)
 
     @property
     def contender(self) -> Contender:
@@ -85,18 +83,14 @@ class Runner:
         self.fill_in = fill_in
         self.env = env
         self.speeds = Speeds()
+        self.slices: list[Slice] = []  # of the whole run: they say which classes there are
 
     def table(self, table: Table, contenders: Sequence[Contender]) -> None:
         """A contender that failed in one start is not started again; what it gave until then is kept."""
-        begun = time.time()
         known: dict[str, Measured] = {}
         going = list(contenders)
-        try:
-            for start in range(1, self.settings.starts_of(table) + 1):
-                going = self.one_start(table, start, going, known)
-        finally:  # after Ctrl-C, too
-            histograms = {(id_, class_): h for id_, m in known.items() for class_, h in m.histograms.items()}
-            self.recorder.histograms(table, histograms, begun)
+        for start in range(1, self.settings.starts_of(table) + 1):
+            going = self.one_start(table, start, going, known)
 
     def one_start(
         self, table: Table, start: int, contenders: Sequence[Contender], known: dict[str, Measured]
@@ -153,6 +147,10 @@ class Runner:
                 if not self.guarded(table, measured, self.warm_up):
                     running.remove(measured)
 
+    def warm_ns(self, contender: Contender) -> float:
+        """Of slices, before it may count as warm."""
+        return WARM_NS
+
     def warm_up(self, measured: Measured) -> None:
         kind = "timed" if measured.group.table.scenario == "schedule" else "mean"
         before, total = 0.0, 0
@@ -162,7 +160,7 @@ class Runner:
             pace = ns / max(1, sum(s.timed or s.count for s in slices))
             total += ns
             settled = before > 0 and abs(pace / before - 1) <= SETTLED
-            if turn + 1 >= WARM_TURNS and total >= WARM_NS and settled:
+            if turn + 1 >= WARM_TURNS and total >= self.warm_ns(measured.contender) and settled:
                 break
             before = pace
         for slices_, other in measured.group.table.kinds:
@@ -179,7 +177,7 @@ class Runner:
         turns = list(running)
         for number in range((start - 1) * rounds // starts + 1, (2 * rounds if start == starts else last) + 1):
             if number > rounds:
-                turns = lacking(table, turns)
+                turns = lacking(table, turns, self.slices)
                 self.progress.more(seconds * len(turns))
             if not turns:
                 break
@@ -198,16 +196,17 @@ class Runner:
         group = measured.group
         replies = group.turn(slices, kind)
         shares = self.speeds.shares(group.speeds(slices + 1))
-        found = slices_of(group.table, group.contender, number, measured.start, replies, shares)
+        found = slices_of(group.table, group.contender, number, measured.start, replies, shares, group.waited)
         for slice_, reply in found:
-            self.recorder.slice(slice_)
-            measured.slices.append(slice_)
             name = reply.get("samples")
+            histogram = None
             if name:
                 path = Path(group.folder, name)
                 if number > 0:
-                    keep_samples(measured, slice_, path)
+                    histogram = read_samples(slice_, path)
                 path.unlink()
+            self.recorder.slice(slice_, histogram)
+            self.slices.append(slice_)
         return [slice_ for slice_, _ in found]
 
     def guarded(self, table: Table, measured: Measured, action: Callable[[Measured], None]) -> bool:
@@ -234,6 +233,7 @@ def slices_of(
     start: int,
     replies: Mapping[str, Mapping[str, Any]],
     shares: Sequence[float],
+    waited: int,
 ) -> list[tuple[Slice, Mapping[str, Any]]]:
     """The slices of one turn. Failure if messages are missing, or slices. `shares`: of the cores' speed, at each probe."""
     asked = len(shares) - 1
@@ -253,6 +253,7 @@ def slices_of(
         sent = [r["count"] for r in received]
     if len(received) != asked or len(probes) != asked + 1:
         raise Failure(f"{asked} slices asked for, answered {len(received)} and {len(probes)} probes")
+    share = round(waited / max(1, sum(int(reply["ns"]) for reply in received)), 3)
     found: list[tuple[Slice, Mapping[str, Any]]] = []
     for i, reply in enumerate(received):
         before, after = round(float(probes[i]), 1), round(float(probes[i + 1]), 1)
@@ -263,26 +264,31 @@ def slices_of(
         timed = int(reply.get("timed", 0)) if table.scenario == "stream" else 0
         speed = min(shares[i], shares[i + 1])
         kind = reply["kind"]
-        slice_ = Slice(table.name, contender.id, number, kind, count, ns, before, after, lost, timed, start, speed)
+        slice_ = Slice(
+            table.name, contender.id, number, kind, count, ns, before, after, lost, timed, start, speed, share
+        )
         found.append((slice_, reply))
     return found
 
 
-def keep_samples(measured: Measured, slice_: Slice, path: Path) -> None:
+def read_samples(slice_: Slice, path: Path) -> Any:
     samples = np.fromfile(path, dtype="<u4")
     if len(samples) != slice_.count:
         raise Failure(f"{slice_.count} round trips, {len(samples)} samples")
-    if slice_.placement != "mixed":
-        record(measured.histograms.setdefault(slice_.placement, new_histogram()), samples)
+    return histogram_of(samples)
 
 
-def lacking(table: Table, running: Sequence[Measured]) -> list[Measured]:
-    """Who has fewer than five rounds in the class that most slices fell into."""
-    class_ = majority(s for m in running for s in m.slices)
+def lacking(table: Table, running: Sequence[Measured], all_: Sequence[Slice]) -> list[Measured]:
+    """Contenders with fewer than five rounds in the class that most slices of the table fell into."""
+    mine: dict[str, list[Slice]] = {m.contender.id: [] for m in running}
+    for s in classify(all_)[0]:
+        if s.table == table.name and s.contender in mine:
+            mine[s.contender].append(s)
+    class_ = majority(s for slices in mine.values() for s in slices)
     if class_ is None:
         return list(running)
     kinds = {kind for _, kind in table.kinds}
-    return [m for m in running if any(rounds_in(m.slices, class_, kind) < FEWEST_ROUNDS for kind in kinds)]
+    return [m for m in running if any(rounds_in(mine[m.contender.id], class_, k) < FEWEST_ROUNDS for k in kinds)]
 
 
 def available_memory() -> int:

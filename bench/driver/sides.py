@@ -22,6 +22,7 @@ from driver.contenders import ROOT, Contender, Table
 SHARED_LENGTH, SPEEDS, SPEEDS_KEPT = 4096, 1024, 255  # of probe/probe.h
 MOST_FILES = 8 << 30  # bytes a contender may have in its folder
 MEMORY_FOLDER = "/dev/shm"
+PROBE = "build/bench-cpp/probe/libflyring_probe.so"  # below the root of the tree whose programs run
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,7 +42,7 @@ def die_with_parent() -> None:
 class Process:
     """A process that answers lines of JSON on standard output. Its standard error goes to a file."""
 
-    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], errors: Path) -> None:
+    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], errors: Path, root: Path = ROOT) -> None:
         self.name = name
         self.errors = errors
         with open(errors, "wb") as file:
@@ -50,7 +51,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
-                cwd=ROOT,
+                cwd=root,
                 env=dict(env),
                 start_new_session=True,  # so that Ctrl-C is the driver's affair, and a whole group can be ended
                 preexec_fn=die_with_parent,
@@ -135,6 +136,24 @@ def ended(process: Process) -> Failure:
     return Failure(f"side {process.name} ended with {what}\n{words}".rstrip())
 
 
+def thread_times(pid: int) -> dict[str, tuple[int, int]]:
+    """Of each thread: nanoseconds that it ran, and that it could have run but waited for its core."""
+    found = {}
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            ran, waited, _ = path.read_text().split()
+        except (OSError, ValueError):
+            continue  # it ended just now, or this kernel does not count
+        found[path.parent.name] = int(ran), int(waited)
+    return found
+
+
+def waited_ns(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> int:
+    """How long others had the core of the thread that ran most, which is the one that is measured."""
+    times = [(ran - before.get(t, (0, 0))[0], waited - before.get(t, (0, 0))[1]) for t, (ran, waited) in after.items()]
+    return max(0, max(times, default=(0, 0))[1])
+
+
 class Group:
     """All sides of one contender in one table, and what they need beside them. Parked unless it is their turn."""
 
@@ -152,13 +171,15 @@ class Group:
         self.opened: dict[str, dict[str, Any]] = {}
         self.sides: dict[str, Process] = {}
         self.extras: list[Process] = []
+        self.waited = 0  # nanoseconds in the last turn: see waited_ns
         self.folder = tempfile.mkdtemp(prefix="flyring-bench-", dir=MEMORY_FOLDER)
         self.logs = tempfile.mkdtemp(prefix="flyring-bench-log-")
         try:
             Path(self.folder, "shared").write_bytes(bytes(SHARED_LENGTH))
+            env = {**env, "FLYRING_BENCH_PROBE": str(contender.root / PROBE)}
             for extra in contender.extras:
                 argv = fill_in(extra.argv, contender, {"dir": self.folder})
-                process = Process(extra.name, argv, env, Path(self.logs, extra.name))
+                process = Process(extra.name, argv, env, Path(self.logs, extra.name), contender.root)
                 self.extras.append(process)
                 answers([process], contender.silence)
             options = dict(contender.options)
@@ -182,7 +203,7 @@ class Group:
                     *("--time-slice", f"{time_slice:g}"),
                     *(word for key, value in options.items() for word in ("--option", f"{key}={value}")),
                 ]
-                self.sides[side] = Process(side, argv, env, Path(self.logs, side))
+                self.sides[side] = Process(side, argv, env, Path(self.logs, side), contender.root)
                 self.opened[side] = answers([self.sides[side]], contender.silence)[0]
             self.tell("connect")
             self.signal_extras(signal.SIGSTOP)
@@ -202,10 +223,14 @@ class Group:
     def turn(self, slices: int, kind: str) -> dict[str, dict[str, Any]]:
         """One turn; the answers of all sides."""
         self.signal_extras(signal.SIGCONT)
+        before = {s: thread_times(p.popen.pid) for s, p in self.sides.items()}
         try:
             return self.tell(f"turn {slices} {kind}")
         finally:
             self.signal_extras(signal.SIGSTOP)
+            after = {s: thread_times(p.popen.pid) for s, p in self.sides.items()}
+            shared = len(self.sides) > 2  # two sides on one core wait for each other
+            self.waited = 0 if shared else max(waited_ns(before[s], after[s]) for s in self.sides)
 
     def speeds(self, probes: int) -> list[tuple[float, float]]:
         """How fast the two cores were at each of the last so many probes, in instructions per nanosecond."""

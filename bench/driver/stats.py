@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From slices to figures: classes of placement, medians over rounds, merged histograms."""
+"""From slices to figures: medians over rounds, merged histograms."""
 
 from __future__ import annotations
 
@@ -14,26 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-CLASSES = ("smt", "near", "far")
-CLASS_TEXT = {
-    "smt": "smt: sibling threads of one core (raw round trip below 75 ns)",
-    "near": "near: two cores that share a cache (raw round trip 75 to 220 ns)",
-    "far": "far: two cores that share no cache (raw round trip above 220 ns)",
-}
-MOST_DIFFERENT = 1.15  # between the probes before and after a slice
-SLOWEST = 0.9  # of a core's usual speed: else somebody else runs on its sibling thread
-FEWEST_ROUNDS = 5
+FEWEST_ROUNDS = 5  # that a figure needs to be judged by, and a class to be shown
+FEW_ROUNDS = 3  # that a contender needs to be shown beside others in a class that is shown
 FEWEST_ABOVE = 10  # samples above a percentile that is shown
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
-
-
-def placement(before: float, after: float, speed: float = 1.0) -> str:
-    """Where the two cores were during a slice, by the raw round trips before and after it; mixed: nobody knows, or a
-    core was slowed down."""
-    if max(before, after) > MOST_DIFFERENT * min(before, after) or speed < SLOWEST:
-        return "mixed"
-    mean = (before + after) / 2
-    return "smt" if mean < 75 else "near" if mean <= 220 else "far"
 
 
 @dataclass(frozen=True)
@@ -52,10 +36,10 @@ class Slice:
     timed: int = 0  # of a stream: those that came after the clock started; 0: all
     start: int = 1  # which start of its processes
     speed: float = 1.0  # of the slower core at the slower of the two probes, as a share of its usual speed
-
-    @property
-    def placement(self) -> str:
-        return placement(self.before, self.after, self.speed)
+    waited: float = 0.0  # of its turn: the share that a side waited because something else ran on its core
+    # Not in the raw data; placement.py finds them for the whole run.
+    placement: str = ""  # name of its class; "": dropped
+    dropped: str = ""  # why
 
     @property
     def floor(self) -> float:
@@ -114,14 +98,14 @@ class Speeds:
         return found
 
 
-def figure(slices: Iterable[Slice], scenario: str, class_: str) -> Figure | None:
-    """None if fewer than five rounds have slices of this class."""
+def figure(slices: Iterable[Slice], scenario: str, class_: str, fewest: int = FEWEST_ROUNDS) -> Figure | None:
+    """None if fewer rounds than `fewest` have slices of this class."""
     kind = "timed" if scenario == "schedule" else "mean"
     mine = [s for s in slices if s.round > 0 and s.kind == kind and s.placement == class_]
     rounds: dict[int, list[Slice]] = {}
     for s in mine:
         rounds.setdefault(s.round, []).append(s)
-    if len(rounds) < FEWEST_ROUNDS:
+    if len(rounds) < fewest:
         return None
 
     def value(s: Slice) -> float:
@@ -149,13 +133,19 @@ def rounds_in(slices: Iterable[Slice], class_: str, kind: str) -> int:
 
 def majority(slices: Iterable[Slice]) -> str | None:
     """The class that most slices fell into."""
-    found = Counter(s.placement for s in slices if s.round > 0 and s.placement != "mixed")
+    found = Counter(s.placement for s in slices if s.round > 0 and s.placement)
     return max(found, key=lambda c: found[c]) if found else None
 
 
 def new_histogram() -> Any:
     """1 ns to 4.3 s, the range of a sample, to three digits."""
     return HdrHistogram(1, 1 << 32, 3)
+
+
+def histogram_of(samples: npt.NDArray[np.uint32]) -> Any:
+    histogram = new_histogram()
+    record(histogram, samples)
+    return histogram
 
 
 def record(histogram: Any, samples: npt.NDArray[np.uint32]) -> None:
@@ -173,10 +163,18 @@ class Latency:
     rounds: int
 
     @staticmethod
-    def of(histogram: Any, rounds: int) -> Latency:
-        pairs = [(i.value_iterated_to, i.count_added_in_this_iter_step) for i in histogram.get_recorded_iterator()]
-        values, counts = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        return Latency(values, np.cumsum(counts), rounds)
+    def of(histograms: Iterable[Any], rounds: int) -> Latency:
+        values: list[int] = []
+        counts: list[int] = []
+        for histogram in histograms:
+            all_ = np.array(histogram.counts, dtype=np.int64)
+            for i in np.flatnonzero(all_).tolist():
+                values.append(histogram.get_highest_equivalent_value(histogram.get_value_from_index(i)))
+                counts.append(int(all_[i]))
+        distinct, place = np.unique(np.array(values, dtype=np.int64), return_inverse=True)
+        merged = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(merged, place, counts)
+        return Latency(distinct, np.cumsum(merged), rounds)
 
     @property
     def count(self) -> int:

@@ -8,19 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from driver.contenders import Table, matches
+from driver.grid import Grid
 from driver.raw import Results
-from driver.stats import CLASSES, FEWEST_ROUNDS, PERCENTILES, Figure, Latency
+from driver.stats import FEW_ROUNDS, FEWEST_ROUNDS, PERCENTILES, Figure, Latency, Slice
 from driver.targets import Verdict, verdicts
 from driver.text import bytes_text, ns_text, range_text, ratio_text, value_text
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of text. The first column names the row; rows of group "flyring" stand out."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,11 +34,12 @@ class Summary:
     headline: Grid
     verdicts: tuple[Verdict, ...]
     left_out: dict[str, list[tuple[str, str, str]]]  # by table: contender, state, reason
-    dropped: dict[str, tuple[int, int]]  # by table: mixed slices, all slices
+    dropped: dict[str, tuple[dict[str, int], int]]  # by table: dropped slices by reason, all slices
 
     @staticmethod
     def of(results: Results) -> Summary:
-        parts = tuple(p for t in results.tables for c in CLASSES if (p := part(results, t, c)) is not None)
+        known = [c.name for c in results.classes.known]
+        parts = tuple(p for t in results.tables for c in known if (p := part(results, t, c)) is not None)
         return Summary(
             parts, headline(results, parts), tuple(verdicts(results)), left_out(results, parts), dropped(results)
         )
@@ -57,16 +50,19 @@ class Summary:
 
 
 def part(results: Results, table: Table, class_: str) -> Part | None:
-    figures = [(c, f) for c in results.contenders(table) if (f := results.figure(table, c, class_)) is not None]
-    if not figures:
+    """None if no contender has five rounds in it. Those with three are shown with the others."""
+    contenders = results.contenders(table)
+    figures = [(c, f) for c in contenders if (f := results.figure(table, c, class_, FEW_ROUNDS)) is not None]
+    if not any(f.rounds >= FEWEST_ROUNDS for _, f in figures):
         return None
     if table.scenario == "rtt":
         figures.sort(key=lambda pair: pair[1].value.median)
     else:
         figures.sort(key=lambda pair: -pair[1].value.median)
-    latencies = tuple((c, found) for c, _ in figures if (found := results.latency(table, c, class_)) is not None)
+    found = [(c, results.latency(table, c, class_, FEW_ROUNDS)) for c, _ in figures]
+    latencies = tuple((c, latency) for c, latency in found if latency is not None)
     if table.scenario == "schedule":  # all keep the rate, or should: the median says more
-        order = {c: found.percentile(50.0) or 0.0 for c, found in latencies}
+        order = {c: latency.percentile(50.0) or 0.0 for c, latency in latencies}
         figures.sort(key=lambda pair: order.get(pair[0], float("inf")))
         latencies = tuple(sorted(latencies, key=lambda pair: order[pair[0]]))
     main = results.main_class(table) == class_
@@ -93,7 +89,8 @@ def figures_grid(results: Results, table: Table, figures: Sequence[tuple[str, Fi
         row += [] if table.scenario == "schedule" else [ratio_text(f.ratio)]
         row += [bytes_text(f.value.median * table.size)] if table.scenario == "stream" else []
         row += [f"{100 * f.lost:.1f} %" if f.lost else "0"] if lossy else []
-        rows.append((*row, f"{f.rounds}, {f.starts} starts" if f.starts > 1 else str(f.rounds)))
+        few = "" if f.rounds >= FEWEST_ROUNDS else " (few)"
+        rows.append((*row, f"{f.rounds}{few}, {f.starts} starts" if f.starts > 1 else f"{f.rounds}{few}"))
     return Grid(tuple(head), tuple(rows), groups_of(results, [c for c, _ in figures]))
 
 
@@ -124,41 +121,43 @@ def groups_of(results: Results, contenders: Sequence[str]) -> tuple[str, ...]:
 
 def headline(results: Results, parts: Sequence[Part]) -> Grid:
     """Flyring's best row for each program of each headline table, beside the floor and the best of what else the same
-    language has."""
+    language has: in the class with most slices in which both have five rounds, or else Flyring alone."""
     rows = []
-    for p in parts:
-        if not (p.table.headline and p.main):
-            continue
-        labels = dict.fromkeys(results.run["contenders"][c]["label"] for c, _ in p.ranking)
+    for table in (t for t in results.tables if t.headline):
+        of_table = sorted((p for p in parts if p.table.name == table.name), key=lambda p: not p.main)
+        labels = dict.fromkeys(results.run["contenders"][c]["label"] for p in of_table for c, _ in p.ranking)
         for label in labels:
-            of_label = [(c, f) for c, f in p.ranking if results.run["contenders"][c]["label"] == label]
-            mine = [(c, f) for c, f in of_label if group(results, c) == "flyring"]
-            others = [(c, f) for c, f in of_label if group(results, c) in ("peers", "kernel")]
-            if not mine:
-                continue
-            contender, f = mine[0]
-            against = ratio = "–"
-            if others:
-                other, g = others[0]
-                factor = f.value.median / g.value.median
-                against = f"{results.run['contenders'][other]['title']} {value_text(g.value, p.table.scenario)}"
-                ratio = f"{factor:.2f}× the {'rate' if p.table.scenario == 'stream' else 'time'}"
-            floor = (
-                f"{f.ratio.median:.2f}× the raw line ({ns_text(f.floor.median)})" if p.table.scenario == "rtt" else "–"
-            )
-            rows.append(
-                (
-                    p.table.title,
-                    results.title(contender),
-                    value_text(f.value, p.table.scenario),
-                    floor,
-                    against,
-                    ratio,
-                    p.class_,
-                )
-            )
+            found = [(p, mine, other) for p in of_table for mine, other in best_two(results, p, label)]
+            if found:
+                rows.append(headline_row(results, *next((row for row in found if row[2] is not None), found[0])))
     head = ("", "Flyring", "measured", "floor", "best other, same language", "Flyring takes", "placement")
     return Grid(head, tuple(rows))
+
+
+Ranked = tuple[str, Figure]
+
+
+def best_two(results: Results, p: Part, label: str) -> list[tuple[Ranked, Ranked | None]]:
+    """Flyring's best of one language, and the best other. Nothing if Flyring has no figure here."""
+    of_label = [
+        (c, f) for c, f in p.ranking if f.rounds >= FEWEST_ROUNDS and results.run["contenders"][c]["label"] == label
+    ]
+    mine = [pair for pair in of_label if group(results, pair[0]) == "flyring"]
+    others = [pair for pair in of_label if group(results, pair[0]) in ("peers", "kernel")]
+    return [(mine[0], others[0] if others else None)] if mine else []
+
+
+def headline_row(results: Results, p: Part, mine: Ranked, other: Ranked | None) -> tuple[str, ...]:
+    contender, f = mine
+    against = ratio = floor = "–"
+    if other is not None:
+        factor = f.value.median / other[1].value.median
+        against = f"{results.run['contenders'][other[0]]['title']} {value_text(other[1].value, p.table.scenario)}"
+        ratio = f"{factor:.2f}× the {'rate' if p.table.scenario == 'stream' else 'time'}"
+    if p.table.scenario == "rtt":
+        floor = f"{f.ratio.median:.2f}× the raw line ({ns_text(f.floor.median)})"
+    measured = value_text(f.value, p.table.scenario)
+    return p.table.title, results.title(contender), measured, floor, against, ratio, p.class_
 
 
 def group(results: Results, contender: str) -> str:
@@ -166,7 +165,7 @@ def group(results: Results, contender: str) -> str:
 
 
 def left_out(results: Results, parts: Sequence[Part]) -> dict[str, list[tuple[str, str, str]]]:
-    """Everybody a table asked for who has no figure in the class it is shown in, and why."""
+    """Everybody a table asked for who has no figure in a class that is shown, and why."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     for entry in results.run["left_out"]:
         found.setdefault(entry["table"], []).append(
@@ -174,23 +173,33 @@ def left_out(results: Results, parts: Sequence[Part]) -> dict[str, list[tuple[st
         )
     failed = {(e["table"], e["contender"]) for e in results.run["left_out"]}
     for table in results.tables:
-        class_ = results.main_class(table)
-        shown = {c for p in parts if p.table.name == table.name and p.class_ == class_ for c, _ in p.ranking}
+        of_table = sorted((p for p in parts if p.table.name == table.name), key=lambda p: not p.main)
+        shown = {p.class_: {c for c, _ in p.ranking} for p in of_table}
+        if not shown:
+            shown = {c: set() for c in results.classes_of(table)[:1]}  # nobody has five rounds in any class
         for contender in results.contenders(table):
-            if contender in shown or (table.name, contender) in failed:
+            if (table.name, contender) in failed:
                 continue
-            rounds = Counter(s.placement for s in results.slices[table.name, contender] if s.round > 0)
-            had = ", ".join(f"{n} slices {c}" for c, n in rounds.items()) or "no slice"
-            reason = f"fewer than {FEWEST_ROUNDS} rounds in class {class_}: {had}"
-            found.setdefault(table.name, []).append((results.title(contender), "not shown", reason))
+            slices = [s for s in results.slices[table.name, contender] if s.round > 0]
+            for class_, there in shown.items():
+                if contender not in there:
+                    fewest = FEW_ROUNDS if there else FEWEST_ROUNDS
+                    reason = f"fewer than {fewest} rounds in class {class_}: {slices_text(slices)}"
+                    found.setdefault(table.name, []).append((results.title(contender), "not shown", reason))
     return found
 
 
-def dropped(results: Results) -> dict[str, tuple[int, int]]:
+def slices_text(slices: Sequence[Slice]) -> str:
+    """Where the slices of one contender went."""
+    count = Counter(f"dropped ({s.dropped})" if s.dropped else s.placement for s in slices)
+    return ", ".join(f"{n} slices {c}" for c, n in count.items()) or "no slice"
+
+
+def dropped(results: Results) -> dict[str, tuple[dict[str, int], int]]:
     found = {}
     for table in results.tables:
         slices = [s for (t, _), group_ in results.slices.items() if t == table.name for s in group_ if s.round > 0]
-        found[table.name] = (sum(s.placement == "mixed" for s in slices), len(slices))
+        found[table.name] = (dict(Counter(s.dropped for s in slices if s.dropped)), len(slices))
     return found
 
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from driver.contenders import DataError, Table, matches
 from driver.raw import Results
+from driver.stats import FEW_ROUNDS, FEWEST_ROUNDS
 from driver.text import ns_text, rate_text
 
 
@@ -30,23 +31,47 @@ def verdicts(results: Results) -> list[Verdict]:
 
 
 def judge(results: Results, table: Table, target: Mapping[str, Any]) -> list[Verdict]:
-    """One verdict, or with take = "every" one for each contender."""
-    class_ = target.get("class") or results.main_class(table)
+    """One verdict, or with take = "every" one for each contender. Where the target names no class: in the class with most
+    slices in which all that it compares have figures."""
+    text = target["text"]
     mine = [c for c in results.contenders(table) if matches(c, target["contender"])]
-    every = target.get("take") == "every"
-    if class_ is None:
-        return [Verdict(table.name, target["text"], "", "not measured", None)]
-    found = {c: v for c in mine if (v := Value.of(results, table, c, class_, target)) is not None}
-    if not found:
-        return [Verdict(table.name, target["text"], class_, "no figure: nobody, or fewer than five rounds", None)]
-    if every:
-        return [
-            judge_one(
-                results, table, target, class_, found[c], f"{target['text']}: {results.run['contenders'][c]['label']}"
-            )
-            for c in found
-        ]
-    return [judge_one(results, table, target, class_, best(found.values()), target["text"])]
+    known = [c.name for c in results.classes.known]
+    classes = results.classes_of(table)
+    if "class" in target:
+        if target["class"] not in known:
+            seen = ", ".join(known) or "none"
+            return [
+                Verdict(table.name, text, target["class"], f"no such placement in this run, which saw: {seen}", None)
+            ]
+        classes = [target["class"]]
+    if not classes:
+        return [Verdict(table.name, text, "", "not measured", None)]
+    if target.get("take") == "every":
+        label = {c: results.run["contenders"][c]["label"] for c in mine}
+        found = [first(results, table, target, classes, [c], f"{text}: {label[c]}") for c in mine]
+    else:
+        found = [first(results, table, target, classes, mine, text)]
+    nobody = Verdict(table.name, text, classes[0], "no figure: nobody, or fewer than five rounds", None)
+    return [v for v in found if v is not None] or [nobody]
+
+
+def first(
+    results: Results, table: Table, target: Mapping[str, Any], classes: Sequence[str], mine: Sequence[str], text: str
+) -> Verdict | None:
+    """The verdict of the first class that allows one; else what figures of fewer rounds say, undecided."""
+    undecided = None
+    for fewest in (FEWEST_ROUNDS, FEW_ROUNDS):
+        for class_ in classes:
+            values = [v for c in mine if (v := Value.of(results, table, c, class_, target, fewest)) is not None]
+            if not values:
+                continue
+            verdict = judge_one(results, table, target, class_, best(values), text, fewest)
+            if verdict.reached is not None and fewest == FEWEST_ROUNDS:
+                return verdict
+            if verdict.reached is not None:
+                return replace(verdict, measured=f"{verdict.measured}; fewer than five rounds", reached=None)
+            undecided = undecided or verdict
+    return undecided
 
 
 @dataclass(frozen=True)
@@ -61,16 +86,18 @@ class Value:
     above_floor: float | None
 
     @staticmethod
-    def of(results: Results, table: Table, contender: str, class_: str, target: Mapping[str, Any]) -> Value | None:
+    def of(
+        results: Results, table: Table, contender: str, class_: str, target: Mapping[str, Any], fewest: int
+    ) -> Value | None:
         metric = target.get("metric", "mean")
         title = results.title(contender)
         if metric == "mean":
-            figure = results.figure(table, contender, class_)
+            figure = results.figure(table, contender, class_, fewest)
             if figure is None:
                 return None
             rate = table.scenario != "rtt"
             return Value(contender, title, figure.value.median, rate, figure.ratio.median, figure.above_floor)
-        latency = results.latency(table, contender, class_)
+        latency = results.latency(table, contender, class_, fewest)
         number = None if latency is None else latency.percentile(float(metric.removeprefix("p")))
         return None if number is None else Value(contender, title, number, False, None, None)
 
@@ -83,7 +110,7 @@ def best(values: Iterable[Value]) -> Value:
 
 
 def judge_one(
-    results: Results, table: Table, target: Mapping[str, Any], class_: str, mine: Value, text: str
+    results: Results, table: Table, target: Mapping[str, Any], class_: str, mine: Value, text: str, fewest: int
 ) -> Verdict:
     reached: bool | None
     if "ratio_to_floor_at_most" in target and mine.ratio is not None:
@@ -97,7 +124,7 @@ def judge_one(
         reached = mine.number >= target["at_least_per_second"]
     elif "at_most" in target or "at_least" in target:
         limit = target.get("at_most") or target["at_least"]
-        other = reference(results, table, limit["of"], class_, target, mine)
+        other = reference(results, table, limit["of"], class_, target, mine, fewest)
         if other is None:
             return Verdict(table.name, text, class_, f"{mine.title} {mine}; nothing to compare with", None)
         ratio = mine.number / other.number
@@ -109,15 +136,22 @@ def judge_one(
 
 
 def reference(
-    results: Results, table: Table, of: str | Sequence[str], class_: str, target: Mapping[str, Any], mine: Value
+    results: Results,
+    table: Table,
+    of: str | Sequence[str],
+    class_: str,
+    target: Mapping[str, Any],
+    mine: Value,
+    fewest: int,
 ) -> Value | None:
     """What is compared with: the best of the others, or the slower of a mixed pair's own pairs."""
     if of == "own pairs":
         pairs = [
-            Value.of(results, table, c, class_, target) for c in results.run["contenders"][mine.contender]["own_pairs"]
+            Value.of(results, table, c, class_, target, fewest)
+            for c in results.run["contenders"][mine.contender]["own_pairs"]
         ]
         known = [p for p in pairs if p is not None]
         return max(known, key=lambda v: v.number) if len(known) == len(pairs) else None
     others = [c for c in results.contenders(table) if matches(c, of) and c != mine.contender]
-    values = [v for c in others if (v := Value.of(results, table, c, class_, target)) is not None]
+    values = [v for c in others if (v := Value.of(results, table, c, class_, target, fewest)) is not None]
     return best(values) if values else None

@@ -76,4 +76,4 @@ def test_who_has_too_few_rounds_is_named(make_run: MakeRun) -> None:
     results = make_run([], MEANS, rounds=3)
     write_report(results)
     page = (results.folder / "report.html").read_text()
-    assert "fewer than 5 rounds in class near" in page and "C++: Boost.Lockfree spsc" in page
+    assert "fewer than 5 rounds in class all" in page and "C++: Boost.Lockfree spsc" in page

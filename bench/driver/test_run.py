@@ -78,7 +78,7 @@ def test_rounds_are_spread_over_starts(tmp_path: Path, catalogue: Catalogue) -> 
         assert by_start == {1: [1, 2], 2: [3, 4], 3: [5, 6, 7]}
         warm = {s.start for s in results.slices[table.name, contender.id] if s.round == 0}
         assert warm == {1, 2, 3}
-        found = results.figure(table, contender.id, "near")
+        found = results.figure(table, contender.id, "all")
         assert found is not None and (found.rounds, found.starts) == (7, 3)
     assert left_behind() - before == set()
 
@@ -117,7 +117,7 @@ for line in sys.stdin:
     n = int(line.split()[1])
     probes = [100.0] * (n + 1) if side == "a" else []
     count = 1000 if side == "a" else received
-    one = {"kind": "mean", "count": count, "ns": 100_000_000}
+    one = {"kind": "mean", "count": count, "ns": 10_000_000_000}
     print(json.dumps({"probes": probes, "slices": [one] * n}), flush=True)
 """
 
@@ -265,3 +265,25 @@ def test_data_files_are_consistent(catalogue: Catalogue) -> None:
         assert any(not c.cannot(table) for c in catalogue.of_table(table)), table.name
     no_flags: Mapping[str, Contender] = {i: c for i, c in catalogue.contenders.items() if c.group == "flyring"}
     assert no_flags and all(not c.flags for c in no_flags.values())
+
+
+def test_a_turn_beside_a_busy_program_says_how_long_it_waited(catalogue: Catalogue) -> None:
+    code = "t = time.monotonic()\n    while time.monotonic() < t + 0.3: pass"
+    core = sorted(os.sched_getaffinity(0))[0]
+    contender = misbehaving(catalogue, f"os.sched_setaffinity(0, [{core}])\n    side == 'b' or spin()")
+    program, name = contender.a
+    spin = f"import time\ndef spin():\n    {code}\n"
+    program = dataclasses.replace(program, argv=(*program.argv[:2], spin + program.argv[2]))
+    contender = dataclasses.replace(contender, a=(program, name), b=(program, name))
+    group = Group(contender, catalogue.tables["stream-32"], (core, core), 0.02, fill_in, peer_environment())
+    try:
+        beside = [sys.executable, "-c", f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"]
+        with subprocess.Popen(beside) as spinner:
+            try:
+                time.sleep(0.2)
+                group.turn(1, "mean")
+            finally:
+                spinner.kill()
+        assert group.waited > 50_000_000
+    finally:
+        group.close()

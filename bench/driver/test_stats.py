@@ -6,39 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driver.stats import SLOWEST, Latency, Slice, Speeds, figure, majority, new_histogram, placement, record
+from driver.stats import Latency, Slice, Speeds, figure, histogram_of, majority
 
 
 def a_slice(
     number: int, ns: int, probes: tuple[float, float] = (100, 100), count: int = 10, kind: str = "mean", **more: Any
 ) -> Slice:
-    return Slice("t", "c", number, kind, count, ns, *probes, **more)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        (50, 52, "smt"),
-        (74.9, 74.9, "smt"),
-        (75, 75, "near"),
-        (220, 220, "near"),
-        (221, 221, "far"),
-        (400, 455, "far"),
-        (100, 116, "mixed"),
-        (116, 100, "mixed"),
-        (50, 500, "mixed"),
-    ],
-)
-def test_placement(before: float, after: float, expected: str) -> None:
-    assert placement(before, after) == expected
-
-
-def test_a_slice_on_a_core_that_was_slowed_down_is_in_no_class() -> None:
-    assert placement(100, 100, SLOWEST) == "near"
-    assert placement(100, 100, SLOWEST - 0.001) == "mixed"
-    slow = [a_slice(n, 1000, speed=0.8) for n in range(1, 8)]
-    assert figure(slow, "rtt", "near") is None
-    assert majority(slow) is None
+    """In class "near" unless told otherwise."""
+    return Slice("t", "c", number, kind, count, ns, *probes, **{"placement": "near", **more})
 
 
 def test_a_core_is_slow_beside_its_own_usual_speed() -> None:
@@ -51,12 +26,14 @@ def test_a_core_is_slow_beside_its_own_usual_speed() -> None:
 def test_a_figure_needs_five_rounds_of_its_class() -> None:
     four = [a_slice(n, 1000) for n in (1, 2, 3, 4, 4, 4)]
     assert figure(four, "rtt", "near") is None
-    far = [a_slice(5, 1000, (500, 500))]
-    mixed = [a_slice(5, 1000, (100, 130))]
+    far = [a_slice(5, 1000, (500, 500), placement="far")]
+    dropped = [a_slice(5, 1000, (100, 130), placement="", dropped="it changed")]
     warm_up = [a_slice(0, 1000)]
     timed = [a_slice(5, 1000, kind="timed")]
-    assert figure(four + far + mixed + warm_up + timed, "rtt", "near") is None
+    assert figure(four + far + dropped + warm_up + timed, "rtt", "near") is None
     assert figure([*four, a_slice(5, 1000)], "rtt", "near") is not None
+    few = figure(four, "rtt", "near", fewest=4)
+    assert few is not None and few.rounds == 4
 
 
 def test_a_figure_is_the_median_over_rounds_and_its_ratio_that_over_slices() -> None:
@@ -86,17 +63,19 @@ def test_a_rate_does_not_count_what_came_before_the_clock() -> None:
 
 
 def test_majority() -> None:
-    assert (
-        majority([a_slice(1, 1, (500, 500)), a_slice(1, 1), a_slice(1, 1), *[a_slice(1, 1, (50, 500))] * 9]) == "near"
-    )
+    dropped = [a_slice(1, 1, (50, 500), placement="", dropped="it moved")] * 9
+    assert majority([a_slice(1, 1, placement="far"), a_slice(1, 1), a_slice(1, 1), *dropped]) == "near"
     assert majority([a_slice(0, 1)]) is None
+    assert majority(dropped) is None
 
 
 def test_histograms_merge_and_percentiles_need_ten_samples_above() -> None:
-    histogram = new_histogram()
-    record(histogram, np.arange(1, 501, dtype=np.uint32))
-    record(histogram, np.arange(501, 1001, dtype=np.uint32))
-    latency = Latency.of(histogram, rounds=5)
+    parts = [np.arange(1, 501, dtype=np.uint32), np.arange(401, 1001, dtype=np.uint32)]
+    twice = Latency.of(map(histogram_of, parts), rounds=5)
+    assert (twice.count, twice.max) == (1100, 1000)
+    assert (twice.percentile(50), twice.percentile(90)) == (475, 890)
+    parts[1] = np.arange(501, 1001, dtype=np.uint32)
+    latency = Latency.of(map(histogram_of, parts), rounds=5)
     assert (latency.count, latency.max) == (1000, 1000)
     assert latency.percentile(50) == 500
     assert latency.percentile(90) == 900
@@ -107,8 +86,6 @@ def test_histograms_merge_and_percentiles_need_ten_samples_above() -> None:
 
 
 def test_a_sample_of_zero_and_the_largest_are_recorded() -> None:
-    histogram = new_histogram()
-    record(histogram, np.array([0, 2**32 - 1], dtype=np.uint32))
-    latency = Latency.of(histogram, rounds=5)
+    latency = Latency.of([histogram_of(np.array([0, 2**32 - 1], dtype=np.uint32))], rounds=5)
     assert latency.count == 2
     assert latency.max == pytest.approx(2**32, rel=1e-3)

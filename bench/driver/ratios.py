@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two trees side by side: the ratio of one row, with its interval."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from driver.placement import SLOWEST
+from driver.stats import Slice, Spread
+
+FEWEST_STARTS = 10  # before a row may end, and for a verdict
+FEWEST_SHOWN = 6  # in a class: of fewer, all fall on one side of 1 by chance more often than once in twenty
+WANTED = 0.01  # half of an interval after which no starts are added: a change of twice as much is seen
+WIDEST = 0.02  # half of an interval that is narrow enough for a verdict
+RESAMPLES = 5000
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The time of a message here, in that of one there: above 1 is slower. Of starts in one class of placement."""
+
+    class_: str
+    here: Spread  # over starts, nanoseconds per round trip or messages per second
+    there: Spread
+    ratio: float
+    low: float
+    high: float
+    starts: int
+    of_starts: int  # in all classes, dropped ones included
+
+    @property
+    def wide(self) -> float:
+        """Half of the interval, as a share."""
+        return (self.high - self.low) / 2
+
+    @property
+    def verdict(self) -> str:
+        if self.starts < FEWEST_STARTS:
+            return "wide"  # a bootstrap interval of so few is too narrow
+        if self.low > 1:
+            return "slower"
+        if self.high < 1:
+            return "faster"
+        return "within" if self.wide <= WIDEST else "wide"
+
+
+def ratios(here: Sequence[Slice], there: Sequence[Slice], scenario: str) -> list[Ratio]:
+    """One for each class in which both have enough starts, that with most starts first."""
+    found = []
+    all_ = len({s.start for s in here} & {s.start for s in there})
+    classes = {s.placement for s in here if s.placement} & {s.placement for s in there if s.placement}
+    for class_ in sorted(classes):
+        pairs = paired(here, there, class_)
+        if len(pairs) >= FEWEST_SHOWN:
+            low, middle, high = map(math.exp, interval([math.log(a / b) for a, b in pairs]))
+            mine, other = (
+                Spread.of([x if scenario == "rtt" else 1e9 / x for x in side]) for side in zip(*pairs, strict=True)
+            )
+            found.append(Ratio(class_, mine, other, middle, low, high, len(pairs), all_))
+    return sorted(found, key=lambda r: -r.starts)
+
+
+def paired(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> list[tuple[float, float]]:
+    """Nanoseconds per message here and there, of each start in which both have slices of the class in the same rounds,
+    on cores that were as fast."""
+
+    def by_round(slices: Sequence[Slice]) -> dict[tuple[int, int], list[Slice]]:
+        found: dict[tuple[int, int], list[Slice]] = {}
+        for s in slices:
+            if s.round > 0 and s.placement == class_ and math.isfinite(s.each_ns):
+                found.setdefault((s.start, s.round), []).append(s)
+        return found
+
+    a, b = by_round(here), by_round(there)
+    starts: dict[int, list[tuple[float, float]]] = {}
+    for key in sorted(a.keys() & b.keys()):
+        fast = [statistics.fmean(s.speed for s in side[key]) for side in (a, b)]
+        if min(fast) >= SLOWEST * max(fast):
+            values = [statistics.fmean(s.each_ns for s in side[key]) for side in (a, b)]
+            starts.setdefault(key[0], []).append((values[0], values[1]))
+    return [
+        (statistics.median(x for x, _ in rounds), statistics.median(y for _, y in rounds)) for rounds in starts.values()
+    ]
+
+
+def interval(logarithms: Sequence[float]) -> tuple[float, float, float]:
+    """The median over starts, between the ends of its 95 % bootstrap interval. The same numbers give the same interval."""
+    values = np.array(logarithms)
+    random = np.random.default_rng(len(values))
+    medians = np.median(random.choice(values, (RESAMPLES, len(values))), axis=1)
+    low, high = np.percentile(medians, (2.5, 97.5))
+    return float(low), float(np.median(values)), float(high)
