@@ -228,23 +228,21 @@ final class Slots {
     }
 
     /**
-     * 6.7 for one slot; true if it was retired. The room looks at the gate again under the slot's lock. (It is not a
-     * lambda that does: a JVM's first one takes it up to 40 ms to make, in which a publisher would be held back.)
+     * 6.7 for one slot, whose gate holds {@code writer} back; looks at the gate again under the slot's lock. (No lambda
+     * does that: a JVM takes up to 40 ms to make its first one, in which the publisher would be held back.)
      */
-    boolean retire(int slot, List<Memory> trailers, Room room, long needed) {
+    void retire(int slot, List<Memory> trailers, RingWriter writer, long needed) {
         long offset = header.controlOffset + header.subscriberSlot(slot);
         try (Lock lock = file.newLock()) {
             if (!lock.tryLock(offset)) {
-                return false;
+                return; // its owner lives
             }
-            boolean dead = !spared(slot) && room.holdsBack(slot, needed);
-            if (dead) {
+            if (!spared(slot) && writer.holdsBack(slot, needed)) {
                 int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
                 control.putLongRelease(epoch, control.getLongOpaque(epoch) + 1); // pairs with: 5.4
                 stopGating(slot, trailers);
             }
             lock.unlock(offset);
-            return dead;
         }
     }
 
