@@ -102,7 +102,7 @@ public final class Channel implements AutoCloseable {
      */
     public static Channel open(String name, OpenOptions options) {
         String path = Place.path(name);
-        Place.prepare(name, false);
+        Place.checkFolder(name, false);
         ChannelFile file = ChannelFile.open(path, options.readOnly);
         try {
             Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
@@ -196,7 +196,7 @@ public final class Channel implements AutoCloseable {
      */
     public static void unlink(String name) {
         String path = Place.path(name);
-        Place.prepare(name, false);
+        Place.checkFolder(name, false);
         try (ChannelFile file = ChannelFile.open(path, false)) {
             if (!Arrays.equals(file.read(0, Header.MAGIC.length), Header.MAGIC)) {
                 throw new NotAChannelException(path, path + " is not a Flyring channel, so it was not removed.");
@@ -225,7 +225,7 @@ public final class Channel implements AutoCloseable {
         String path = Place.path(name);
         Identity identity = options.identity;
         Header header = Header.of(options, identity.newChannelId(), identity.creation());
-        Place.prepare(name, true);
+        Place.checkFolder(name, true);
         ChannelFile file = Creation.make(path, header, options, replace);
         try {
             return new Channel(path, file, header, identity);

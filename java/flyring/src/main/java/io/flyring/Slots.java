@@ -164,20 +164,20 @@ final class Slots {
     /** 5.2 step 4; returns the new epoch. */
     long enterPublisher(int slot, byte[] name, long start) {
         int at = header.publisherSlot(slot);
-        boolean renamed = begin(at, name);
+        boolean renamed = markChanging(at, name);
         control.putLong(at + Layout.PUBLISHER_SLOT_START, start);
         control.putInt(at + Layout.PUBLISHER_SLOT_CLOSED, 0);
-        return finish(at, name, renamed);
+        return storeOwner(at, name, renamed);
     }
 
     /** 5.3 step 3; returns the new epoch. */
     long enterSubscriber(int slot, byte[] name) {
         int at = header.subscriberSlot(slot);
-        return finish(at, name, begin(at, name));
+        return storeOwner(at, name, markChanging(at, name));
     }
 
     /** A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3). */
-    private boolean begin(int at, byte[] name) {
+    private boolean markChanging(int at, byte[] name) {
         boolean renamed = !hasName(at, name);
         if (renamed) {
             control.putIntOpaque(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING); // pairs with: 6.12
@@ -186,7 +186,7 @@ final class Slots {
         return renamed;
     }
 
-    private long finish(int at, byte[] name, boolean renamed) {
+    private long storeOwner(int at, byte[] name, boolean renamed) {
         control.putInt(at + Layout.PUBLISHER_SLOT_PID, identity.processId());
         control.putLong(at + Layout.PUBLISHER_SLOT_ATTACHED_AT, identity.now());
         if (renamed) {
@@ -217,7 +217,7 @@ final class Slots {
 
     void clearSubscriberName(int slot) {
         int at = header.subscriberSlot(slot);
-        if (begin(at, new byte[0])) {
+        if (markChanging(at, new byte[0])) {
             putName(at, new byte[0]);
             control.putIntRelease(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH, 0); // pairs with: 6.12
         }
