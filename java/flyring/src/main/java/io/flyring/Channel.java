@@ -14,8 +14,8 @@ import java.util.function.Supplier;
 /**
  * One mapped file, attached: rings of messages, one for each publisher, read by subscribers. A channel is named, or
  * given by a path: what has a {@code /} in it is a path, a name stands for {@code <folder>/<name>.ring}, where the
- * folder is that of the environment variable FLYRING_DIR or {@code /dev/shm/flyring-<user id>}. May be used by
- * several threads; what it makes may not. Spec 3 and 5.
+ * folder is that of the environment variable FLYRING_DIR or {@code /dev/shm/flyring-<user id>}. Thread-safe;
+ * what it makes is not. Spec 3 and 5.
  */
 public final class Channel implements AutoCloseable {
     private final String path;
@@ -116,41 +116,6 @@ public final class Channel implements AutoCloseable {
             file.close();
             throw e;
         }
-    }
-
-    /**
-     * Attaches to a channel on whatever file system it lies.
-     *
-     * @param name name or path.
-     * @param anyFileSystem true: do not insist on those that are known to work.
-     * @return the channel.
-     * @throws FlyringException as {@link #open(String)} does.
-     */
-    public static Channel open(String name, boolean anyFileSystem) {
-        return open(name, new OpenOptions().anyFileSystem(anyFileSystem));
-    }
-
-    /**
-     * Attaches to a channel for reading: {@link OpenOptions#readOnly(boolean)}.
-     *
-     * @param name name or path.
-     * @return the channel.
-     * @throws FlyringException as {@link #open(String)} does.
-     */
-    public static Channel openReadOnly(String name) {
-        return openReadOnly(name, false);
-    }
-
-    /**
-     * Attaches to a channel for reading, on whatever file system it lies.
-     *
-     * @param name name or path.
-     * @param anyFileSystem true: do not insist on those that are known to work.
-     * @return the channel.
-     * @throws FlyringException as {@link #open(String)} does.
-     */
-    public static Channel openReadOnly(String name, boolean anyFileSystem) {
-        return open(name, new OpenOptions().readOnly(true).anyFileSystem(anyFileSystem));
     }
 
     /**

@@ -223,10 +223,6 @@ final class Slots {
         }
     }
 
-    long epochOfSubscriber(int slot) {
-        return control.getLongOpaque(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH);
-    }
-
     /**
      * 6.7 for one slot, whose gate holds {@code writer} back; looks at the gate again under the slot's lock. (No lambda
      * does that: a JVM takes up to 40 ms to make its first one, in which the publisher would be held back.)

@@ -128,7 +128,8 @@ public class StressGate {
         @Actor
         public void reader(II_Result r) {
             shared.subscriber().poll(message -> {
-                shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), message.position() + SharedRing.LONG); // not here
+                // not here
+                shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), message.position() + SharedRing.LONG);
                 r.r2 = SharedRing.is(message.buffer(), first) ? 1 : -1;
             }, 1);
         }
