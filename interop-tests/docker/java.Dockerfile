@@ -13,7 +13,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/*
 COPY interop-tests/docker/peer.sh /usr/local/bin/peer
-COPY --from=build /src/java/demo/target/flyring-demo-all.jar /usr/local/lib/
+COPY --from=build /src/java/demo/target/flyring-demo-all.jar /src/java/peer/target/flyring-peer-all.jar /usr/local/lib/
 USER 1000:1000
 ENV FLYRING_DIR=/shared/channels
-CMD ["peer", "java", "java", "-cp", "/usr/local/lib/flyring-demo-all.jar", "io.flyring.peer.Peer"]
+CMD ["peer", "java", "java", "-cp", "/usr/local/lib/flyring-peer-all.jar", "io.flyring.peer.Peer"]

@@ -14,8 +14,8 @@ import java.util.function.Supplier;
 /**
  * One mapped file, attached: rings of messages, one for each publisher, read by subscribers. A channel is named, or
  * given by a path: what has a {@code /} in it is a path, a name stands for {@code <folder>/<name>.ring}, where the
- * folder is that of the environment variable FLYRING_DIR or {@code /dev/shm/flyring-<user id>}. May be used by
- * several threads; what it makes may not. Spec 3 and 5.
+ * folder is that of the environment variable FLYRING_DIR or {@code /dev/shm/flyring-<user id>}. Thread-safe;
+ * what it makes is not. Spec 3 and 5.
  */
 public final class Channel implements AutoCloseable {
     private final String path;
@@ -102,7 +102,7 @@ public final class Channel implements AutoCloseable {
      */
     public static Channel open(String name, OpenOptions options) {
         String path = Place.path(name);
-        Place.prepare(name, false);
+        Place.checkFolder(name, false);
         ChannelFile file = ChannelFile.open(path, options.readOnly);
         try {
             Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
@@ -116,41 +116,6 @@ public final class Channel implements AutoCloseable {
             file.close();
             throw e;
         }
-    }
-
-    /**
-     * Attaches to a channel on whatever file system it lies.
-     *
-     * @param name name or path.
-     * @param anyFileSystem true: do not insist on those that are known to work.
-     * @return the channel.
-     * @throws FlyringException as {@link #open(String)} does.
-     */
-    public static Channel open(String name, boolean anyFileSystem) {
-        return open(name, new OpenOptions().anyFileSystem(anyFileSystem));
-    }
-
-    /**
-     * Attaches to a channel for reading: {@link OpenOptions#readOnly(boolean)}.
-     *
-     * @param name name or path.
-     * @return the channel.
-     * @throws FlyringException as {@link #open(String)} does.
-     */
-    public static Channel openReadOnly(String name) {
-        return openReadOnly(name, false);
-    }
-
-    /**
-     * Attaches to a channel for reading, on whatever file system it lies.
-     *
-     * @param name name or path.
-     * @param anyFileSystem true: do not insist on those that are known to work.
-     * @return the channel.
-     * @throws FlyringException as {@link #open(String)} does.
-     */
-    public static Channel openReadOnly(String name, boolean anyFileSystem) {
-        return open(name, new OpenOptions().readOnly(true).anyFileSystem(anyFileSystem));
     }
 
     /**
@@ -196,7 +161,7 @@ public final class Channel implements AutoCloseable {
      */
     public static void unlink(String name) {
         String path = Place.path(name);
-        Place.prepare(name, false);
+        Place.checkFolder(name, false);
         try (ChannelFile file = ChannelFile.open(path, false)) {
             if (!Arrays.equals(file.read(0, Header.MAGIC.length), Header.MAGIC)) {
                 throw new NotAChannelException(path, path + " is not a Flyring channel, so it was not removed.");
@@ -225,7 +190,7 @@ public final class Channel implements AutoCloseable {
         String path = Place.path(name);
         Identity identity = options.identity;
         Header header = Header.of(options, identity.newChannelId(), identity.creation());
-        Place.prepare(name, true);
+        Place.checkFolder(name, true);
         ChannelFile file = Creation.make(path, header, options, replace);
         try {
             return new Channel(path, file, header, identity);

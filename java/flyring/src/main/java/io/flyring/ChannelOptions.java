@@ -156,13 +156,8 @@ public final class ChannelOptions {
         return this;
     }
 
-    /**
-     * Who creates the channel, and when; for tests. What the channel makes has the same identity.
-     *
-     * @param values the identity.
-     * @return this.
-     */
-    public ChannelOptions identity(Identity values) {
+    /** Who attaches, and when; for tests. What the channel makes has the same identity. */
+    ChannelOptions identity(Identity values) {
         identity = values;
         return this;
     }

@@ -10,9 +10,10 @@ package io.flyring;
 public final class Claim implements AutoCloseable {
     private final Publisher publisher;
     private final PayloadBuffer buffer;
-    Claim(Publisher publisher, Memory ring) {
+
+    Claim(Publisher publisher, PayloadBuffer buffer) {
         this.publisher = publisher;
-        this.buffer = new PayloadBuffer(ring);
+        this.buffer = buffer;
     }
 
     /**

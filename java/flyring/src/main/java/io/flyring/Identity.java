@@ -13,7 +13,7 @@ import java.util.function.LongSupplier;
  * Where identity and time come from. For tests: the same operations with the same identity write the same bytes, in
  * every language. What is not set is real. Spec 10.
  */
-public final class Identity {
+final class Identity {
     static final Identity REAL = new Identity();
 
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
@@ -25,61 +25,32 @@ public final class Identity {
     private int pid;
     private LongSupplier clock;
 
-    /** An identity that is real in every respect. */
-    public Identity() {
-    }
-
-    /**
-     * Sets the id of a channel to be created.
-     *
-     * @param id the id.
-     * @return this.
-     */
-    public Identity channelId(UUID id) {
+    /** Sets the id of a channel to be created. */
+    Identity channelId(UUID id) {
         channelId = id;
         return this;
     }
 
-    /**
-     * Sets when a channel is created.
-     *
-     * @param nanos nanoseconds since 1970.
-     * @return this.
-     */
-    public Identity createdAt(long nanos) {
+    /** Sets when a channel is created. */
+    Identity createdAt(long nanos) {
         createdAt = nanos;
         return this;
     }
 
-    /**
-     * Sets the id of the running boot.
-     *
-     * @param id the id.
-     * @return this.
-     */
-    public Identity bootId(UUID id) {
+    /** Sets the id of the running boot. */
+    Identity bootId(UUID id) {
         bootId = id;
         return this;
     }
 
-    /**
-     * Sets the process id that is written into slots.
-     *
-     * @param id the process id.
-     * @return this.
-     */
-    public Identity pid(int id) {
+    /** Sets the process id that is written into slots. */
+    Identity pid(int id) {
         pid = id;
         return this;
     }
 
-    /**
-     * Sets the wall clock.
-     *
-     * @param nanos gives nanoseconds since 1970.
-     * @return this.
-     */
-    public Identity clock(LongSupplier nanos) {
+    /** Sets the wall clock. */
+    Identity clock(LongSupplier nanos) {
         clock = nanos;
         return this;
     }

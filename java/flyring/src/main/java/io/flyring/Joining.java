@@ -81,7 +81,7 @@ final class Joining {
             }
         }
         for (RingReader reader : readers) {
-            reader.announce();
+            reader.gateAtPublished();
         }
         RingReader.joinFence();
         for (RingReader reader : readers) {

@@ -13,12 +13,10 @@ final class Linux {
     static final int O_NOFOLLOW = arm() ? 0x8000 : 0x20000;
     static final int O_TMPFILE = 0x400000 | O_DIRECTORY;
 
-    static final int F_RDLCK = 0;
     static final int F_WRLCK = 1;
     static final int F_UNLCK = 2;
     static final int F_OFD_GETLK = 36;
     static final int F_OFD_SETLK = 37;
-    static final int F_OFD_SETLKW = 38;
 
     static final int ENOENT = 2;
     static final int EINTR = 4;
@@ -59,9 +57,6 @@ final class Linux {
     static final int STATFS_BLOCK_SIZE = 72;
     static final int STATFS_BLOCKS = 16;
     static final int STATFS_AVAILABLE = 32;
-
-    /** Bytes of a CPU set of 1024 CPUs. */
-    static final int CPU_SET_SIZE = 128;
 
     private Linux() {
     }

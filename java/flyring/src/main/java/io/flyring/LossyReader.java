@@ -24,18 +24,19 @@ final class LossyReader {
     private final Message message;
     private final Message inPlace;
     private Memory copy;
-    private final Start start;
+    private final Start startAt;
     /** Whether the cursor and the messages before it are known, and belong together. */
-    private boolean begun;
+    private boolean started;
     private long cursor;
-    private long before;
+    /** Messages before the cursor. */
+    private long messagesBefore;
     private long lostMessages;
     private long lostBytes;
     /** Bytes to the next record from the one that was peeked at. */
-    private long peeked;
+    private long peekedSize;
     private boolean broken;
-    /** What {@link #consistent} has read: a position, and the messages before it. */
-    private long seen;
+    /** What {@link #consistentCount} has read: published, and the messages before it. */
+    private long published;
     private long count;
 
     LossyReader(Header header, int ring, Memory memory, Slots slots, Start start) {
@@ -48,10 +49,10 @@ final class LossyReader {
         this.longest = capacity / Layout.MAX_MESSAGE_DIVISOR;
         this.message = new Message(ring, Memory.EMPTY);
         this.inPlace = new Message(ring, memory);
-        this.start = start;
+        this.startAt = start;
         makeCopy(FIRST_COPY);
         try {
-            begin();
+            start();
         } catch (CorruptRingException e) {
             broken = false; // the first poll says so; the other rings go on
         }
@@ -64,12 +65,12 @@ final class LossyReader {
     }
 
     /** False: that cannot be told as long as the publisher is between two stores; the next poll tries again. */
-    private boolean begin() {
-        begun = start == Start.OLDEST && beginAtBoundary() || beginNow();
-        return begun;
+    private boolean start() {
+        started = startAt == Start.OLDEST && startAtOldest() || startAtNow();
+        return started;
     }
 
-    private boolean beginAtBoundary() {
+    private boolean startAtOldest() {
         long oldest = Long.MAX_VALUE;
         for (int eighth = 0; eighth < Layout.BOUNDARIES; eighth++) {
             int at = capacity + Layout.TRAILER_BOUNDARY + eighth * Layout.TRAILER_BOUNDARY_STRIDE;
@@ -85,37 +86,37 @@ final class LossyReader {
             }
             if (!lapped(boundary)) {
                 oldest = boundary;
-                before = messages;
+                messagesBefore = messages;
             }
         }
         if (oldest == Long.MAX_VALUE) {
             return false;
         }
-        goTo(oldest);
+        moveTo(oldest);
         return true;
     }
 
-    private boolean beginNow() {
-        boolean consistent = consistent();
-        before = count;
-        goTo(seen);
+    private boolean startAtNow() {
+        boolean consistent = consistentCount();
+        messagesBefore = count;
+        moveTo(published);
         return consistent;
     }
 
-    private void goTo(long position) {
+    private void moveTo(long position) {
         cursor = position;
         message.from(slots.sender(ring, position, message.sender()));
         inPlace.from(message.sender());
     }
 
     /** Reads published and its message count; false while the publisher is between the stores, or died there. */
-    private boolean consistent() {
+    private boolean consistentCount() {
         for (int i = 0; i < Layout.LOSSY_TRIES; i++) {
             long done = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
-            seen = memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // pairs with: publish 7
+            published = memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // pairs with: publish 7
             count = memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN);
-            if (!Recovery.isPosition(seen, (int) alignMask + 1)) {
-                throw corrupt(seen, "published is no position");
+            if (!Recovery.isPosition(published, (int) alignMask + 1)) {
+                throw corrupt(published, "published is no position");
             }
             if (done == count) {
                 return true;
@@ -135,31 +136,31 @@ final class LossyReader {
 
     /** Step 5: on to what is published next. */
     private void jump() {
-        if (!consistent()) {
+        if (!consistentCount()) {
             return; // the next poll tries again
         }
-        if (seen <= cursor) {
-            throw corrupt(cursor, "claimed is a lap ahead, published is only " + seen);
+        if (published <= cursor) {
+            throw corrupt(cursor, "claimed is a lap ahead, published is only " + published);
         }
-        lostBytes += seen - cursor;
-        lostMessages += count - before;
-        before = count;
-        goTo(seen);
+        lostBytes += published - cursor;
+        lostMessages += count - messagesBefore;
+        messagesBefore = count;
+        moveTo(published);
     }
 
     /** Steps 1 to 3, but for the type: length of the record at the cursor; 0: there is none for this poll. */
-    private int next() {
+    private int lengthAtCursor() {
         int index = (int) cursor & mask;
         int length = memory.getIntAcquire(index); // pairs with: publish 6
         if (length >= Layout.RECORD_HEADER_LENGTH && index + size(length) <= capacity) {
             return length;
         }
-        noRecord(length);
+        jumpOrRefuse(length);
         return 0;
     }
 
     /** The end of steps 2 and 3, where no record can be of such a length: on behind a lap, or damage, or empty. */
-    private void noRecord(int length) {
+    private void jumpOrRefuse(int length) {
         if (lapped(cursor)) { // also when it looks empty
             jump();
         } else if (length > 0) {
@@ -171,20 +172,20 @@ final class LossyReader {
         return length + alignMask & ~alignMask;
     }
 
-    private boolean ready() {
-        return !broken && (begun || begin());
+    private boolean mayRead() {
+        return !broken && (started || start());
     }
 
     /** Hands out up to {@code limit} messages; returns how many. */
     int poll(MessageHandler handler, int limit) {
-        if (!ready()) {
+        if (!mayRead()) {
             return 0;
         }
         final long from = cursor;
         int handed = 0;
         try {
             while (handed < limit) {
-                int length = next();
+                int length = lengthAtCursor();
                 if (length == 0) {
                     break;
                 }
@@ -197,7 +198,7 @@ final class LossyReader {
                     continue;
                 }
                 if (size(length) > longest) {
-                    noRecord(length);
+                    jumpOrRefuse(length);
                     break;
                 }
                 int payload = length - Layout.RECORD_HEADER_LENGTH;
@@ -211,7 +212,7 @@ final class LossyReader {
                 }
                 message.set(copy.address(), payload, type, cursor);
                 cursor += size(length);
-                before++;
+                messagesBefore++;
                 handed++;
                 handler.onMessage(message);
             }
@@ -243,11 +244,11 @@ final class LossyReader {
 
     /** The next message in place, or null. */
     Message peek() {
-        if (!ready()) {
+        if (!mayRead()) {
             return null;
         }
         for (long from = cursor; cursor - from < capacity;) {
-            int length = next();
+            int length = lengthAtCursor();
             if (length == 0) {
                 return null;
             }
@@ -255,10 +256,10 @@ final class LossyReader {
             int type = memory.getInt(index + Layout.RECORD_TYPE);
             if (type > 0) {
                 if (size(length) > longest) {
-                    noRecord(length);
+                    jumpOrRefuse(length);
                     return null;
                 }
-                peeked = size(length);
+                peekedSize = size(length);
                 int payload = length - Layout.RECORD_HEADER_LENGTH;
                 inPlace.set(memory.address() + index + Layout.RECORD_PAYLOAD, payload, type, cursor);
                 return inPlace;
@@ -276,8 +277,8 @@ final class LossyReader {
             jump();
             return false;
         }
-        cursor += peeked;
-        before++;
+        cursor += peekedSize;
+        messagesBefore++;
         return true;
     }
 
@@ -288,7 +289,7 @@ final class LossyReader {
 
     /** The second half of 6.14's ended. */
     boolean drained() {
-        return begun && memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED) == cursor; // pairs with: publish 7
+        return started && memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED) == cursor; // pairs with: publish 7
     }
 
     private CorruptRingException corrupt(long position, String reason) {

@@ -8,8 +8,8 @@ import java.util.Arrays;
  * {@link Channel#lossySubscriber(Start, int...)}. It gets what is published as long as it keeps within a lap of each
  * ring; where it was lapped it goes on with what is published next. Polling neither allocates (but for a private copy,
  * which grows to the longest message) nor locks nor calls the system. Messages of one publisher come in the order of
- * publication; there is no order between publishers. To be used by one thread at a time ({@link TwoThreadsException}
- * as well as a cheap flag can tell). Spec 6.10.
+ * publication; there is no order between publishers. Not thread-safe. Concurrent use is detected on a best-effort basis
+ * and throws {@link TwoThreadsException}. Spec 6.10.
  */
 public final class LossySubscriber implements AutoCloseable {
     private final Channel channel;
@@ -54,7 +54,7 @@ public final class LossySubscriber implements AutoCloseable {
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
-        begin();
+        checkUsable();
         if (limit <= 0) {
             return 0;
         }
@@ -75,14 +75,14 @@ public final class LossySubscriber implements AutoCloseable {
             busy = false;
         }
         if (handed == 0) {
-            idle();
+            nothingThere();
         } else {
             idlePolls = 0;
         }
         return handed;
     }
 
-    private void idle() {
+    private void nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             idlePolls = 0;
             channel.checkReplaced();
@@ -90,7 +90,7 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /** Refuses what must be refused, and forgets what was peeked at. */
-    private void begin() {
+    private void checkUsable() {
         if (closed) {
             throw new ClosedException("The lossy subscriber is closed. Make a new one.");
         }
@@ -131,7 +131,7 @@ public final class LossySubscriber implements AutoCloseable {
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public Message peek() {
-        begin();
+        checkUsable();
         int at = next;
         for (int i = 0; i < readers.length; i++) {
             Message message = readers[at].peek();
@@ -142,7 +142,7 @@ public final class LossySubscriber implements AutoCloseable {
             }
             at = at + 1 == readers.length ? 0 : at + 1;
         }
-        idle();
+        nothingThere();
         return null;
     }
 
@@ -156,7 +156,7 @@ public final class LossySubscriber implements AutoCloseable {
      */
     public boolean valid() {
         int at = peeked;
-        begin();
+        checkUsable();
         if (at < 0) {
             throw new InvalidArgumentException("valid", "No message was peeked at. Peek first.");
         }

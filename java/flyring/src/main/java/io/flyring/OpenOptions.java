@@ -68,13 +68,8 @@ public final class OpenOptions {
         return this;
     }
 
-    /**
-     * Who attaches, and when; for tests. What the channel makes has the same identity.
-     *
-     * @param values the identity.
-     * @return this.
-     */
-    public OpenOptions identity(Identity values) {
+    /** Who attaches, and when; for tests. What the channel makes has the same identity. */
+    OpenOptions identity(Identity values) {
         identity = values;
         return this;
     }

@@ -43,20 +43,20 @@ final class Place {
     }
 
     /** Checks the folder of a name; makes it if asked to. Folders named by a path are the caller's affair. */
-    static void prepare(String nameOrPath, boolean make) {
+    static void checkFolder(String nameOrPath, boolean make) {
         if (nameOrPath.indexOf('/') >= 0) {
             return;
         }
         String folder = folder();
         if (make) {
-            make(Path.of(folder));
+            makeFolder(Path.of(folder));
         }
         if (chosenFolder() == null) {
             checkOurs(folder, Sys.effectiveUser());
         }
     }
 
-    private static void make(Path folder) {
+    private static void makeFolder(Path folder) {
         try {
             Files.createDirectory(folder,
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));

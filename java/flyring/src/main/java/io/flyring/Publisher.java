@@ -1,105 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import java.lang.invoke.VarHandle;
+import io.flyring.sbe.MessageHeader;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.util.Objects;
 import org.agrona.DirectBuffer;
+import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
  * The one writer of one ring; made by {@link Channel#publisher(String)}. Publishing neither allocates nor locks nor
- * calls the system, unless a subscriber holds it back for 1 ms or more. To be used by one thread at a time
- * ({@link TwoThreadsException} as well as a cheap flag can tell). Spec 5.2, 6.1 to 6.3.
+ * calls the system, unless a subscriber holds it back for 1 ms or more. Not thread-safe. Concurrent use is detected on
+ * a best-effort basis and throws {@link TwoThreadsException}. Spec 5.2, 6.1 to 6.3; typed messages: spec/messages.md 3.
  *
  * <p>Every method that publishes throws {@link ClosedException} after close, {@link SlotLostException} if the slot has
  * another owner, {@link MessageTooLargeException} above {@link #maxMessageLength()}, {@link InvalidArgumentException}
  * for a type below 1, {@link ViewAliveException} while a claim is open, and {@link ChannelReplacedException} while a
  * subscriber holds it back and another channel has this one's name; in these cases nothing was published.
  */
-public final class Publisher extends TypedClaims implements AutoCloseable {
+public final class Publisher extends RingWriter implements AutoCloseable {
     /** What publishing returns when a subscriber has not read far enough yet. */
     public static final long BACK_PRESSURED = Layout.BACK_PRESSURED;
 
     private static final int DEFAULT_TYPE = 1;
-    private static final long UNSIGNED = 0xffff_ffffL;
     private static final long GONE = -1;
+    /** The usual message header, as one word: its length, and where its fields behind the first one begin, in bits. */
+    private static final int HEADER_LENGTH = 8;
+    private static final int TEMPLATE_AT = 16;
+    private static final int SCHEMA_AT = 32;
+    private static final int VERSION_AT = 48;
+    private static final int MAX_HEADER_FIELD = 0xffff;
 
     private final Channel channel;
     private final String name;
     private final int slot;
     private final Lock lock;
-    private final Memory ring;
-    /** Where the ring lies, its trailer, and the epoch, if all can be reached by address; else all are 0. */
-    private final long ringAt;
-    private final long trailerAt;
-    private final long epochAddress;
     private final Memory control;
     private final int epochAt;
-    private final long epoch;
-    private final int capacity;
-    private final int mask;
-    private final int alignMask;
-    private final long headerAndRounding;
-    private final long roundDown;
-    private final int eighthShift;
-    private final int window;
-    private final int halfWindow;
-    /** Nothing is cleared ahead after a longer record. */
-    private final int longestAhead;
-    private final int maxLength;
-    private final Room room;
+    /** Where the slot's epoch lies, if the ring can be written by address; else 0. */
+    private final long epochAddress;
     private final Claim claim;
-    private final PayloadBuffer payload;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
     private boolean lost;
-    private boolean ownerPending;
-    private long tail;
-    private long limit;
-    /** Up to here the places of lengths hold 0, or a committed record. */
-    private long cleared;
-    /** Up to here a record needs publish 5 to 7 only, and perhaps 8 and 9. */
-    private long fastEnd;
-    /** From here on publish 8 or 9 is due. */
-    private long nextCare;
-    private long nextBoundary;
-    private long count;
 
     Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count, int maxLag) {
-        Header header = channel.header();
+        super(channel, ring, new Room(channel, slot, lock, maxLag > 0), epoch, Slots.name(name), count, maxLag);
         this.channel = channel;
         this.name = name;
         this.slot = slot;
         this.lock = lock;
-        this.ring = ring;
         this.control = channel.control();
-        this.epochAt = header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_EPOCH;
-        this.claim = new Claim(this, ring);
-        this.payload = claim.buffer();
-        boolean byAddress = ring.writableAt() != 0 && control.readableAt() != 0;
-        this.ringAt = byAddress ? ring.writableAt() : 0;
-        this.epochAddress = byAddress ? control.readableAt() + epochAt : 0;
-        this.epoch = epoch;
+        this.epochAt = channel.header().publisherSlot(slot) + Layout.PUBLISHER_SLOT_EPOCH;
+        this.epochAddress = ringAt != 0 ? control.readableAt() + epochAt : 0;
         this.expectedEpoch = epoch;
-        this.capacity = header.capacity;
-        this.mask = capacity - 1;
-        this.alignMask = header.alignment - 1;
-        this.roundDown = -header.alignment;
-        this.headerAndRounding = Layout.RECORD_HEADER_LENGTH + alignMask;
-        this.eighthShift = Integer.numberOfTrailingZeros(capacity / Layout.BOUNDARIES);
-        this.tail = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
-        this.cleared = tail;
-        this.nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
-        this.window = header.window();
-        this.halfWindow = window / 2;
-        this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
-        this.trailerAt = byAddress ? ringAt + capacity : 0;
-        this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
-        this.count = count;
-        this.ownerPending = header.foreign != Foreign.SUBSCRIBER; // which knows no owner records
-        this.room = new Room(channel, slot, ring, lock, maxLag);
+        this.claim = new Claim(this, payload);
     }
 
     /**
@@ -125,18 +81,17 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      */
     public long offer(DirectBuffer source, int offset, int length, int type) {
         source.boundsCheck(offset, length);
-        if (!ready(length, type)) {
+        if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
         payload.busy();
-        int index = (int) tail & mask;
         try {
-            Copy.from(source, offset, ring, index + Layout.RECORD_PAYLOAD, length);
+            Copy.from(source, offset, ring, ((int) end & mask) + Layout.RECORD_PAYLOAD, length);
         } catch (Throwable e) {
-            commit(index, length, Layout.TYPE_PADDING);
+            publish(length, Layout.TYPE_PADDING);
             throw e;
         }
-        return commit(index, length, type);
+        return publish(length, type);
     }
 
     /**
@@ -160,13 +115,12 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      */
     public long offer(byte[] source, int offset, int length, int type) {
         Objects.checkFromIndexSize(offset, length, source.length);
-        if (!ready(length, type)) {
+        if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
         payload.busy();
-        int index = (int) tail & mask;
-        ring.putBytes(index + Layout.RECORD_PAYLOAD, source, offset, length);
-        return commit(index, length, type);
+        ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, source, offset, length);
+        return publish(length, type);
     }
 
     /**
@@ -178,13 +132,12 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      */
     public long offer(ByteBuffer message, int type) {
         int length = message.remaining();
-        if (!ready(length, type)) {
+        if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
         payload.busy();
-        int index = (int) tail & mask;
-        ring.putBytes(index + Layout.RECORD_PAYLOAD, message, message.position(), length);
-        return commit(index, length, type);
+        ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, message, message.position(), length);
+        return publish(length, type);
     }
 
     /**
@@ -225,27 +178,28 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     }
 
     private int offerPart(DirectBuffer[] messages, int from, int number, int type) {
-        if (!hasRoom(messages[from].capacity(), type)) {
+        if (!(endAfter(messages[from].capacity()) <= fastEnd && usable(type))
+            && !reserveSlowly(messages[from].capacity(), type, true)) {
             return 0;
         }
         payload.busy();
-        int first = (int) recordSize(messages[from].capacity());
-        int index = (int) tail & mask;
+        int first = (int) size(messages[from].capacity());
+        int index = (int) end & mask;
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
         int taken = 1;
         while (taken < number) {
-            int more = total + (int) recordSize(messages[from + taken].capacity());
+            int more = total + (int) size(messages[from + taken].capacity());
             if (more > most) {
                 break;
             }
             total = more;
             taken++;
         }
-        if (tail + total + Layout.RECORD_HEADER_LENGTH > limit) { // the first message has its room already
-            limit = Math.max(limit, room.recompute(tail, tail + total + Layout.RECORD_HEADER_LENGTH));
-            for (; taken > 1 && tail + total + Layout.RECORD_HEADER_LENGTH > limit; taken--) {
-                total -= (int) recordSize(messages[from + taken - 1].capacity());
+        if (end + total + Layout.RECORD_HEADER_LENGTH > limit) { // the first message has its room already
+            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH);
+            for (; taken > 1 && end + total + Layout.RECORD_HEADER_LENGTH > limit; taken--) {
+                total -= (int) size(messages[from + taken - 1].capacity());
             }
         }
         announce(total);
@@ -257,16 +211,16 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
                 ring.putInt(at, message.capacity() + Layout.RECORD_HEADER_LENGTH);
                 ring.putInt(at + Layout.RECORD_TYPE, type);
                 Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, message.capacity());
-                at += (int) recordSize(message.capacity());
+                at += (int) size(message.capacity());
             }
             Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, messages[from].capacity());
             copied = true;
         } finally {
             int length = copied ? messages[from].capacity() + Layout.RECORD_HEADER_LENGTH : total;
-            putType(index, copied ? type : Layout.TYPE_PADDING);
-            publish(index, length, tail + total, copied ? count + taken : count);
+            setType(copied ? type : Layout.TYPE_PADDING);
+            commitAndAdvance(length, end + total, copied ? count + taken : count);
             payload.invalidate();
-            takeCare(total);
+            doDue(total);
         }
         return taken;
     }
@@ -289,17 +243,109 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
      */
     public Claim claim(int length, int type) {
-        final Claim open = claim;
-        final PayloadBuffer window = open.buffer(); // through the claim: the caller's comparison with null goes, then
-        if (endOf(length) > fastEnd || type < 1 || window.state() != Window.CLOSED
-            || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
-            return claimWithCare(length, type);
+        if (!reserve(length, type)) {
+            return null;
         }
-        final long at = ringAt + ((int) tail & mask);
-        Raw.putInt(Raw.base(at) + Layout.RECORD_TYPE, type);
-        Reference.reachabilityFence(ring);
-        window.move(at + Layout.RECORD_PAYLOAD, length);
+        final Claim open = claim;
+        setType(type);
+        open.buffer().move(payloadsAt + ((int) end & mask), length);
         return open;
+    }
+
+    /**
+     * Claims space for a message without groups and data, writes the message header and wraps the encoder over the
+     * block.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
+     *     back-pressured.
+     * @see #claim(MessageEncoderFlyweight, int)
+     */
+    public Claim claim(MessageEncoderFlyweight encoder) {
+        return claim(encoder, 0);
+    }
+
+    /**
+     * Claims space for a message, writes the message header and wraps the encoder over the block, which is not cleared:
+     * write every field. The record's type is the template id. The header is the usual one, four uint16, little
+     * endian; else see {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
+     *     back-pressured.
+     * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
+     * @throws FlyringException as {@link Publisher#claim(int, int)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
+        return claimFor(encoder, variableLength, null);
+    }
+
+    /**
+     * Claims space for a message of a schema with a message header of its own.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param header the schema's message header.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
+     *     back-pressured.
+     * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
+     * @throws FlyringException as {@link Publisher#claim(int, int)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
+        return claimFor(encoder, variableLength, Objects.requireNonNull(header, "header"));
+    }
+
+    /**
+     * All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called: so what
+     * fills the message is compiled by itself, and not up to a limit of the compiler that this would bring nearer (22
+     * and newer, where a field takes it many steps). Likewise in io.flyring.sbe.Route.
+     *
+     * @param header null: the usual one.
+     */
+    private Claim claimFor(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
+        final int block = encoder.sbeBlockLength();
+        final int template = encoder.sbeTemplateId();
+        final int schema = encoder.sbeSchemaId();
+        final int version = encoder.sbeSchemaVersion();
+        if (variableLength < 0) {
+            throw new InvalidArgumentException("variable_length", "The length " + variableLength
+                + " of the groups and data of " + encoder.getClass().getSimpleName() + " is negative.");
+        }
+        if (template == 0) {
+            throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
+                + " and a message's type, which it is to be, is 1 or more. Give it another id in the schema.");
+        }
+        if (header == null && ((block | template | schema | version) & ~MAX_HEADER_FIELD) != 0) {
+            String field = (block & ~MAX_HEADER_FIELD) != 0 ? "block length " + block
+                : (template & ~MAX_HEADER_FIELD) != 0 ? "template id " + template
+                : (schema & ~MAX_HEADER_FIELD) != 0 ? "schema id " + schema : "version " + version;
+            throw new InvalidArgumentException("encoder", encoder.getClass().getSimpleName() + " has the " + field
+                + ", which the usual message header cannot hold: its fields are 0 to 65535. Claim with the schema's own"
+                + " header.");
+        }
+        final int headerLength = header == null ? HEADER_LENGTH : header.length();
+        // If the sum overflows it is too large anyway, and so is the one part of it.
+        final Claim open = claim(Math.max(headerLength + block + variableLength, variableLength), template);
+        if (open == null) {
+            return null;
+        }
+        boolean encoded = false;
+        try {
+            if (header == null) {
+                open.buffer().putLong(0, block | (long) template << TEMPLATE_AT | (long) schema << SCHEMA_AT
+                    | (long) version << VERSION_AT);
+            } else {
+                header.encode(open.buffer(), block, template, schema, version);
+            }
+            encoder.wrap(open.buffer(), headerLength);
+            encoded = true;
+            return open;
+        } finally {
+            if (!encoded) {
+                open.abort();
+            }
+        }
     }
 
     /**
@@ -308,20 +354,9 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      * Readers see nothing of it. Does nothing while a claim is open, after close, or where it cannot help. Spec 6.1.
      */
     public void prefetch() {
-        if (tail < fastEnd && payload.state() == Window.CLOSED
-            && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch) {
-            putType((int) tail & mask, DEFAULT_TYPE);
+        if (end < fastEnd && usable(DEFAULT_TYPE)) {
+            setType(DEFAULT_TYPE);
         }
-    }
-
-    private Claim claimWithCare(int length, int type) {
-        if (!clearNext(length, type) && !prepare(length, type, true)) {
-            return null;
-        }
-        int index = (int) tail & mask;
-        putType(index, type);
-        payload.move(ring.address() + Layout.RECORD_PAYLOAD + index, length);
-        return claim;
     }
 
     boolean claimed() {
@@ -330,30 +365,11 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
 
     /** Publishes the open claim; returns the new end position. */
     long commitClaim() {
-        final PayloadBuffer window = payload;
-        final int length = window.state();
-        final long trailer = trailerAt;
-        if (length < 0 || trailer == 0 || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
-            return commitWithCare(length);
-        }
-        final long end = endOf(length);
-        final long record = window.address() - Layout.RECORD_PAYLOAD;
-        store(Raw.base(record), Raw.base(trailer), length + Layout.RECORD_HEADER_LENGTH, end, count + 1);
-        window.invalidate(); // before the call that is seldom made: HotSpot stores what is needed behind it each time
-        if (end >= nextCare) {
-            takeCare(recordSize(length));
-        }
-        return end;
-    }
-
-    private long commitWithCare(int length) {
+        final int length = payload.state();
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        publish((int) tail & mask, length + Layout.RECORD_HEADER_LENGTH, endOf(length), count + 1);
-        payload.invalidate();
-        takeCare(recordSize(length));
-        return tail;
+        return publishReserved(length, 1);
     }
 
     /** Makes the open claim padding; returns the new end position. */
@@ -362,22 +378,23 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        return commit((int) tail & mask, length, Layout.TYPE_PADDING);
+        return publish(length, Layout.TYPE_PADDING);
     }
 
     private FlyringException cannotFinish() {
         if (busy()) {
-            return Refusal.twoThreads();
+            return twoThreads();
         }
         if (claimed()) {
             payload.invalidate();
             return gone();
         }
-        return expectedEpoch == GONE ? gone() : Refusal.claimNotOpen();
+        return expectedEpoch == GONE ? gone() : new InvalidArgumentException("claim",
+            "This claim is not open: it was committed or aborted already. Claim again.");
     }
 
     private long epochNow() {
-        if (ringAt != 0) {
+        if (epochAddress != 0) {
             long now = Raw.getLongOpaque(Raw.base(epochAddress));
             Reference.reachabilityFence(control);
             return now;
@@ -385,36 +402,40 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         return control.getLongOpaque(epochAt);
     }
 
-    /** Publish 1 to 4: whether a record for so many bytes can be written at the tail now. */
-    private boolean ready(int length, int type) {
-        return recordSize(length) <= fastEnd - tail && type >= 1 && payload.state() == Window.CLOSED
-            && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch
-            || clearNext(length, type) || prepare(length, type, true);
+    /** The checks, then steps 1 to 4: whether a record for so many bytes can be written at the end now. */
+    private boolean reserve(int length, int type) {
+        final long next = endAfter(length);
+        return next <= fastEnd && usable(type)
+            || fitsLong(next) && usable(type) && announceLong(next)
+            || reserveSlowly(length, type, false);
     }
 
-    /** Publish 1 and 2: the same for a batch, which claims for all of its records at once. */
-    private boolean hasRoom(int length, int type) {
-        return recordSize(length) <= fastEnd - tail && type >= 1 && payload.state() == Window.CLOSED
-            && epochNow() == expectedEpoch || prepare(length, type, false);
+    private boolean reserveSlowly(int length, int type, boolean batch) {
+        check(length, type);
+        return reserve(length, batch);
     }
 
-    /** Publish 3 and 4 for a long record that needs neither padding nor a new limit; false: for any other. */
-    private boolean clearNext(int length, int type) {
-        final long size = recordSize(length);
-        final long end = tail + size;
-        if (end > limit - Layout.RECORD_HEADER_LENGTH || ((tail ^ end - 1) & -capacity) != 0 || size <= longestAhead
-            || end <= cleared || length > maxLength || ownerPending || ringAt == 0 || type < 1
-            || payload.state() != Window.CLOSED || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
-            return false;
+    /** The checks of the hot path, where the epoch can be read by address. */
+    private boolean usable(int type) {
+        return type >= 1 && payload.state() == Window.CLOSED
+            && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch;
+    }
+
+    /** Steps 5 (type) to 9 of the record that was reserved; the object is idle then. The ring's new end position. */
+    private long publish(int length, int type) {
+        setType(type);
+        return publishReserved(length, type > 0 ? 1 : 0);
+    }
+
+    /** Steps 6 to 9. */
+    private long publishReserved(int length, int messages) {
+        final long next = endAfter(length);
+        commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, next, count + messages);
+        payload.invalidate(); // before the call that is seldom made: HotSpot stores what is needed behind it each time
+        if (next >= nextDue) {
+            doDue(size(length));
         }
-        Raw.putLongOpaque(Raw.base(ringAt + capacity) + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
-        VarHandle.releaseFence(); // claimed before any byte changes; pairs with: lossy's acquire fence
-        Raw.putIntOpaque(Raw.base(ringAt + (end & mask)), 0); // before publish 6 of this record
-        Reference.reachabilityFence(ring);
-        cleared = end;
-        fastEnd = end;
-        nextCare = nextBoundary;
-        return true;
+        return next;
     }
 
     /** Refuses what must be refused. */
@@ -425,186 +446,45 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         }
     }
 
-    /**
-     * {@link #ready}, where it takes more than a comparison: refusals, the owner record, padding to the ring's end, a
-     * new limit. All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called:
-     * a publisher that is often held back keeps its quick way small.
-     */
-    private boolean prepare(int length, int type, boolean claims) {
-        check(length, type);
-        payload.busy();
-        try {
-            while (true) {
-                byte[] owner = ownerPending ? Slots.name(name) : null;
-                int size = (int) recordSize(owner == null ? length : Layout.OWNER_RECORD_NAME + owner.length);
-                int index = (int) tail & mask;
-                if (index + size > capacity) {
-                    int rest = capacity - index;
-                    long needed = tail + rest + Layout.RECORD_HEADER_LENGTH;
-                    if (needed > limit) {
-                        limit = Math.max(limit, room.recompute(tail, needed));
-                        if (needed > limit) {
-                            return false;
-                        }
-                    }
-                    announce(rest);
-                    putType(index, Layout.TYPE_PADDING);
-                    publish(index, rest, tail + rest, count);
-                    takeCare(rest);
-                    index = 0;
-                }
-                long needed = tail + size + Layout.RECORD_HEADER_LENGTH;
-                if (needed > limit) {
-                    limit = Math.max(limit, room.recompute(tail, needed));
-                    if (needed > limit) {
-                        return false;
-                    }
-                }
-                announce(owner == null && !claims ? 0 : size);
-                if (owner == null) {
-                    return true;
-                }
-                int payload = index + Layout.RECORD_PAYLOAD;
-                ring.putLong(payload + Layout.OWNER_RECORD_EPOCH, epoch);
-                ring.putInt(payload + Layout.OWNER_RECORD_NAME_LENGTH, owner.length);
-                ring.putBytes(payload + Layout.OWNER_RECORD_NAME, owner, 0, owner.length);
-                putType(index, Layout.TYPE_OWNER);
-                publish(index, Layout.OWNER_RECORD_NAME + owner.length + Layout.RECORD_HEADER_LENGTH, tail + size,
-                    count);
-                ownerPending = false;
-                takeCare(size);
-            }
-        } finally {
-            payload.invalidate();
-        }
-    }
-
     private FlyringException refusal(int length, int type) {
         if (epochNow() != expectedEpoch) {
             return gone();
         }
         if (payload.state() != Window.CLOSED) {
-            return busy() ? Refusal.twoThreads() : Refusal.claimOpen();
+            return busy() ? twoThreads() : new ViewAliveException("A claim of this publisher is still open. Commit or"
+                + " abort it first.");
         }
-        return type < 1 ? Refusal.type(type) : Refusal.length(length, maxLength, capacity);
+        return type < 1 ? new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.")
+            : badLength(length);
     }
 
     private void checkLength(int length) {
         if (length < 0 || length > maxLength) {
-            throw Refusal.length(length, maxLength, capacity);
+            throw badLength(length);
         }
+    }
+
+    private FlyringException badLength(int length) {
+        if (length < 0) {
+            return new InvalidArgumentException("length", "The length " + length + " is negative.");
+        }
+        return new MessageTooLargeException(length, maxLength, "A message of " + length + " bytes is longer than the "
+            + maxLength + " that a ring of " + capacity
+            + " bytes allows. Split it, or create the channel with a larger capacity.");
+    }
+
+    private static FlyringException twoThreads() {
+        return new TwoThreadsException("This publisher is in use by another thread. Give each thread its own.");
     }
 
     private FlyringException gone() {
         if (expectedEpoch == GONE && !lost) {
-            return Refusal.closed(slot);
+            return new ClosedException("The publisher of ring " + slot + " is closed. Make a new one.");
         }
         lost = true;
         expectedEpoch = GONE;
-        return Refusal.lost(slot);
-    }
-
-    /** Where a record that begins at the tail ends; of a negative length: further than any ring goes. */
-    private long endOf(int length) {
-        return tail + (length & UNSIGNED) + headerAndRounding & roundDown;
-    }
-
-    /** Of a negative length: more than any ring holds. */
-    private long recordSize(int length) {
-        return (length & UNSIGNED) + headerAndRounding & roundDown;
-    }
-
-    /** Publish 3 and 4, if they are due. */
-    private void announce(int size) {
-        if (tail + size > cleared) {
-            clear(tail + size, tail + size + (size <= longestAhead ? window : 0));
-            plan();
-        }
-    }
-
-    /** The stores of publish 3 and 4, or 9: up to {@code to}, or as far as is allowed. Not inlined, like prepare. */
-    private void clear(long from, long to) {
-        final int unit = alignMask + 1;
-        final long lapEnd = (tail | mask) + 1;
-        final long end = Math.min(Math.min(to, lapEnd), limit - Layout.RECORD_HEADER_LENGTH & roundDown);
-        if (end <= cleared) {
-            return;
-        }
-        ring.putLongOpaque(capacity + Layout.TRAILER_CLAIMED, end); // pairs with: lossy 2 to 4
-        VarHandle.releaseFence(); // claimed before any byte changes; pairs with: lossy's acquire fence
-        final long first = Math.max(from, cleared + unit);
-        cleared = end;
-        if (ringAt == 0) {
-            RingStores.clear(ring, mask, unit, first, end);
-        } else if (first <= end) {
-            RingStores.clear(ringAt, mask, unit, first, end);
-            Reference.reachabilityFence(ring);
-        }
-    }
-
-    private void plan() {
-        fastEnd = ownerPending || ringAt == 0 ? 0 : cleared;
-        nextCare = Math.min(nextBoundary, cleared - halfWindow + 1);
-    }
-
-    /** Publish 8 and 9, if they are due after a record of so many bytes; the object is busy meanwhile. */
-    private void takeCare(long size) {
-        final boolean idle = payload.state() == Window.CLOSED;
-        payload.busy();
-        if (tail >= nextBoundary) {
-            RingStores.boundary(ring, capacity, eighthShift, tail, count);
-            nextBoundary = (tail >> eighthShift) + 1 << eighthShift;
-        }
-        if (cleared - tail < halfWindow && size <= longestAhead) {
-            clear(tail, tail + window);
-        }
-        plan();
-        if (idle) {
-            payload.invalidate();
-        }
-    }
-
-    /** Publish 5 (type) to 9 of one record; the object is idle then. The ring's new end position. */
-    private long commit(int index, int length, int type) {
-        putType(index, type);
-        final long size = recordSize(length);
-        final long end = tail + size;
-        publish(index, length + Layout.RECORD_HEADER_LENGTH, end, type > 0 ? count + 1 : count);
-        payload.invalidate();
-        if (end >= nextCare) {
-            takeCare(size);
-        }
-        return end;
-    }
-
-    private void putType(int index, int type) {
-        if (ringAt != 0) {
-            Raw.putInt(Raw.base(ringAt + index) + Layout.RECORD_TYPE, type);
-            Reference.reachabilityFence(ring);
-        } else {
-            ring.putInt(index + Layout.RECORD_TYPE, type);
-        }
-    }
-
-    /** Publish 6 and 7. */
-    private void publish(int index, int length, long end, long total) {
-        if (trailerAt != 0) {
-            store(Raw.base(ringAt + index), Raw.base(trailerAt), length, end, total);
-        } else {
-            RingStores.publish(ring, capacity, index, length, end, total);
-            tail = end;
-            count = total;
-        }
-    }
-
-    private void store(long record, long trailer, int length, long end, long total) {
-        Raw.putIntRelease(record, length); // pairs with: poll 1
-        Raw.putLongOpaque(trailer + Layout.TRAILER_MESSAGES_BEGUN, total); // pairs with: consistent count
-        Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, end); // pairs with: join 2, 4; consistent count
-        Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, total); // pairs with: consistent count
-        Reference.reachabilityFence(ring);
-        tail = end;
-        count = total;
+        return new SlotLostException(slot, "Publisher slot " + slot
+            + " has another owner now. Close this publisher and make a new one.");
     }
 
     /**
@@ -617,7 +497,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
         if (expectedEpoch == GONE) {
             throw gone();
         }
-        return room.holder();
+        return room.holder(this);
     }
 
     /**
@@ -626,7 +506,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
      * @return position in the ring, in bytes.
      */
     public long position() {
-        return tail;
+        return end;
     }
 
     /**
@@ -678,7 +558,7 @@ public final class Publisher extends TypedClaims implements AutoCloseable {
     @Override
     public void close() {
         if (busy()) {
-            throw Refusal.twoThreads();
+            throw twoThreads();
         }
         if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
             if (claimed()) {

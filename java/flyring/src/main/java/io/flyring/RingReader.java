@@ -30,7 +30,7 @@ final class RingReader {
     private final long epoch;
     private long cursor;
     /** What this reader last stored in its gate. */
-    private long stored;
+    private long storedGate;
     private boolean broken;
 
     RingReader(Channel channel, int ring, int slot, long epoch, Memory data) {
@@ -64,12 +64,12 @@ final class RingReader {
         return control.getLongOpaque(epochAt) == epoch;
     }
 
-    /** Join 2. */
-    void announce() {
+    /** 6.4, 2: keeps what is published from now on, before the fence. */
+    void gateAtPublished() {
         storeGate(checked(published(), "published"));
     }
 
-    /** Join 4, after the fence. */
+    /** 6.4, 4: reads from what is published now, after the fence. */
     void join() {
         cursor = checked(published(), "published");
         storeGate(cursor);
@@ -90,12 +90,12 @@ final class RingReader {
     void resume() {
         long gate = checked(gate(), "the gate");
         long published = checked(published(), "published");
-        // A reader may have consumed a record whose publisher has not stored published yet, or died before it did.
+        // A reader may have consumed a record whose publisher has not storedGate published yet, or died before it did.
         if (gate < published - capacity || gate > trailer.getLongOpaque(Layout.TRAILER_CLAIMED)) {
             throw Recovery.corrupt(ring, gate, "the gate is not within a lap of published, " + published);
         }
         cursor = gate;
-        stored = gate;
+        storedGate = gate;
     }
 
     long gate() {
@@ -103,7 +103,7 @@ final class RingReader {
     }
 
     void storeGate(long position) {
-        stored = position;
+        storedGate = position;
         if (gateAddress != 0) {
             Raw.putLongRelease(Raw.base(gateAddress), position); // pairs with: recompute 2
             Reference.reachabilityFence(trailer);
@@ -132,11 +132,11 @@ final class RingReader {
 
     /**
      * Hands out up to {@code limit} messages; returns how many, or less than 0 if the slot was taken away meanwhile.
-     * Small, so that looking in vain is inlined.
+     * Small, so that a poll of an empty ring is inlined.
      */
     int poll(MessageHandler handler, int limit) {
         int length = lengthAt((int) cursor & mask);
-        return length <= 0 || broken ? 0 : drain(handler, limit, length);
+        return length <= 0 || broken ? 0 : handOut(handler, limit, length);
     }
 
     private int lengthAt(int index) {
@@ -149,13 +149,13 @@ final class RingReader {
     }
 
     /**
-     * Hands out what is there, from the cursor on. All in one method because HotSpot inlines none of more than 325
-     * bytecodes, however often it is called: whoever waits looks in vain a hundred times for each message that comes,
-     * and is compiled for looking; this is compiled by itself, with the handler in it.
+     * Hands out what is there, from the cursor on. All in one method, because HotSpot inlines none of more than 325
+     * bytecodes, however often it is called. A waiting reader finds nothing a hundred times for each message that
+     * comes, and is compiled for that; this method is compiled by itself, with the handler in it.
      *
      * @return how many, or that below 0 if the slot was taken away: what they held may have been overwritten.
      */
-    private int drain(MessageHandler handler, int limit, int firstLength) {
+    private int handOut(MessageHandler handler, int limit, int firstLength) {
         final Message view = message;
         if (limit == 1) { // as request and reply want it: fifty instructions fewer than with the loop's variables
             final long c = cursor;
@@ -215,7 +215,7 @@ final class RingReader {
                     cursor = end;
                 }
                 c = end;
-                if (c - stored >= storeEvery) {
+                if (c - storedGate >= storeEvery) {
                     storeGate(c);
                 }
                 if (handed == limit || type <= 0 && c - start >= capacity) {
@@ -225,7 +225,7 @@ final class RingReader {
             } while (length > 0);
         } finally {
             view.invalidate();
-            if (cursor != stored) {
+            if (cursor != storedGate) {
                 storeGate(cursor);
             }
         }
@@ -253,7 +253,7 @@ final class RingReader {
         return broken;
     }
 
-    /** The fence between join 2 and join 4. */
+    /** 6.4, 3. */
     static void joinFence() {
         VarHandle.fullFence(); // pairs with: recompute 1
     }

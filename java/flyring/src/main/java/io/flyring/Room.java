@@ -1,58 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import java.lang.invoke.VarHandle;
-
-/** How far a publisher may write: spec 6.2, with the eviction of laggards, 6.11, and the retiring of the dead, 6.7. */
+/**
+ * Makes room for a publisher that is held back (spec 6.2, 3 and 4): evicts laggards (6.11), retires the dead (6.7), and
+ * looks whether the channel was replaced (6.13).
+ */
 final class Room {
     private static final long PATIENCE_NANOS = 1_000_000;
 
     private final Channel channel;
     private final int ring;
-    private final Memory memory;
     private final Lock lock;
-    private final int capacity;
     private final int slots;
-    /** How far a subscriber may be behind; farther ones are evicted if {@code evicts}, waited for otherwise. */
-    private final int reach;
+    /** Whether a subscriber that is further behind than the writer's lag is evicted, or else waited for. */
     private final boolean evicts;
-    private final boolean foreignReader;
     /** When room was short for the first time, or the slots were last tested; 0: it is not short. */
     private long shortSince;
 
-    Room(Channel channel, int ring, Memory memory, Lock lock, int maxLag) {
+    Room(Channel channel, int ring, Lock lock, boolean evicts) {
         this.channel = channel;
         this.ring = ring;
-        this.memory = memory;
         this.lock = lock;
-        this.capacity = channel.header().capacity;
         this.slots = channel.header().subscribers;
-        this.evicts = maxLag > 0;
-        this.foreignReader = channel.header().foreign == Foreign.SUBSCRIBER;
-        this.reach = evicts ? maxLag : capacity;
+        this.evicts = evicts;
     }
 
-    long recompute(long tail, long needed) {
+    /** Recomputes the writer's limit until {@code needed} is at or below it; false: it is not, for now. */
+    boolean make(RingWriter writer, long needed) {
         if (needed >= Layout.MAX_POSITION) {
-            throw Recovery.corrupt(ring, tail, "the ring has reached its last position");
+            throw Recovery.corrupt(ring, writer.end, "the ring has reached its last position");
         }
-        long limit = limit(tail);
-        if (needed > limit && evicts && evict(needed)) {
-            limit = limit(tail);
+        writer.recompute();
+        if (needed > writer.limit && evicts && evict(writer, needed)) {
+            writer.recompute();
         }
-        if (needed > limit && isTime()) {
-            retire(needed);
+        if (needed > writer.limit && isTimeToTest()) {
+            retire(writer, needed);
             channel.checkReplaced();
-            limit = limit(tail);
+            writer.recompute();
         }
-        if (needed <= limit) {
-            shortSince = 0;
+        if (needed > writer.limit) {
+            return false;
         }
-        return limit;
+        shortSince = 0;
+        return true;
     }
 
     /** Whether room has been short for a while, and the slots were not tested meanwhile. */
-    private boolean isTime() {
+    private boolean isTimeToTest() {
         long now = System.nanoTime();
         if (shortSince != 0 && now - shortSince < PATIENCE_NANOS) {
             return false;
@@ -62,44 +57,18 @@ final class Room {
         return !first;
     }
 
-    /** Recompute 1 and 2. */
-    private long limit(long tail) {
-        VarHandle.fullFence(); // pairs with: join 3
-        long least = Long.MAX_VALUE;
-        for (int slot = 0; slot < slots; slot++) {
-            long gate = gate(slot);
-            if (gate >= 0 && gate < least) {
-                least = gate;
-            }
-            if (foreignReader) { // 6.15: for an Agrona writer that may have the ring later
-                memory.putLongOpaque(capacity + Layout.TRAILER_HEAD_CACHE, gate);
-            }
-        }
-        long most = Math.min(tail, least) + capacity;
-        return least < most ? Math.min(most, least + reach) : most;
-    }
-
-    private long gate(int slot) {
-        return memory.getLongAcquire(capacity + Header.gate(slot)); // pairs with: poll 4, join 4, leave
-    }
-
-    boolean holdsBack(int slot, long needed) {
-        long gate = gate(slot);
-        return gate >= 0 && gate < needed - reach;
-    }
-
-    /** Recompute 3; true if somebody was evicted. */
-    private boolean evict(long needed) {
+    /** Recompute 3; true if a slot was evicted. */
+    private boolean evict(RingWriter writer, long needed) {
         boolean any = false;
         boolean locked = false;
         try {
             for (int slot = 0; slot < slots; slot++) {
-                if (holdsBack(slot, needed)) {
+                if (writer.holdsBack(slot, needed)) {
                     locked = locked || lock.tryLockControl(channel.header());
                     if (!locked) {
                         return false;
                     }
-                    if (holdsBack(slot, needed)) {
+                    if (writer.holdsBack(slot, needed)) {
                         channel.slots().evict(slot, channel.trailers());
                         any = true;
                     }
@@ -114,19 +83,20 @@ final class Room {
     }
 
     /** The first half of recompute 4. */
-    private void retire(long needed) {
+    private void retire(RingWriter writer, long needed) {
         for (int slot = 0; slot < slots; slot++) {
-            if (holdsBack(slot, needed) && !channel.slots().spared(slot)) {
-                channel.slots().retire(slot, channel.trailers(), this, needed);
+            if (writer.holdsBack(slot, needed) && !channel.slots().spared(slot)) {
+                channel.slots().retire(slot, channel.trailers(), writer, needed);
             }
         }
     }
 
-    Holder holder() {
+    /** The slot with the smallest gate; null if none gates. */
+    Holder holder(RingWriter writer) {
         int holder = -1;
         long least = Long.MAX_VALUE;
         for (int slot = 0; slot < slots; slot++) {
-            long gate = gate(slot);
+            long gate = writer.gate(slot);
             if (gate >= 0 && gate < least) {
                 least = gate;
                 holder = slot;

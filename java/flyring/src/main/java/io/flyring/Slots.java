@@ -164,20 +164,20 @@ final class Slots {
     /** 5.2 step 4; returns the new epoch. */
     long enterPublisher(int slot, byte[] name, long start) {
         int at = header.publisherSlot(slot);
-        boolean renamed = begin(at, name);
+        boolean renamed = markChanging(at, name);
         control.putLong(at + Layout.PUBLISHER_SLOT_START, start);
         control.putInt(at + Layout.PUBLISHER_SLOT_CLOSED, 0);
-        return finish(at, name, renamed);
+        return storeOwner(at, name, renamed);
     }
 
     /** 5.3 step 3; returns the new epoch. */
     long enterSubscriber(int slot, byte[] name) {
         int at = header.subscriberSlot(slot);
-        return finish(at, name, begin(at, name));
+        return storeOwner(at, name, markChanging(at, name));
     }
 
     /** A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3). */
-    private boolean begin(int at, byte[] name) {
+    private boolean markChanging(int at, byte[] name) {
         boolean renamed = !hasName(at, name);
         if (renamed) {
             control.putIntOpaque(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING); // pairs with: 6.12
@@ -186,7 +186,7 @@ final class Slots {
         return renamed;
     }
 
-    private long finish(int at, byte[] name, boolean renamed) {
+    private long storeOwner(int at, byte[] name, boolean renamed) {
         control.putInt(at + Layout.PUBLISHER_SLOT_PID, identity.processId());
         control.putLong(at + Layout.PUBLISHER_SLOT_ATTACHED_AT, identity.now());
         if (renamed) {
@@ -217,34 +217,28 @@ final class Slots {
 
     void clearSubscriberName(int slot) {
         int at = header.subscriberSlot(slot);
-        if (begin(at, new byte[0])) {
+        if (markChanging(at, new byte[0])) {
             putName(at, new byte[0]);
             control.putIntRelease(at + Layout.SUBSCRIBER_SLOT_NAME_LENGTH, 0); // pairs with: 6.12
         }
     }
 
-    long epochOfSubscriber(int slot) {
-        return control.getLongOpaque(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH);
-    }
-
     /**
-     * 6.7 for one slot; true if it was retired. The room looks at the gate again under the slot's lock. (It is not a
-     * lambda that does: a JVM's first one takes it up to 40 ms to make, in which a publisher would be held back.)
+     * 6.7 for one slot, whose gate holds {@code writer} back; looks at the gate again under the slot's lock. (No lambda
+     * does that: a JVM takes up to 40 ms to make its first one, in which the publisher would be held back.)
      */
-    boolean retire(int slot, List<Memory> trailers, Room room, long needed) {
+    void retire(int slot, List<Memory> trailers, RingWriter writer, long needed) {
         long offset = header.controlOffset + header.subscriberSlot(slot);
         try (Lock lock = file.newLock()) {
             if (!lock.tryLock(offset)) {
-                return false;
+                return; // its owner lives
             }
-            boolean dead = !spared(slot) && room.holdsBack(slot, needed);
-            if (dead) {
+            if (!spared(slot) && writer.holdsBack(slot, needed)) {
                 int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
                 control.putLongRelease(epoch, control.getLongOpaque(epoch) + 1); // pairs with: 5.4
                 stopGating(slot, trailers);
             }
             lock.unlock(offset);
-            return dead;
         }
     }
 

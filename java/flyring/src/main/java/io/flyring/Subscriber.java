@@ -7,8 +7,8 @@ import java.util.Arrays;
 /**
  * A reliable reader of chosen rings; made by {@link Channel#subscriber(int...)}. Polling neither allocates nor locks
  * nor calls the system. Messages of one publisher come in the order of publication; there is no order between
- * publishers. To be used by one thread at a time ({@link TwoThreadsException} as well as a cheap flag can tell).
- * Spec 5.3, 6.4 to 6.9.
+ * publishers. Not thread-safe. Concurrent use is detected on a best-effort basis and throws
+ * {@link TwoThreadsException}. Spec 5.3, 6.4 to 6.9.
  */
 public final class Subscriber implements AutoCloseable {
     private static final long GONE = -1;
@@ -105,13 +105,13 @@ public final class Subscriber implements AutoCloseable {
             busy = false;
         }
         if (handed == 0) {
-            return idle();
+            return nothingThere();
         }
         idlePolls = 0;
         return handed;
     }
 
-    private int idle() {
+    private int nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             idlePolls = 0;
             channel.checkReplaced();
@@ -123,11 +123,11 @@ public final class Subscriber implements AutoCloseable {
         try {
             return reader.poll(handler, limit);
         } catch (CorruptRingException e) {
-            throw damage(reader, e);
+            throw errorOf(reader, e);
         }
     }
 
-    private FlyringException damage(RingReader reader, CorruptRingException error) {
+    private FlyringException errorOf(RingReader reader, CorruptRingException error) {
         VarHandle.acquireFence(); // pairs with: evict
         if (reader.broken() && control.getLongOpaque(epochAt) != expectedEpoch) {
             return gone(); // an evicted reader may see a later lap

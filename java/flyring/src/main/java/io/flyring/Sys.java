@@ -47,8 +47,6 @@ final class Sys {
 
     private static native int getpagesize();
 
-    private static native int sched_setaffinity(int thread, long size, Pointer set);
-
     private static native int madvise(Pointer address, long length, int advice);
 
     private static int result(int returned) {
@@ -114,15 +112,6 @@ final class Sys {
 
     static int pageSize() {
         return getpagesize();
-    }
-
-    /** Pins the calling thread to one CPU. */
-    static int pin(int cpu) {
-        try (Memory set = new Memory(Linux.CPU_SET_SIZE)) {
-            set.clear();
-            set.setByte(cpu >> 3, (byte) (1 << (cpu & 7)));
-            return result(sched_setaffinity(0, Linux.CPU_SET_SIZE, set));
-        }
     }
 
     static int advise(long address, long length, int advice) {

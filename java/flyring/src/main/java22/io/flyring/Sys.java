@@ -2,7 +2,6 @@
 package io.flyring;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static java.lang.foreign.ValueLayout.JAVA_SHORT;
@@ -44,7 +43,6 @@ final class Sys {
     private static final MethodHandle FSTATFS = function("fstatfs", JAVA_INT, ADDRESS);
     private static final MethodHandle GETEUID = function("geteuid");
     private static final MethodHandle GETPAGESIZE = function("getpagesize");
-    private static final MethodHandle SETAFFINITY = function("sched_setaffinity", JAVA_INT, JAVA_LONG, ADDRESS);
     private static final MethodHandle MADVISE = function("madvise", JAVA_LONG, JAVA_LONG, JAVA_INT);
 
     private Sys() {
@@ -146,15 +144,6 @@ final class Sys {
 
     static int pageSize() {
         return call((arena, errno) -> (int) GETPAGESIZE.invokeExact(errno));
-    }
-
-    /** Pins the calling thread to one CPU. */
-    static int pin(int cpu) {
-        return call((arena, errno) -> {
-            MemorySegment set = arena.allocate(Linux.CPU_SET_SIZE, 8);
-            set.set(JAVA_BYTE, cpu >> 3, (byte) (1 << (cpu & 7)));
-            return (int) SETAFFINITY.invokeExact(errno, 0, (long) Linux.CPU_SET_SIZE, set);
-        });
     }
 
     static int advise(long address, long length, int advice) {

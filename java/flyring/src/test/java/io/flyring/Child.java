@@ -160,7 +160,7 @@ final class Child {
             Channel second = Channel.openOrCreate(path,
                 ChannelOptions.inbox().capacity(4096).schema("<x/>", 1, 1));
             Publisher publisher = channel.publisher("p"); Subscriber subscriber = second.subscriber();
-            LossySubscriber lossy = Channel.openReadOnly(path).lossySubscriber(Start.OLDEST)) {
+            LossySubscriber lossy = Rings.openReadOnly(path).lossySubscriber(Start.OLDEST)) {
             Counter counter = channel.counters().allocate("c", 1, new byte[4]);
             counter.getAndAdd(second.counters().find("c").get() + 1);
             PayloadBuffer source = new PayloadBuffer();
@@ -190,7 +190,6 @@ final class Child {
             new BusySpinIdleStrategy().idle();
             new YieldingIdleStrategy().idle();
             new SleepingIdleStrategy().idle();
-            Affinity.pin(0);
         }
         Channel.replace(path, ChannelOptions.broadcast()).close();
         Channel.unlink(path);

@@ -229,10 +229,10 @@ class EvictTest {
             Thread operator = new Thread(() -> channel.evict(0));
             operator.start();
             Thread.sleep(50);
-            assertEquals(List.of(1L, 0L), List.of(channel.slots().epochOfSubscriber(0), gate(0, 0)));
+            assertEquals(List.of(1L, 0L), List.of(Rings.subscriberEpoch(channel, 0), gate(0, 0)));
             other.unlockControl(channel.header());
             operator.join();
-            assertEquals(List.of(2L, -1L), List.of(channel.slots().epochOfSubscriber(0), gate(0, 0)));
+            assertEquals(List.of(2L, -1L), List.of(Rings.subscriberEpoch(channel, 0), gate(0, 0)));
             assertThrows(SlotLostException.class, victim::take);
         }
     }

@@ -38,7 +38,7 @@ class ForeignTest {
     @CsvSource({"NONE,0", "PUBLISHER,2", "SUBSCRIBER,4"})
     void theFileSaysWhichEndIsForeign(Foreign end, long features) throws Exception {
         try (Channel channel = create(end); Channel opened = Channel.open(channel.path());
-            Channel reading = Channel.openReadOnly(channel.path())) {
+            Channel reading = Rings.openReadOnly(channel.path())) {
             assertEquals(List.of(end, end, end), List.of(channel.foreign(), opened.foreign(), reading.foreign()));
             assertEquals(features, Rings.load(Path.of(channel.path())).getLong(Layout.HEADER_REQUIRED_FEATURES));
         }
@@ -155,7 +155,7 @@ class ForeignTest {
 
     @Test
     void theForeignPublishersSlotCannotBeTakenAndItsReaderNotForgotten() throws Exception {
-        try (Channel channel = create(Foreign.PUBLISHER); Channel reading = Channel.openReadOnly(channel.path());
+        try (Channel channel = create(Foreign.PUBLISHER); Channel reading = Rings.openReadOnly(channel.path());
             Subscriber subscriber = channel.subscriber("s", false)) {
             refused(channel, List.of(channel::publisher, () -> channel.publisher("p", CAPACITY),
                 channel::lossySubscriber, () -> channel.lossySubscriber(Start.OLDEST, 0), reading::lossySubscriber,

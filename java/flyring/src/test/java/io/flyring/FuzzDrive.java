@@ -73,7 +73,7 @@ final class FuzzDrive {
     }
 
     private void drive(boolean readOnly) {
-        Channel opened = attempt(() -> readOnly ? Channel.openReadOnly(file.path()) : Channel.open(file.path()));
+        Channel opened = attempt(() -> readOnly ? Rings.openReadOnly(file.path()) : Channel.open(file.path()));
         if (opened == null) {
             return;
         }

@@ -20,7 +20,7 @@ final class FuzzMutants {
 
     /** What RingReader's poll does, without its check of the length. */
     private static void overRead(FuzzFile file) {
-        try (Channel opened = Channel.openReadOnly(file.path()); Channel channel = FuzzGuard.guarded(opened)) {
+        try (Channel opened = Rings.openReadOnly(file.path()); Channel channel = FuzzGuard.guarded(opened)) {
             Header header = channel.header();
             for (int ring = 0; ring < header.publishers; ring++) {
                 Memory data = channel.file().map(header.ringOffset(ring), header.capacity, true);

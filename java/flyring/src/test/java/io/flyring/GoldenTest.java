@@ -392,7 +392,7 @@ class GoldenTest {
     /** What a lossy subscriber finds that begins with the oldest message. */
     private void stillThere(JsonObject expected) {
         int ring = expected.get("ring").getAsInt();
-        try (Channel reading = Channel.openReadOnly(channel.path());
+        try (Channel reading = Rings.openReadOnly(channel.path());
             LossySubscriber lossy = reading.lossySubscriber(Start.OLDEST, ring)) {
             JsonArray found = new JsonArray();
             lossy.poll(message -> {

@@ -122,21 +122,6 @@ class MachineTest {
     }
 
     @Test
-    void aThreadCanBePinned() throws Exception {
-        Thread thread = new Thread(() -> Affinity.pin(0));
-        Throwable[] failed = new Throwable[1];
-        thread.setUncaughtExceptionHandler((t, error) -> failed[0] = error);
-        thread.start();
-        thread.join();
-        assertEquals(null, failed[0]);
-        assertThrows(InvalidArgumentException.class, () -> Affinity.pin(-1));
-        assertThrows(InvalidArgumentException.class, () -> Affinity.pin(1024));
-        IoException error = assertThrows(IoException.class, () -> Affinity.pin(1023));
-        assertEquals("sched_setaffinity", error.call());
-        assertEquals(Linux.EINVAL, error.errno());
-    }
-
-    @Test
     void locksOfOneDescriptionAreSeenByAnother() {
         Channel.create(rings.path("l.ring"), ChannelOptions.broadcast()).close();
         try (Channel channel = Channel.open(rings.path("l.ring")); Lock one = channel.file().newLock();

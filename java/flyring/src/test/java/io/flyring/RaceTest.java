@@ -289,7 +289,7 @@ class RaceTest {
         int retired = 0;
         for (long start = System.nanoTime(); goesOn(start, retired > 5 && lives - retired > 5); lives++) {
             EvictTest.die(channel, "", false);
-            long dead = channel.slots().epochOfSubscriber(0);
+            long dead = Rings.subscriberEpoch(channel, 0);
             LockSupport.parkNanos(lives % 3 * 700_000L);
             try (Subscriber subscriber = channel.subscriber(0)) {
                 retired += subscriber.epoch() > dead + 1 ? 1 : 0;

@@ -36,7 +36,7 @@ class ReplacedTest {
     @Test
     void everyPollInVainOfSoManyLooks() {
         try (Channel channel = Channel.create(rings.path("r.ring"), options());
-            Channel reading = Channel.openReadOnly(channel.path()); Subscriber reliable = channel.subscriber();
+            Channel reading = Rings.openReadOnly(channel.path()); Subscriber reliable = channel.subscriber();
             LossySubscriber lossy = reading.lossySubscriber(); Publisher publisher = channel.publisher()) {
             List<IntSupplier> all = List.of(() -> reliable.poll(message -> { }), () -> lossy.poll(message -> { }),
                 () -> reliable.take() == null ? 0 : 1, () -> lossy.peek() == null ? 0 : 1);

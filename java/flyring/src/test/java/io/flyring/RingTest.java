@@ -8,14 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.nio.ReadOnlyBufferException;
-import java.nio.channels.FileChannel;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import org.agrona.DirectBuffer;
@@ -41,20 +35,6 @@ class RingTest {
         PayloadBuffer buffer = new PayloadBuffer();
         buffer.wrap(bytes);
         return buffer;
-    }
-
-    @Test
-    void aRingOfNothingButPaddingDoesNotHangAPoll() throws IOException {
-        try (Channel channel = create(small(64)); Subscriber subscriber = channel.subscriber()) {
-            ByteBuffer padding = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN).putInt(4096).putInt(-1).flip();
-            try (FileChannel file = FileChannel.open(Path.of(channel.path()), StandardOpenOption.WRITE)) {
-                file.write(padding, 8192); // ring 0, behind header and control section
-            }
-            assertEquals(0, subscriber.poll(message -> {
-                throw new AssertionError(message);
-            }));
-            assertTrue(subscriber.position(0) >= 4096);
-        }
     }
 
     @ParameterizedTest
@@ -305,27 +285,6 @@ class RingTest {
                 }, 17);
             }
             assertTrue(sent > 1000 && got > 1000, sent + " " + got);
-        }
-    }
-
-    @Test
-    void aMessageIsReadOnlyInPlaceAndItsCopyStaysValid() {
-        try (Channel channel = create(small(64)); Subscriber subscriber = channel.subscriber();
-            Publisher publisher = channel.publisher()) {
-            publisher.offer(Rings.pattern(1, 40));
-            publisher.offer(Rings.pattern(2, 40));
-            List<PayloadBuffer> leaked = new ArrayList<>();
-            subscriber.poll(message -> {
-                assertThrows(ReadOnlyBufferException.class, () -> message.buffer().putInt(0, 1));
-                leaked.add(message.buffer());
-            }, 1);
-            assertThrows(IndexOutOfBoundsException.class, () -> leaked.get(0).getInt(0));
-            Message taken = subscriber.take();
-            for (int i = 0; i < 100; i++) {
-                publisher.offer(Rings.pattern(i, 500));
-                subscriber.poll(message -> { });
-            }
-            assertArrayEquals(Rings.pattern(2, 40), taken.toByteArray());
         }
     }
 

@@ -78,4 +78,13 @@ final class Rings implements BeforeEachCallback, AfterEachCallback {
         return Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
             .filter(part -> !part.isEmpty()).reduce((a, b) -> a + File.pathSeparator + b).orElseThrow();
     }
+
+    static Channel openReadOnly(String path) {
+        return Channel.open(path, new OpenOptions().readOnly(true));
+    }
+
+    static long subscriberEpoch(Channel channel, int slot) {
+        return channel.control().getLongOpaque(channel.header().subscriberSlot(slot)
+            + Layout.SUBSCRIBER_SLOT_EPOCH);
+    }
 }

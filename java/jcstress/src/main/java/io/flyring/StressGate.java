@@ -21,32 +21,32 @@ public class StressGate {
 
     /** A full ring: three long messages and all that is left but 64 bytes; the next needs the place of the first. */
     abstract static class Base {
-        final Lane lane;
+        final SharedRing shared;
         final long first;
 
-        Base(Lane.Pool pool) {
-            lane = pool.take();
-            lane.subscriber();
-            lane.align(this::drain);
-            first = lane.next;
+        Base(SharedRing.Pool pool) {
+            shared = pool.take();
+            shared.subscriber();
+            shared.align(this::drain);
+            first = shared.next;
             for (int i = 0; i < 3; i++) {
-                lane.publish(Lane.LONG);
+                shared.publish(SharedRing.LONG);
             }
-            lane.publish(Lane.LONG - Lane.SHORT);
-            if (lane.publish(Lane.SHORT)) {
+            shared.publish(SharedRing.LONG - SharedRing.SHORT);
+            if (shared.publish(SharedRing.SHORT)) {
                 throw new IllegalStateException("the ring is not full");
             }
         }
 
         void drain() {
-            while (lane.subscriber().poll(message -> { }) > 0) {
+            while (shared.subscriber().poll(message -> { }) > 0) {
                 Thread.onSpinWait();
             }
         }
 
         void publish(II_Result r) {
             for (int i = 0; r.r1 == 0 && i < TRIES; i++) {
-                r.r1 = lane.publish(Lane.LONG - Lane.SHORT) ? 1 : 0;
+                r.r1 = shared.publish(SharedRing.LONG - SharedRing.SHORT) ? 1 : 0;
             }
         }
     }
@@ -57,7 +57,7 @@ public class StressGate {
     @Outcome(expect = Expect.FORBIDDEN, desc = "overwritten while it was read")
     @State
     public static class Room extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         /** A full ring. */
         public Room() {
@@ -81,7 +81,7 @@ public class StressGate {
          */
         @Actor
         public void reader(II_Result r) {
-            lane.subscriber().poll(message -> r.r2 = Lane.is(message.buffer(), first) ? 1 : -1, 1);
+            shared.subscriber().poll(message -> r.r2 = SharedRing.is(message.buffer(), first) ? 1 : -1, 1);
         }
 
         /**
@@ -92,7 +92,7 @@ public class StressGate {
         @Arbiter
         public void end(II_Result r) {
             drain();
-            POOL.giveBack(lane);
+            POOL.giveBack(shared);
         }
     }
 
@@ -103,7 +103,7 @@ public class StressGate {
     @Outcome(expect = Expect.FORBIDDEN, desc = "nothing that the mutant does")
     @State
     public static class GateFirstMutant extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         /** A full ring. */
         public GateFirstMutant() {
@@ -127,9 +127,10 @@ public class StressGate {
          */
         @Actor
         public void reader(II_Result r) {
-            lane.subscriber().poll(message -> {
-                lane.ring.putLongRelease(Lane.CAPACITY + Header.gate(0), message.position() + Lane.LONG); // not here
-                r.r2 = Lane.is(message.buffer(), first) ? 1 : -1;
+            shared.subscriber().poll(message -> {
+                // not here
+                shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), message.position() + SharedRing.LONG);
+                r.r2 = SharedRing.is(message.buffer(), first) ? 1 : -1;
             }, 1);
         }
 
@@ -141,7 +142,7 @@ public class StressGate {
         @Arbiter
         public void end(II_Result r) {
             drain();
-            POOL.giveBack(lane);
+            POOL.giveBack(shared);
         }
     }
 }

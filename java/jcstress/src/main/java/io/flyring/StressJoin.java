@@ -21,29 +21,29 @@ public class StressJoin {
 
     /** A ring of which every line holds an old message, long ones or short ones in turn, and nobody's gate. */
     abstract static class Base {
-        final Lane lane;
+        final SharedRing shared;
         final int record;
         /** The first message that is not of an earlier lap. */
         final long fresh;
         /** The publisher is through; the joiner need not look any longer. */
         volatile boolean done;
 
-        Base(Lane.Pool pool) {
-            lane = pool.take();
-            lane.publisher();
-            lane.channel.slots().keep(0, true); // nobody has its lock: it would be retired after 1 ms
-            lane.align(() -> { });
-            record = (lane.next & 64) == 0 ? Lane.LONG : Lane.SHORT;
-            for (int i = 0; i < Lane.CAPACITY / Lane.SHORT + 3; i++) {
-                lane.publish(Lane.SHORT);
+        Base(SharedRing.Pool pool) {
+            shared = pool.take();
+            shared.publisher();
+            shared.channel.slots().keep(0, true); // nobody has its lock: it would be retired after 1 ms
+            shared.align(() -> { });
+            record = (shared.next & 64) == 0 ? SharedRing.LONG : SharedRing.SHORT;
+            for (int i = 0; i < SharedRing.CAPACITY / SharedRing.SHORT + 3; i++) {
+                shared.publish(SharedRing.SHORT);
             }
-            fresh = lane.next;
+            fresh = shared.next;
         }
 
         /** As many as fit; more than a lap if nobody joins. */
         void publishALap() {
-            for (int i = 0; i < Lane.CAPACITY / record + 2; i++) {
-                lane.publish(record);
+            for (int i = 0; i < SharedRing.CAPACITY / record + 2; i++) {
+                shared.publish(record);
             }
             done = true;
         }
@@ -62,7 +62,7 @@ public class StressJoin {
     @Outcome(expect = Expect.FORBIDDEN, desc = "a ghost, a gap or a torn message")
     @State
     public static class Suffix extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         private final RingReader reader;
         private long last;
@@ -71,14 +71,14 @@ public class StressJoin {
         /** A ring of old messages. */
         public Suffix() {
             super(POOL);
-            long epoch = lane.channel.control().getLongOpaque(
-                lane.channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH);
-            reader = new RingReader(lane.channel, 0, 0, epoch, lane.data);
+            long epoch = shared.channel.control().getLongOpaque(
+                shared.channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH);
+            reader = new RingReader(shared.channel, 0, 0, epoch, shared.data);
         }
 
         private int poll() {
             int seen = reader.poll(message -> {
-                long sequence = Lane.sequence(message.buffer());
+                long sequence = SharedRing.sequence(message.buffer());
                 wrong |= sequence < fresh || last != 0 && sequence != last + 1;
                 last = sequence;
             }, Layout.DEFAULT_POLL_LIMIT);
@@ -99,7 +99,7 @@ public class StressJoin {
         @Actor
         public void joiner(II_Result r) {
             stagger();
-            reader.announce();
+            reader.gateAtPublished();
             RingReader.joinFence();
             reader.join();
             do {
@@ -115,9 +115,9 @@ public class StressJoin {
         @Arbiter
         public void end(II_Result r) {
             int more = poll();
-            r.r2 = more >= 0 && reader.drained() && (last == 0 || last == lane.next - 1) ? 1 : -1;
+            r.r2 = more >= 0 && reader.drained() && (last == 0 || last == shared.next - 1) ? 1 : -1;
             reader.storeGate(Layout.NOT_GATING);
-            POOL.giveBack(lane);
+            POOL.giveBack(shared);
         }
     }
 
@@ -128,14 +128,14 @@ public class StressJoin {
     @Outcome(expect = Expect.FORBIDDEN, desc = "nothing that the mutant does")
     @State
     public static class AtClaimedMutant extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         private final PayloadBuffer payload;
 
         /** A ring of old messages. */
         public AtClaimedMutant() {
             super(POOL);
-            payload = new PayloadBuffer(lane.data);
+            payload = new PayloadBuffer(shared.data);
         }
 
         /** Publishes more than a lap, or as much as fits. */
@@ -145,8 +145,8 @@ public class StressJoin {
         }
 
         private long joinAtClaimed() {
-            long claimed = lane.ring.getLongAcquire(Lane.CAPACITY + Layout.TRAILER_CLAIMED); // not there
-            lane.ring.putLongRelease(Lane.CAPACITY + Header.gate(0), claimed);
+            long claimed = shared.ring.getLongAcquire(SharedRing.CAPACITY + Layout.TRAILER_CLAIMED); // not there
+            shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), claimed);
             return claimed;
         }
 
@@ -160,12 +160,12 @@ public class StressJoin {
             while (r.r1 == 0 && !done) {
                 joinAtClaimed();
                 VarHandle.fullFence();
-                int at = (int) joinAtClaimed() & Lane.CAPACITY - 1;
-                int length = lane.data.getIntAcquire(at);
+                int at = (int) joinAtClaimed() & SharedRing.CAPACITY - 1;
+                int length = shared.data.getIntAcquire(at);
                 if (length >= Layout.RECORD_HEADER_LENGTH) {
-                    payload.move(lane.data.address() + at + Layout.RECORD_PAYLOAD,
+                    payload.move(shared.data.address() + at + Layout.RECORD_PAYLOAD,
                         length - Layout.RECORD_HEADER_LENGTH);
-                    r.r1 = Lane.sequence(payload) >= fresh ? 1 : -1;
+                    r.r1 = SharedRing.sequence(payload) >= fresh ? 1 : -1;
                 }
             }
         }
@@ -177,9 +177,9 @@ public class StressJoin {
          */
         @Arbiter
         public void end(II_Result r) {
-            lane.ring.putLongRelease(Lane.CAPACITY + Header.gate(0), Layout.NOT_GATING);
+            shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), Layout.NOT_GATING);
             r.r2 = 1;
-            POOL.giveBack(lane);
+            POOL.giveBack(shared);
         }
     }
 }

@@ -19,48 +19,48 @@ public class StressLossy {
 
     /** Three long messages, read by nobody yet; the second that follows overwrites the first. */
     abstract static class Base {
-        final Lane lane;
+        final SharedRing shared;
         final long first;
         private final long lostBefore;
         private long delivered;
         private boolean wrong;
 
-        Base(Lane.Pool pool) {
-            lane = pool.take();
-            lane.publisher();
-            lane.lossy();
-            lane.align(this::drain);
-            first = lane.next;
-            lostBefore = lane.lossy().lostMessages(0);
+        Base(SharedRing.Pool pool) {
+            shared = pool.take();
+            shared.publisher();
+            shared.lossy();
+            shared.align(this::drain);
+            first = shared.next;
+            lostBefore = shared.lossy().lostMessages(0);
             for (int i = 0; i < 3; i++) {
-                lane.publish(Lane.LONG);
+                shared.publish(SharedRing.LONG);
             }
         }
 
         final void drain() {
             for (int i = 0; i < 3; i++) {
-                lane.lossy().poll(message -> { });
+                shared.lossy().poll(message -> { });
             }
         }
 
         void publishTwo() {
-            lane.publish(Lane.LONG);
-            lane.publish(Lane.LONG);
+            shared.publish(SharedRing.LONG);
+            shared.publish(SharedRing.LONG);
         }
 
         /** Of a message that counts as delivered. */
         int delivered(PayloadBuffer payload) {
-            long expected = first + delivered + lane.lossy().lostMessages(0) - lostBefore;
+            long expected = first + delivered + shared.lossy().lostMessages(0) - lostBefore;
             delivered++;
-            wrong |= !Lane.is(payload, expected);
+            wrong |= !SharedRing.is(payload, expected);
             return wrong ? -1 : 1;
         }
 
         int account() {
             for (int i = 0; i < 3; i++) {
-                lane.lossy().poll(message -> delivered(message.buffer()));
+                shared.lossy().poll(message -> delivered(message.buffer()));
             }
-            return !wrong && first + delivered + lane.lossy().lostMessages(0) - lostBefore == lane.next ? 1 : -1;
+            return !wrong && first + delivered + shared.lossy().lostMessages(0) - lostBefore == shared.next ? 1 : -1;
         }
     }
 
@@ -70,7 +70,7 @@ public class StressLossy {
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, or a wrong count")
     @State
     public static class Poll extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         /** A ring that is about to be lapped. */
         public Poll() {
@@ -90,7 +90,7 @@ public class StressLossy {
          */
         @Actor
         public void reader(II_Result r) {
-            lane.lossy().poll(message -> r.r1 = delivered(message.buffer()), 1);
+            shared.lossy().poll(message -> r.r1 = delivered(message.buffer()), 1);
         }
 
         /**
@@ -101,7 +101,7 @@ public class StressLossy {
         @Arbiter
         public void end(II_Result r) {
             r.r2 = account();
-            POOL.giveBack(lane);
+            POOL.giveBack(shared);
         }
     }
 
@@ -111,7 +111,7 @@ public class StressLossy {
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, or a wrong count")
     @State
     public static class Peek extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         /** A ring that is about to be lapped. */
         public Peek() {
@@ -131,11 +131,11 @@ public class StressLossy {
          */
         @Actor
         public void reader(II_Result r) {
-            Message message = lane.lossy().peek();
+            Message message = shared.lossy().peek();
             if (message != null) {
                 // valid counts what is lost, so that the number is known only before it: the first, nothing is lost yet
-                boolean whole = Lane.is(message.buffer(), first);
-                if (lane.lossy().valid()) {
+                boolean whole = SharedRing.is(message.buffer(), first);
+                if (shared.lossy().valid()) {
                     super.delivered++;
                     r.r1 = whole ? 1 : -1;
                 }
@@ -150,7 +150,7 @@ public class StressLossy {
         @Arbiter
         public void end(II_Result r) {
             r.r2 = account();
-            POOL.giveBack(lane);
+            POOL.giveBack(shared);
         }
     }
 
@@ -161,7 +161,7 @@ public class StressLossy {
     @Outcome(expect = Expect.FORBIDDEN, desc = "nothing that the mutant does")
     @State
     public static class NotAskedMutant extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         /** A ring that is about to be lapped. */
         public NotAskedMutant() {
@@ -181,9 +181,9 @@ public class StressLossy {
          */
         @Actor
         public void reader(II_Result r) {
-            Message message = lane.lossy().peek();
+            Message message = shared.lossy().peek();
             if (message != null) {
-                r.r1 = Lane.is(message.buffer(), first) ? 1 : -1;
+                r.r1 = SharedRing.is(message.buffer(), first) ? 1 : -1;
             }
         }
 
@@ -195,7 +195,7 @@ public class StressLossy {
         @Arbiter
         public void end(II_Result r) {
             r.r2 = account();
-            POOL.giveBack(lane);
+            POOL.giveBack(shared);
         }
     }
 }

@@ -31,7 +31,7 @@ public class StressPublish {
 
         @Override
         public void onMessage(Message message) {
-            seen += Lane.is(message.buffer(), expected++) ? 1 : WRONG;
+            seen += SharedRing.is(message.buffer(), expected++) ? 1 : WRONG;
         }
 
         int seen() {
@@ -41,27 +41,27 @@ public class StressPublish {
 
     /** What these tests have in common. */
     abstract static class Base {
-        final Lane lane;
+        final SharedRing shared;
         final Check check;
 
-        Base(Lane.Pool pool) {
-            lane = pool.take();
-            lane.subscriber();
-            lane.publisher();
-            while (lane.subscriber().poll(message -> { }) > 0) {
+        Base(SharedRing.Pool pool) {
+            shared = pool.take();
+            shared.subscriber();
+            shared.publisher();
+            while (shared.subscriber().poll(message -> { }) > 0) {
                 Thread.onSpinWait(); // what the publisher said first
             }
-            check = new Check(lane.next);
+            check = new Check(shared.next);
         }
 
         int poll() {
-            lane.subscriber().poll(check);
+            shared.subscriber().poll(check);
             return check.seen();
         }
 
-        void end(Lane.Pool pool, II_Result r) {
+        void end(SharedRing.Pool pool, II_Result r) {
             r.r2 = poll();
-            pool.giveBack(lane);
+            pool.giveBack(shared);
         }
     }
 
@@ -71,7 +71,7 @@ public class StressPublish {
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, lost or doubled")
     @State
     public static class Whole extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         /** An empty ring. */
         public Whole() {
@@ -81,7 +81,7 @@ public class StressPublish {
         /** Publishes. */
         @Actor
         public void publisher() {
-            lane.publish((lane.next & 2) == 0 ? Lane.SHORT : Lane.LONG);
+            shared.publish((shared.next & 2) == 0 ? SharedRing.SHORT : SharedRing.LONG);
         }
 
         /**
@@ -111,19 +111,19 @@ public class StressPublish {
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, lost or doubled, or a part of a batch")
     @State
     public static class Batch extends Base {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
         /** An empty ring that holds a batch before its end. */
         public Batch() {
             super(POOL);
-            lane.align(() -> lane.subscriber().poll(message -> { }));
-            check.expected = lane.next;
+            shared.align(() -> shared.subscriber().poll(message -> { }));
+            check.expected = shared.next;
         }
 
         /** Publishes. */
         @Actor
         public void publisher() {
-            lane.publishBatch();
+            shared.publishBatch();
         }
 
         /**
@@ -154,35 +154,35 @@ public class StressPublish {
     @Outcome(expect = Expect.FORBIDDEN, desc = "nothing that the mutant does")
     @State
     public static class LengthFirstMutant {
-        private static final Lane.Pool POOL = new Lane.Pool();
+        private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        private final Lane lane;
+        private final SharedRing shared;
         private final Check check;
         private volatile boolean done;
 
         /** An empty ring without a publisher. */
         public LengthFirstMutant() {
-            lane = POOL.take();
-            lane.subscriber();
-            check = new Check(lane.next);
+            shared = POOL.take();
+            shared.subscriber();
+            check = new Check(shared.next);
         }
 
         /** Publishes as Publisher does, but for the length. */
         @Actor
         public void publisher() {
-            int record = Lane.LONG;
-            Memory ring = lane.ring;
-            long tail = ring.getLongOpaque(Lane.CAPACITY + Layout.TRAILER_PUBLISHED);
-            int at = (int) tail & Lane.CAPACITY - 1;
-            ring.putLongOpaque(Lane.CAPACITY + Layout.TRAILER_CLAIMED, tail + record);
+            int record = SharedRing.LONG;
+            Memory ring = shared.ring;
+            long tail = ring.getLongOpaque(SharedRing.CAPACITY + Layout.TRAILER_PUBLISHED);
+            int at = (int) tail & SharedRing.CAPACITY - 1;
+            ring.putLongOpaque(SharedRing.CAPACITY + Layout.TRAILER_CLAIMED, tail + record);
             VarHandle.releaseFence();
-            ring.putIntOpaque((int) (tail + record) & Lane.CAPACITY - 1, 0);
+            ring.putIntOpaque((int) (tail + record) & SharedRing.CAPACITY - 1, 0);
             ring.putInt(at, record); // not here
             PayloadBuffer payload = new PayloadBuffer(ring);
             payload.move(ring.address() + at + Layout.RECORD_PAYLOAD, record - Layout.RECORD_HEADER_LENGTH);
-            Lane.write(payload, record, lane.next++);
+            SharedRing.write(payload, record, shared.next++);
             ring.putInt(at + Layout.RECORD_TYPE, 1);
-            ring.putLongRelease(Lane.CAPACITY + Layout.TRAILER_PUBLISHED, tail + record);
+            ring.putLongRelease(SharedRing.CAPACITY + Layout.TRAILER_PUBLISHED, tail + record);
             done = true;
         }
 
@@ -195,7 +195,7 @@ public class StressPublish {
         public void reader(II_Result r) {
             try {
                 do {
-                    lane.subscriber().poll(check);
+                    shared.subscriber().poll(check);
                 } while (check.seen == 0 && !done);
             } catch (CorruptRingException e) { // the type, too, came after the length
                 check.seen = Check.WRONG;
@@ -204,17 +204,17 @@ public class StressPublish {
         }
 
         /**
-         * Polls the rest; a lane whose ring was found damaged is not used again.
+         * Polls the rest; a shared whose ring was found damaged is not used again.
          *
          * @param r gets how many there were.
          */
         @Arbiter
         public void end(II_Result r) {
             if (check.seen >= 0) {
-                lane.subscriber().poll(check);
-                POOL.giveBack(lane);
+                shared.subscriber().poll(check);
+                POOL.giveBack(shared);
             } else {
-                lane.channel.close();
+                shared.channel.close();
             }
             r.r2 = check.seen();
         }

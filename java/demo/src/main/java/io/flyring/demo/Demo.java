@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.demo;
 
-import io.flyring.Affinity;
 import io.flyring.FlyringException;
 import java.io.IOException;
 import java.util.List;
@@ -41,7 +40,7 @@ public final class Demo {
 
     private static void run(Options options) throws IOException {
         if (options.core >= 0) {
-            Affinity.pin(options.core);
+            Core.pin(options.core);
         }
         if (options.counter) {
             new CounterDemo(options).run();

@@ -4,6 +4,7 @@ package io.flyring.peer;
 import io.flyring.Channel;
 import io.flyring.Counter;
 import io.flyring.Counters;
+import io.flyring.OpenOptions;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -57,7 +58,7 @@ abstract class TortureWorker {
         random = new SplittableRandom(Long.parseLong(orders.get("seed")));
         moment(); // the first time loads classes for milliseconds, which would be taken for a wait
         String path = orders.get("channel");
-        channel = orders.get("role").equals("lossy") ? Channel.openReadOnly(path) : Channel.open(path);
+        channel = Channel.open(path, new OpenOptions().readOnly(orders.get("role").equals("lossy")));
     }
 
     /** What is being done when it is killed; the order is that of side.py. */

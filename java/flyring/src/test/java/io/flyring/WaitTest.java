@@ -10,7 +10,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Flyring's own idle strategies. */
-class IdleTest {
+class WaitTest {
     private static final long STAND_BACK_NS = 2_000_000;
 
     /** How long the first look in vain after a poll of so many messages takes, nanoseconds. */

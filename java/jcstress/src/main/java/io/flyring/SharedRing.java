@@ -7,12 +7,12 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * A channel of one ring with its publisher: what one state of a stress test works on. A file takes too long to make for
- * each state, so that lanes are used again and again; the positions just go on. Between two states the ring is empty
+ * each state, so that a ring is used again and again; its positions just go on. Between two states the ring is empty
  * and its end lies at the begin of a lap ({@link #align}).
  *
  * <p>Messages say which they are: every word is made of the sequence number, and so is the length.
  */
-final class Lane {
+final class SharedRing {
     static final int CAPACITY = 4096;
     /** The longest record, a quarter of the ring. */
     static final int LONG = CAPACITY / 4;
@@ -35,7 +35,7 @@ final class Lane {
     private Subscriber subscriber;
     private LossySubscriber lossy;
 
-    Lane() {
+    SharedRing() {
         String path = "/dev/shm/flyring-jcstress-" + ProcessHandle.current().pid() + "-" + MADE.incrementAndGet();
         channel = Channel.create(path,
             ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
@@ -49,17 +49,17 @@ final class Lane {
         }
     }
 
-    /** Lanes of one kind that no state uses at the moment. */
+    /** Rings of one kind that no state uses at the moment. */
     static final class Pool {
-        private final Queue<Lane> free = new ConcurrentLinkedQueue<>();
+        private final Queue<SharedRing> free = new ConcurrentLinkedQueue<>();
 
-        Lane take() {
-            Lane lane = free.poll();
-            return lane != null ? lane : new Lane();
+        SharedRing take() {
+            SharedRing shared = free.poll();
+            return shared != null ? shared : new SharedRing();
         }
 
-        void giveBack(Lane lane) {
-            free.add(lane);
+        void giveBack(SharedRing shared) {
+            free.add(shared);
         }
     }
 

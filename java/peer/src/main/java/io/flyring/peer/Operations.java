@@ -11,10 +11,11 @@ import io.flyring.Claim;
 import io.flyring.Counter;
 import io.flyring.Foreign;
 import io.flyring.Holder;
-import io.flyring.Identity;
+import io.flyring.InjectedIdentity;
 import io.flyring.LossySubscriber;
 import io.flyring.Message;
 import io.flyring.MessageHandler;
+import io.flyring.OpenOptions;
 import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
 import io.flyring.Start;
@@ -51,8 +52,8 @@ final class Operations {
             attached(request, answer, Channel.openOrCreate(request.text("name"), options(request))));
         operations.put("replace", (request, answer) ->
             attached(request, answer, Channel.replace(request.text("name"), options(request))));
-        operations.put("open", (request, answer) -> attached(request, answer, request.flag("read_only")
-            ? Channel.openReadOnly(request.text("name")) : Channel.open(request.text("name"))));
+        operations.put("open", (request, answer) -> attached(request, answer,
+            Channel.open(request.text("name"), new OpenOptions().readOnly(request.flag("read_only")))));
         operations.put("info", (request, answer) -> info(channel(request), answer));
         operations.put("unlink", (request, answer) -> Channel.unlink(request.text("name")));
         operations.put("publisher", this::publisher);
@@ -171,7 +172,7 @@ final class Operations {
         options.schema(request.text("schema", ""), request.integer("schema_id", 0),
             request.integer("schema_version", 0));
         options.anyFileSystem(request.flag("any_file_system"));
-        return request.has("inject") ? options.identity(identity(request.object("inject"))) : options;
+        return request.has("inject") ? identity(request.object("inject")).in(options) : options;
     }
 
     private static Foreign foreign(String end) {
@@ -182,8 +183,8 @@ final class Operations {
         };
     }
 
-    private static Identity identity(Request inject) {
-        Identity identity = new Identity();
+    private static InjectedIdentity identity(Request inject) {
+        InjectedIdentity identity = new InjectedIdentity();
         if (inject.has("channel_id")) {
             identity.channelId(UUID.fromString(inject.text("channel_id")));
         }
@@ -197,8 +198,7 @@ final class Operations {
             identity.pid(inject.integer("pid"));
         }
         if (inject.has("now")) {
-            long now = inject.number("now");
-            identity.clock(() -> now);
+            identity.now(inject.number("now"));
         }
         return identity;
     }

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
+
+/**
+ * The writer of one ring: spec 6.1 to 6.3, in its steps. {@link Publisher} puts checks, offers and claims on top. It
+ * extends this class because a field of a second object would cost each step one more load.
+ *
+ * <p>HotSpot inlines no method of more than 325 bytecodes, however often it is called. Methods that are seldom needed
+ * are kept longer than that on purpose, so that their callers stay small.
+ */
+abstract class RingWriter {
+    private static final long UNSIGNED = 0xffff_ffffL;
+
+    /** The ring's data, with its trailer behind. */
+    final Memory ring;
+    /** Where the data and the trailer lie, if they can be written by address; else both are 0. */
+    final long ringAt;
+    private final long trailerAt;
+    final int capacity;
+    final int mask;
+    private final int alignment;
+    private final long headerAndRounding;
+    private final long roundDown;
+    private final int eighthShift;
+    /** W: how far to clear ahead; 0 after records longer than {@code longestAhead}. */
+    private final int window;
+    private final int halfWindow;
+    private final int longestAhead;
+    /** The longest payload. */
+    final int maxLength;
+    private final int subscribers;
+    /** How far ahead of a gate this publisher may be: the capacity, or the lag limit (6.2, 2). */
+    final int lag;
+    private final boolean foreignSubscriber;
+    /** What makes room where a recompute finds none (6.2, 3 and 4). */
+    final Room room;
+    /** The payload of the open claim; busy while a record is written otherwise. */
+    final PayloadBuffer payload;
+    /** Where the payload of a record at offset 0 lies. */
+    final long payloadsAt;
+    /** What the owner record says (5.2, 5). */
+    final long epoch;
+    private final byte[] name;
+
+    /** t: end of what this publisher published. */
+    long end;
+    /** Places of lengths up to here hold 0, or a committed record. */
+    private long cleared;
+    /** What is written, and 8 bytes behind it, stays below. */
+    long limit;
+    /** Messages published. */
+    long count;
+    /** Whether the owner record comes before the next one. */
+    private boolean ownerPending;
+    /** Up to here a record needs steps 5 to 7 only, and perhaps 8 and 9; 0: no record does. */
+    long fastEnd;
+    /** From here on step 8 or 9 is due. */
+    long nextDue;
+    private long nextBoundary;
+
+    RingWriter(Channel channel, Memory ring, Room room, long epoch, byte[] name, long count, int maxLag) {
+        Header header = channel.header();
+        this.ring = ring;
+        this.room = room;
+        this.payload = new PayloadBuffer(ring);
+        this.payloadsAt = ring.address() + Layout.RECORD_PAYLOAD;
+        this.epoch = epoch;
+        this.name = name;
+        this.capacity = header.capacity;
+        this.mask = capacity - 1;
+        this.alignment = header.alignment;
+        this.roundDown = -alignment;
+        this.headerAndRounding = Layout.RECORD_HEADER_LENGTH + alignment - 1;
+        this.eighthShift = Integer.numberOfTrailingZeros(capacity / Layout.BOUNDARIES);
+        this.window = header.window();
+        this.halfWindow = window / 2;
+        this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
+        this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
+        this.subscribers = header.subscribers;
+        this.lag = maxLag > 0 ? maxLag : capacity;
+        this.foreignSubscriber = header.foreign == Foreign.SUBSCRIBER;
+        boolean byAddress = ring.writableAt() != 0 && channel.control().readableAt() != 0;
+        this.ringAt = byAddress ? ring.writableAt() : 0;
+        this.trailerAt = byAddress ? ringAt + capacity : 0;
+        this.end = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
+        this.cleared = end;
+        this.nextBoundary = (end >> eighthShift) + 1 << eighthShift;
+        this.count = count;
+        this.ownerPending = !foreignSubscriber; // which knows no owner records: 6.15
+    }
+
+    /** n: what a payload of so many bytes takes in the ring; of a negative length: more than any ring holds. */
+    final long size(int length) {
+        return (length & UNSIGNED) + headerAndRounding & roundDown;
+    }
+
+    /** Where a record that begins at the end will end; of a negative length: further than any ring goes. */
+    final long endAfter(int length) {
+        return end + (length & UNSIGNED) + headerAndRounding & roundDown;
+    }
+
+    /**
+     * Steps 1 to 4 where they take more than a comparison: the owner record, padding to the ring's end, a new limit.
+     *
+     * @param batch true: steps 1 and 2 only; a batch announces all of its records at once.
+     * @return false: back-pressured.
+     */
+    final boolean reserve(int length, boolean batch) {
+        payload.busy();
+        try {
+            while (true) {
+                final byte[] owner = ownerPending ? name : null;
+                final int size = (int) size(owner == null ? length : Layout.OWNER_RECORD_NAME + owner.length);
+                final int rest = capacity - ((int) end & mask);
+                if (size > rest) { // 1: pad
+                    if (end + rest + Layout.RECORD_HEADER_LENGTH > limit
+                        && !room.make(this, end + rest + Layout.RECORD_HEADER_LENGTH)) {
+                        return false;
+                    }
+                    announce(rest);
+                    setType(Layout.TYPE_PADDING);
+                    commitAndAdvance(rest, end + rest, count);
+                    doDue(rest);
+                }
+                if (end + size + Layout.RECORD_HEADER_LENGTH > limit
+                    && !room.make(this, end + size + Layout.RECORD_HEADER_LENGTH)) { // 2
+                    return false;
+                }
+                if (owner == null) {
+                    if (!batch) {
+                        announce(size); // 3 and 4
+                    }
+                    return true;
+                }
+                announce(size);
+                final int index = ((int) end & mask) + Layout.RECORD_PAYLOAD;
+                ring.putLong(index + Layout.OWNER_RECORD_EPOCH, epoch);
+                ring.putInt(index + Layout.OWNER_RECORD_NAME_LENGTH, owner.length);
+                ring.putBytes(index + Layout.OWNER_RECORD_NAME, owner, 0, owner.length);
+                setType(Layout.TYPE_OWNER);
+                commitAndAdvance(Layout.OWNER_RECORD_NAME + owner.length + Layout.RECORD_HEADER_LENGTH, end + size,
+                    count);
+                ownerPending = false;
+                doDue(size);
+            }
+        } finally {
+            payload.invalidate();
+        }
+    }
+
+    /** Whether a record that ends there is a long one which needs neither padding nor a new limit. */
+    final boolean fitsLong(long next) {
+        final long size = next - end;
+        return next <= limit - Layout.RECORD_HEADER_LENGTH && ((end ^ next - 1) & -capacity) == 0
+            && size > longestAhead && next > cleared && size - Layout.RECORD_HEADER_LENGTH <= maxLength
+            && !ownerPending && ringAt != 0;
+    }
+
+    /** Steps 3 and 4 of such a record, for which nothing is cleared ahead; always true. */
+    final boolean announceLong(long next) {
+        Raw.putLongOpaque(Raw.base(ringAt + capacity) + Layout.TRAILER_CLAIMED, next); // 3; pairs with: lossy 2 to 4
+        VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
+        Raw.putIntOpaque(Raw.base(ringAt + (next & mask)), 0); // 4: before step 6 of this record
+        Reference.reachabilityFence(ring);
+        cleared = next;
+        fastEnd = next;
+        nextDue = nextBoundary;
+        return true;
+    }
+
+    /** Steps 3 and 4, if they are due, for a record of so many bytes at the end. */
+    final void announce(int size) {
+        if (end + size > cleared) {
+            clear(end + size, end + size + (size <= longestAhead ? window : 0));
+            setShortcuts();
+        }
+    }
+
+    /** The stores of steps 3 and 4, or of 9: from {@code first} up to {@code to}, or as far as is allowed. */
+    private void clear(long first, long to) {
+        final long lapEnd = (end | mask) + 1;
+        final long q = Math.min(Math.min(to, lapEnd), limit - Layout.RECORD_HEADER_LENGTH & roundDown);
+        if (q <= cleared) {
+            return;
+        }
+        ring.putLongOpaque(capacity + Layout.TRAILER_CLAIMED, q); // 3; pairs with: lossy 2 to 4
+        VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
+        final long from = Math.max(first, cleared + alignment);
+        cleared = q;
+        if (ringAt == 0) {
+            for (long at = from; at <= q; at += alignment) {
+                ring.putIntOpaque((int) at & mask, 0); // 4: before step 6 of the record in front
+            }
+        } else if (from <= q) {
+            clearLengths(from, q);
+        }
+    }
+
+    /** Step 4 by address, unrolled: the stores miss the cache, and misses of one burst overlap. */
+    private void clearLengths(long from, long q) {
+        final int unit = alignment;
+        final boolean lapEnds = (q & mask) == 0;
+        long at = Raw.base(ringAt + (from & mask));
+        long left = q - from - (lapEnds ? unit : 0);
+        for (; left >= 7L * unit; left -= 8L * unit) {
+            Raw.putIntOpaque(at, 0); // 4: before step 6 of the record in front; and so are all of these
+            Raw.putIntOpaque(at + unit, 0);
+            Raw.putIntOpaque(at + 2L * unit, 0);
+            Raw.putIntOpaque(at + 3L * unit, 0);
+            Raw.putIntOpaque(at + 4L * unit, 0);
+            Raw.putIntOpaque(at + 5L * unit, 0);
+            Raw.putIntOpaque(at + 6L * unit, 0);
+            Raw.putIntOpaque(at + 7L * unit, 0);
+            at += 8L * unit;
+        }
+        for (; left >= 0; left -= unit) {
+            Raw.putIntOpaque(at, 0);
+            at += unit;
+        }
+        if (lapEnds) { // the next lap's first length
+            Raw.putIntOpaque(ringAt, 0);
+        }
+        Reference.reachabilityFence(ring);
+    }
+
+    /** Step 5: the type of the record at the end. */
+    final void setType(int type) {
+        if (ringAt != 0) {
+            Raw.putInt(Raw.base(ringAt + ((int) end & mask)) + Layout.RECORD_TYPE, type);
+            Reference.reachabilityFence(ring);
+        } else {
+            ring.putInt(((int) end & mask) + Layout.RECORD_TYPE, type);
+        }
+    }
+
+    /** Steps 6 and 7 of the record at the end: its length with the 8 bytes of its header, the new end and count. */
+    final void commitAndAdvance(int length, long newEnd, long newCount) {
+        if (trailerAt != 0) {
+            commit(Raw.base(ringAt + ((int) end & mask)), length);
+            advance(Raw.base(trailerAt), newEnd, newCount);
+            Reference.reachabilityFence(ring);
+        } else {
+            ring.putIntRelease((int) end & mask, length); // 6 and 7, as below
+            ring.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, newCount);
+            ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, newEnd);
+            ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, newCount);
+        }
+        end = newEnd;
+        count = newCount;
+    }
+
+    private static void commit(long record, int length) {
+        Raw.putIntRelease(record, length); // 6; pairs with: poll 1, lossy 1
+    }
+
+    private static void advance(long trailer, long newEnd, long newCount) {
+        Raw.putLongOpaque(trailer + Layout.TRAILER_MESSAGES_BEGUN, newCount); // 7; pairs with: consistent count
+        Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, newEnd); // 7; pairs with: join 2, 4; consistent count
+        Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, newCount); // 7; pairs with: consistent count
+    }
+
+    /** Steps 8 and 9, those that are due after a record of so many bytes. */
+    final void doDue(long size) {
+        final boolean idle = payload.state() == Window.CLOSED;
+        payload.busy();
+        if (end >= nextBoundary) {
+            noteBoundary();
+        }
+        clearAhead(size);
+        setShortcuts();
+        if (idle) {
+            payload.invalidate();
+        }
+    }
+
+    /** Step 8: the first record boundary of an eighth. */
+    private void noteBoundary() {
+        final int at = capacity + Layout.TRAILER_BOUNDARY
+            + ((int) (end >> eighthShift) & Layout.BOUNDARIES - 1) * Layout.TRAILER_BOUNDARY_STRIDE;
+        ring.putLongOpaque(at, Layout.NOT_GATING);
+        VarHandle.releaseFence(); // 8; pairs with: start at what is still there
+        ring.putLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT, count);
+        ring.putLongRelease(at, end); // 8; pairs with: start at what is still there
+        nextBoundary = (end >> eighthShift) + 1 << eighthShift;
+    }
+
+    /** Step 9. */
+    private void clearAhead(long size) {
+        if (cleared - end < halfWindow && size <= longestAhead) {
+            clear(end, end + window);
+        }
+    }
+
+    private void setShortcuts() {
+        fastEnd = ownerPending || ringAt == 0 ? 0 : cleared;
+        nextDue = Math.min(nextBoundary, cleared - halfWindow + 1);
+    }
+
+    /** 6.2, 1 and 2: the limit that the gates allow now. What was granted stays good. */
+    final void recompute() {
+        VarHandle.fullFence(); // 6.2, 1; pairs with: join 3
+        long allowed = end + capacity;
+        for (int slot = 0; slot < subscribers; slot++) {
+            final long gate = gate(slot);
+            if (gate >= 0 && gate < allowed - lag) { // so written, the sum cannot overflow
+                allowed = gate + lag;
+            }
+            if (foreignSubscriber) { // 6.15: for an Agrona writer that may have the ring later
+                ring.putLongOpaque(capacity + Layout.TRAILER_HEAD_CACHE, gate);
+            }
+        }
+        limit = Math.max(limit, allowed);
+    }
+
+    final long gate(int slot) {
+        return ring.getLongAcquire(capacity + Header.gate(slot)); // pairs with: poll 4, join 2 and 4, leave
+    }
+
+    /** Whether a slot's gate leaves no room below {@code needed}. */
+    final boolean holdsBack(int slot, long needed) {
+        final long gate = gate(slot);
+        return gate >= 0 && gate < needed - lag;
+    }
+}
