@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The same test has the same file name in the three languages. SUBJECTS is the rule: one subject, one base name, and the
+languages that test it in a file of that name. A file for a subject that is not in the table must be one of OWN: a
+subject that exists in one language alone. The last line is `N passed, N failed`."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# language: (folders, how a file of a test is called, of which the base name is the group)
+FILES = {
+    "cpp": (("cpp/test", "cpp/test/sbe"), r"(\w+)_test\.cpp"),
+    "java": (("java/flyring/src/test/java/io/flyring",), r"(\w+)Test\.java"),
+    "python": (("python/tests",), r"test_(\w+)\.py"),
+}
+ALL = ("cpp", "java", "python")
+
+# base name: what it tests, the languages
+SUBJECTS = {
+    "allocation": ("the hot path allocates nothing", ALL),
+    "attach": ("headers that are cut, flipped, wrong; what attach refuses", ALL),
+    "counters": ("counters", ALL),
+    "create": ("options, no space, replace, unlink, open_or_create, paths, the folder", ALL),
+    "death": ("killed owners, recovery", ALL),
+    "evict": ("evict, max_lag, retire", ALL),
+    "foreign": ("channels with a foreign end", ALL),
+    "foreign_publisher": ("stock Agrona's bytes as the publisher", ("cpp", "java")),
+    "foreign_subscriber": ("stock Agrona's bytes as the subscriber", ("cpp", "java")),
+    "golden": ("the golden files", ALL),
+    "golden_typed": ("the golden files of messages", ALL),
+    "hostile": ("broken and hostile memory", ALL),
+    "layout": ("offsets against spec/layout.toml", ALL),
+    "lifetime": ("close, fork, two threads, views that outlive their object", ALL),
+    "lossy": ("reading without a slot", ALL),
+    "read_only": ("read-only attach", ALL),
+    "replaced": ("a replaced channel is noticed", ALL),
+    "ring": ("publish, claim, batch, poll, wrap, limits", ALL),
+    "schema": ("schema text in the file, compatibility", ALL),
+    "sender": ("who sent it, ended", ALL),
+    "slots": ("names, kept, take, give back, no free slot", ALL),
+    "typed": ("typed messages on a channel", ALL),
+    "wait": ("wait strategies", ALL),
+}
+
+# language: base names, as regular expressions, of subjects that exist in it alone
+OWN = {
+    "cpp": r"span|versions",
+    "java": r"fuzz\w*|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|typed_random",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|peer(_\w+)?",
+}
+
+
+def base_names(language):
+    """{base name: file}"""
+    folders, pattern = FILES[language]
+    found = {}
+    for folder in folders:
+        for path in sorted((ROOT / folder).iterdir()):
+            if match := re.fullmatch(pattern, path.name):
+                words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[1]).lower()  # ForeignPublisher: foreign_publisher
+                found[words] = path.relative_to(ROOT)
+    return found
+
+
+def main():
+    passed, failures = 0, []
+    for language in ALL:
+        found = base_names(language)
+        wanted = {name for name, (_, languages) in SUBJECTS.items() if language in languages}
+        for name in sorted(wanted | set(found)):
+            if name not in found:
+                failures.append(f"{language}: expected a file for {name} ({SUBJECTS[name][0]}), found none")
+            elif name not in wanted and not re.fullmatch(OWN[language], name):
+                failures.append(
+                    f"{found[name]}: expected a name of SUBJECTS or OWN of interop-tests/names.py, found {name}"
+                )
+            else:
+                passed += 1
+    for failure in failures:
+        print(f"FAIL  {failure}")
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
