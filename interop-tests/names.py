@@ -27,8 +27,8 @@ SUBJECTS = {
     "death": ("killed owners, recovery", ALL),
     "evict": ("evict, max_lag, retire", ALL),
     "foreign": ("channels with a foreign end", ALL),
-    "foreign_publisher": ("stock Agrona's bytes as the publisher", ("cpp", "java")),
-    "foreign_subscriber": ("stock Agrona's bytes as the subscriber", ("cpp", "java")),
+    "foreign_publisher": ("stock Agrona's bytes as the publisher", ALL),
+    "foreign_subscriber": ("stock Agrona's bytes as the subscriber", ALL),
     "golden": ("the golden files", ALL),
     "golden_typed": ("the golden files of messages", ALL),
     "hostile": ("broken and hostile memory", ALL),
@@ -48,7 +48,7 @@ SUBJECTS = {
 # language: base names, as regular expressions, of subjects that exist in it alone
 OWN = {
     "cpp": r"span|versions",
-    "java": r"fuzz\w*|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|typed_random",
+    "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|typed_random",
     "python": r"sbe_\w+|cli(_\w+)?|demo|peer(_\w+)?",
 }
 
