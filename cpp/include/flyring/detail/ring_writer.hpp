@@ -162,11 +162,9 @@ struct RingWriter {
 
     /// Moves the end over a committed record, and does step 9, if it is due.
     void advance(const Ring& words, std::int64_t new_end, std::int64_t new_count) noexcept {
-        store_relaxed(words.messages_begun(),
-                      new_count);                   // publish 7; pairs with the consistent count, read last there
-        store_release(words.published(), new_end);  // publish 7; pairs with join 2 and 4
-        store_release(words.messages_done(),
-                      new_count);  // publish 7; pairs with the consistent count, read first there
+        store_relaxed(words.messages_begun(), new_count);  // publish 7; the consistent count reads it last
+        store_release(words.published(), new_end);         // publish 7; pairs with join 2 and 4
+        store_release(words.messages_done(), new_count);   // publish 7; the consistent count reads it first
         count = new_count;
         const std::int64_t size = new_end - end;
         end = new_end;
