@@ -25,7 +25,7 @@ final class Room {
         this.evicts = evicts;
     }
 
-    /** Recomputes the writer's limit until {@code needed} is at or below it; false: it is not, for now. */
+    /** Recomputes the writer's limit until {@code needed} is at or below it; false: back-pressured. */
     boolean make(RingWriter writer, long needed) {
         if (needed >= Layout.MAX_POSITION) {
             throw Recovery.corrupt(ring, writer.end, "the ring has reached its last position");
