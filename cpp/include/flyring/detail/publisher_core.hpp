@@ -35,12 +35,16 @@ class PublisherCore final : public Member {
     [[gnu::always_inline]] inline std::int64_t offer(const std::byte* payload, std::size_t length, std::int32_t type) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(type);
         set_use(in_use);
-        std::int64_t end = 0;
-        if (FLYRING_UNLIKELY(!writer_.publish_announced(payload, length, type, end))) {
-            return offer_unannounced(payload, length, type);
+        const Ring ring = writer_.ring;
+        const std::int64_t at = writer_.end;
+        const std::uint64_t end = writer_.end_of(length);
+        if (FLYRING_UNLIKELY(end > writer_.fast_end) && !announce_long(length)) {
+            return offer_reserving(payload, length, type);
         }
+        const auto new_end = static_cast<std::int64_t>(end);
+        writer_.publish_announced(ring, at, new_end, payload, length, type);
         set_use(idle);
-        return end;
+        return new_end;
     }
 
     /// Publish 1 to 4, and the type. Null: back-pressured. `core` is the claim's pointer to this object; it becomes
@@ -49,7 +53,10 @@ class PublisherCore final : public Member {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(type);
         const bool unannounced =
             FLYRING_UNLIKELY(writer_.end_of(length) > writer_.fast_end || length > writer_.max_payload);
-        if (unannounced && !claim_unannounced(length)) return nullptr;
+        if (unannounced && !announce_long(length)) {
+            if (!reserve_in_use(length)) return nullptr;
+            writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
+        }
         set_use(claim_open);
         claim_core_ = core;
         claim_length_ = length;
@@ -115,9 +122,10 @@ class PublisherCore final : public Member {
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::int32_t type);
-    [[gnu::noinline]] inline std::int64_t offer_unannounced(const std::byte* payload, std::size_t length,
-                                                            std::int32_t type);
-    [[gnu::noinline]] inline bool claim_unannounced(std::size_t length);
+    /// Called with this object's address, not with the writer's, which would cost the hot path a register.
+    [[gnu::noinline]] bool announce_long(std::size_t length) noexcept { return writer_.announce_long(length); }
+    [[gnu::noinline, gnu::cold]] inline std::int64_t offer_reserving(const std::byte* payload, std::size_t length,
+                                                                     std::int32_t type);
     [[gnu::noinline, gnu::cold]] inline bool reserve_in_use(std::size_t length);
     bool reserve(std::size_t length);
     bool reserve_size(std::uint64_t size);
@@ -195,21 +203,13 @@ inline void PublisherCore::throw_unusable() {
                  " is used after it was " + why_unusable_);
 }
 
-/// All of 6.1, for a message whose place was not announced before.
-std::int64_t PublisherCore::offer_unannounced(const std::byte* payload, std::size_t length, std::int32_t type) {
-    if (!writer_.announce_long(length) && !reserve_in_use(length)) return layout::BACK_PRESSURED;
+/// All of 6.1, where offer's short form does not do.
+std::int64_t PublisherCore::offer_reserving(const std::byte* payload, std::size_t length, std::int32_t type) {
+    if (!reserve_in_use(length)) return layout::BACK_PRESSURED;
     writer_.publish(writer_.size_of(length), length + header_length, type, wrapping_add(writer_.count, 1),
                     [&](std::byte* to) { copy(to, payload, length); });
     set_use(idle);
     return writer_.end;
-}
-
-/// Publish 1 to 4. False: back-pressured.
-bool PublisherCore::claim_unannounced(std::size_t length) {
-    if (writer_.announce_long(length)) return true;
-    if (!reserve_in_use(length)) return false;
-    writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
-    return true;
 }
 
 /// reserve, with the object marked as in use; idle again unless there is room.
@@ -344,7 +344,7 @@ inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64
     const Bytes first = messages[0];
     const std::int64_t count = wrapping_add(writer_.count, static_cast<std::int64_t>(messages.size()));
     writer_.publish(size, first.size() + header_length, type, count, [&](std::byte* to) {
-        const Ring& ring = writer_.ring;
+        const Ring ring = writer_.ring;
         std::int64_t at = static_cast<std::int64_t>(writer_.end_of(first.size()));
         for (const Bytes& message : messages.subspan(1)) {
             // Plain: no reader reaches these records before the first one's length is there.

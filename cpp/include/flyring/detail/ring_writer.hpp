@@ -43,19 +43,15 @@ struct RingWriter {
         return static_cast<std::uint64_t>(end) + size_of(payload_length);
     }
 
-    /// Publishes a message whose place was announced before. False: it was not, and nothing is done.
-    [[gnu::always_inline]] inline bool publish_announced(const std::byte* payload, std::size_t payload_length,
-                                                         std::int32_t type, std::int64_t& new_end) {
-        const Ring words = ring;  // a copy: the compiler may keep it in registers across the atomic stores
-        const std::int64_t at = end;
-        const std::uint64_t after = end_of(payload_length);
-        if (FLYRING_UNLIKELY(after > fast_end)) return false;
-        new_end = static_cast<std::int64_t>(after);
+    /// Steps 5 to 9 for a message whose place was announced. `words`, `at` and `new_end` are the caller's copies of
+    /// `ring` and `end`, and what end_of says: so compilers keep them in registers across the atomic stores.
+    [[gnu::always_inline]] inline void publish_announced(const Ring& words, std::int64_t at, std::int64_t new_end,
+                                                         const std::byte* payload, std::size_t payload_length,
+                                                         std::int32_t type) noexcept {
         copy(words.payload_at(at), payload, payload_length);  // 5
         set_type(words, at, type);
         commit(words, at, payload_length + header_length);
         advance(words, new_end, wrapping_add(count, 1));
-        return true;
     }
 
     /// Publishes any record of `size` bytes for which room was reserved. `write(to)` writes its payload.
@@ -63,10 +59,12 @@ struct RingWriter {
     void publish(std::uint64_t size, std::uint64_t length, std::int32_t type, std::int64_t new_count, Write&& write) {
         const std::int64_t new_end = end + static_cast<std::int64_t>(size);
         announce(new_end);
-        write(ring.payload_at(end));  // 5
-        set_type(ring, end, type);
-        commit(ring, end, length);
-        advance(ring, new_end, new_count);
+        const Ring words = ring;
+        const std::int64_t at = end;
+        write(words.payload_at(at));  // 5
+        set_type(words, at, type);
+        commit(words, at, length);
+        advance(words, new_end, new_count);
     }
 
     // 1 and 2, reserve: PublisherCore asks these in turn.
