@@ -148,7 +148,7 @@ static void extend_run(const Subscriber *self, const ring_reader *ring, array_po
     int64_t next = found->next;
     while (poll->count < most && next - ring->stored < self->base.store_every && (next & self->base.mask) != 0) {
         const uint8_t *at = ring->data + (next & self->base.mask);
-        if (LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)) != length || /* 6.9, 1: once; pairs with publish 6 */
+        if (LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)) != length || /* poll 1, of the next record */
             (next & self->base.mask) + n > self->base.capacity || /* 2: it is told as corrupt when its turn comes */
             LOAD32_RELAXED((void *)(at + RECORD_TYPE)) != found->type || /* 3: once */
             !array_goes_on(poll, at + RECORD_PAYLOAD))

@@ -12,7 +12,7 @@ from typing import Any
 
 import flyring.slots
 from flyring import Channel, FlyringError
-from flyring.cli.check import look
+from flyring.cli.check import check_once
 from flyring.cli.evict import evict
 from flyring.cli.image import open_image
 from flyring.cli.info import info
@@ -40,10 +40,10 @@ def run(path: str, content: bytes) -> None:
                 step(channel)
     write(path, content)
     with open_image(path) as image:
-        TOUCHED["findings"] += bool(look(image).found)
+        TOUCHED["findings"] += bool(check_once(image).found)
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        for command in (lambda: info(path, False), lambda: recover(path, True), lambda: evict(path, 0, False)):
+        for command in (lambda: info(path, False, True), lambda: recover(path, True), lambda: evict(path, 0, False)):
             with contextlib.suppress(FlyringError):
                 assert command() in (0, 1)
 
