@@ -13,13 +13,13 @@ namespace {
 // What may happen next in a state: a process takes a step (with one of its alternatives), a store of its becomes
 // visible, it is killed.
 struct Action {
-    enum : uint8_t { step, drain, kill } what;
+    enum : uint8_t { step, drain, kill, hang } what;
     uint8_t process, index;
 };
 
 bool present(const Scenario& c, int id) {
-    if (id < first_subscriber) return id < c.rings;
-    if (id < lossy_id) return id - first_subscriber < c.slots - (c.hostile > 0);
+    if (id < first_subscriber) return id < c.rings || c.heirs;
+    if (id < lossy_id) return id - first_subscriber < c.slots - (c.hostile > 0) || (c.heirs && c.slots > 0);
     if (id == lossy_id) return c.lossy != From::none;
     return id == evictor_id ? c.evicts > 0 : c.hostile > 0;
 }
@@ -30,12 +30,17 @@ bool may_be_killed(const Scenario& c, int id) {
     return id == evictor_id && c.kill_evictor;
 }
 
+// Who hangs under the control lock holds up everybody who comes or goes, for as long as it hangs: no rule mends that.
+bool may_hang(const State& s, int id) {
+    return id >= first_subscriber && id < lossy_id && s.control_lock != id + 1;
+}
+
 void step(World& w) {
     State& s = w.s;
     if (w.id < first_subscriber)
-        publisher(w, s.publisher[w.id], w.id);
+        publisher(w, s.publisher[w.id], w.c.heirs ? 0 : w.id);
     else if (w.id < lossy_id)
-        subscriber(w, s.subscriber[w.id - first_subscriber], w.id - first_subscriber);
+        subscriber(w, s.subscriber[w.id - first_subscriber], w.c.heirs ? 0 : w.id - first_subscriber);
     else if (w.id == lossy_id)
         lossy(w, s.lossy);
     else if (w.id == evictor_id)
@@ -49,23 +54,33 @@ void kill(State& s, const Scenario& c, int id) {
     Process& p = process(s, id);
     drain_all(s, p);
     if (s.control_lock == id + 1) s.control_lock = 0;
+    bool owner = false;
     for (int8_t& lock : s.slot_lock)
+        if (lock == id + 1) lock = 0, owner = true;
+    for (int8_t& lock : s.ring_lock)
         if (lock == id + 1) lock = 0;
     --s.kills;
     if (id < first_subscriber) {
         s.publisher[id] = Publisher{};
         if (!c.next_publisher) s.publisher[id].dead = s.publisher[id].waits = 1;
     } else if (id < lossy_id) {
-        int j = id - first_subscriber;
-        int8_t joins = s.subscriber[j].joins;
-        s.subscriber[j] = Subscriber{};
-        s.subscriber[j].joins = std::max<int8_t>(0, static_cast<int8_t>(joins - 1));
-        if (!s.memory[at_slot(j, word::kept)]) s.slot[j].hold[0] = s.slot[j].hold[1] = -1;
-        if (!c.next_subscriber) s.subscriber[j].dead = s.subscriber[j].waits = 1;
+        Subscriber& victim = s.subscriber[id - first_subscriber];
+        int j = c.heirs ? 0 : id - first_subscriber;
+        int8_t joins = victim.joins;
+        victim = Subscriber{};
+        victim.joins = std::max<int8_t>(0, static_cast<int8_t>(joins - 1));
+        if (owner && !s.memory[at_slot(j, word::kept)]) s.slot[j].hold[0] = s.slot[j].hold[1] = -1;
+        if (!c.next_subscriber) victim.dead = victim.waits = 1;
     } else {
         s.evictor = Evictor{};
         s.evictor.dead = s.evictor.waits = 1;
     }
+}
+
+// It does nothing more, but it lives: its locks stay, and what it has stored becomes visible.
+void hang(State& s, int id) {
+    process(s, id).dead = process(s, id).waits = 1;
+    --s.hangs;
 }
 
 // Does the action; false if it cannot be done now.
@@ -82,6 +97,10 @@ bool act(World& w, Action a) {
                 *w.trace = "  (" + w.name_of(p.buffer[a.index].address) + " = " +
                            std::to_string(p.buffer[a.index].value) + " becomes visible)";
             drain(w.s, p, a.index);
+            return true;
+        case Action::hang:
+            if (w.trace) *w.trace = "*** hangs";
+            hang(w.s, a.process);
             return true;
         default:
             if (w.trace) *w.trace = "*** is killed";
@@ -145,13 +164,14 @@ class Seen {  // open addressing: hash -> number of the state
 
 // I6: is everything done that was to be done? Then nobody waits for anybody.
 bool all_done(const State& s, const Scenario& c) {
-    for (int r = 0; r < c.rings; ++r) {
-        if (!s.publisher[r].waits || s.publisher[r].stores) return false;
-        for (int j = 0; j < max_slots; ++j)
-            if (present(c, first_subscriber + j) && !s.subscriber[j].waits &&
-                (s.subscriber[j].epoch == 0 || s.subscriber[j].cursor[r] != s.truth[r].end))
-                return false;
-    }
+    for (int r = 0; r < max_rings; ++r)
+        if (present(c, r) && (!s.publisher[r].waits || s.publisher[r].stores)) return false;
+    for (int r = 0; r < c.rings; ++r)
+        for (int j = 0; j < max_slots; ++j) {
+            if (!present(c, first_subscriber + j) || s.subscriber[j].waits) continue;
+            if (s.subscriber[j].epoch == 0 && c.heirs && s.slot_lock[0] != 0) continue;  // another one has the slot
+            if (s.subscriber[j].epoch == 0 || s.subscriber[j].cursor[r] != s.truth[r].end) return false;
+        }
     return c.lossy == From::none || s.lossy.p == s.truth[0].end;
 }
 
@@ -184,6 +204,7 @@ State initial(const Scenario& c) {
     State s;
     std::memset(&s, 0, sizeof s);
     s.kills = static_cast<int8_t>(c.kills);
+    s.hangs = static_cast<int8_t>(c.hangs);
     for (int r = 0; r < c.rings;
          ++r) {  // the ring has been round once: stale records everywhere but where the next one will lie
         Publisher& p = s.publisher[r];
@@ -196,6 +217,7 @@ State initial(const Scenario& c) {
         }
         truth.end = p.t = p.cleared = p.limit = static_cast<int8_t>(c.cells);
         p.attached = 1;
+        s.ring_lock[r] = static_cast<int8_t>(r + 1);
         for (int w : {word::claimed, word::published, word::begun, word::done})
             s.memory[at_ring(r, w)] = static_cast<int8_t>(c.cells);
         for (int e = 0; e < parts; ++e) {
@@ -245,7 +267,7 @@ Result explore(const Scenario& c, Site mutant, size_t limit) {
                     good.push_back(all_done(w.s, c));
                     next.push_back(w.s);
                 }
-                if (c.everybody_ends && a.what != Action::kill && to != number) edges.emplace_back(to, number);
+                if (c.everybody_ends && a.what < Action::kill && to != number) edges.emplace_back(to, number);
                 if (w.broken && result.broken.empty()) {
                     if (!fresh) origins.push_back({number, a});
                     finish(w.broken, static_cast<uint32_t>(fresh ? to : origins.size() - 1));
@@ -261,6 +283,7 @@ Result explore(const Scenario& c, Site mutant, size_t limit) {
                 int alternatives = attempt({Action::step, id, 0});
                 for (uint8_t choice = 1; choice < alternatives; ++choice) attempt({Action::step, id, choice});
                 if (from.kills > 0 && may_be_killed(c, id)) attempt({Action::kill, id, 0});
+                if (from.hangs > 0 && may_hang(from, id)) attempt({Action::hang, id, 0});
             }
         }
         if (origins.size() > limit && result.broken.empty()) finish("limit", 0);

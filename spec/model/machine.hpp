@@ -61,11 +61,11 @@ struct Publisher : Process {  // private words of section 6; n in cells
 struct Subscriber : Process {
     int8_t cursor[max_rings], stored[max_rings], sender[max_rings];
     int8_t epoch, r, c, len, d, d2, wrong, got, gate_early, resumed, e1, joins, lost;
-    int8_t start[max_rings], name, length2, ended;  // 6.12, 6.14
+    int8_t start[max_rings], name, length2, ended, more, part;  // 6.12, 6.14
 };
 
 struct Lossy : Process {
-    int8_t p, before, len, d, d2, claimed, d_count, s, b, started, e;
+    int8_t p, before, len, d, d2, claimed, d_count, s, b, started, e, lap, from;
 };
 
 struct Evictor : Process {
@@ -94,8 +94,8 @@ struct SlotTruth {
 
 struct State {
     int8_t memory[word::count];
-    int8_t control_lock, slot_lock[max_slots];  // 0 free, else who + 1
-    int8_t kills;                               // still allowed
+    int8_t control_lock, slot_lock[max_slots], ring_lock[max_rings];  // 0 free, else who + 1; ring: a publisher slot's
+    int8_t kills, hangs;                        // still allowed
     Publisher publisher[max_rings];
     Subscriber subscriber[max_slots];
     Lossy lossy;

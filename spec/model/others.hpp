@@ -28,9 +28,12 @@ inline bool consistent_count(World& w, Lossy& me) {
     END
 }
 
-inline bool oldest(World& w, Lossy& me) {  // start at what is still there: the smallest boundary that is one
+// The smallest boundary that is still there; after a lap (me.lap) one that three quarters of the ring reach from, so that
+// the reader does not begin where it is lapped at once. me.e: there is none.
+inline bool oldest(World& w, Lossy& me) {
     BEGIN(me.sub_pc)
     me.s = -1;
+    me.from = me.p;
     for (me.e = 0; me.e < parts; ++me.e) {
         STEP("6.10 lossy: boundary");
         LOAD(me.p, at_ring(0, word::boundary, me.e), Order::acquire, Site::boundary_acquire,
@@ -47,12 +50,16 @@ inline bool oldest(World& w, Lossy& me) {  // start at what is still there: the 
         STEP("6.10 lossy: boundary, claimed");
         LOAD(me.claimed, at_ring(0, word::claimed), Order::acquire);
         if (lapped(w, me) && !w.off(Site::boundary_lapped)) continue;
+        if (me.lap && me.p + 3 * w.c.cells / 4 < me.claimed) continue;
+        if (me.lap && me.p <= me.from) w.check(false, "I10");  // it would go back
         w.check(me.b == w.messages_before(0, me.p), "I8");
         me.s = me.p;
-        me.before = me.b;
+        me.d2 = me.b;
     }
     me.e = me.s < 0;
-    me.p = me.claimed = me.d = me.b = 0;
+    if (!me.e) me.before = me.d2;
+    me.p = me.lap ? me.from : 0;
+    me.claimed = me.d = me.b = me.d2 = me.from = 0;
     END
 }
 
@@ -96,11 +103,20 @@ inline bool lossy(World& w, Lossy& me) {
             continue;
         }
         if (w.off(Site::lossy3_lapped) && me.len > 0 && (me.p & w.mask()) + me.len > w.c.cells) w.check(false, "I10");
-        CALL(consistent_count(w, me));
-        if (me.e) continue;  // nothing new behind s: the next poll tries again
-        w.check(me.s > me.p, "I10");
-        me.p = me.s;
-        me.before = me.b;
+        me.e = 1;
+        if (w.c.boundaries) {
+            me.lap = 1;
+            CALL(oldest(w, me));
+            me.lap = 0;
+            if (!me.e) me.p = me.s;
+        }
+        if (me.e) {
+            CALL(consistent_count(w, me));
+            if (me.e) continue;  // nothing new behind s: the next poll tries again
+            w.check(me.s > me.p, "I10");
+            me.p = me.s;
+            me.before = me.b;
+        }
     }
     END
 }
@@ -109,7 +125,8 @@ inline bool evictor(World& w, Evictor& me) {
     BEGIN(me.pc)
     for (; me.times < w.c.evicts; ++me.times) {
         STEP("6.11 evict: control lock");
-        if (!w.c.next_subscriber) w.wait_until(w.peek(at_slot(0, word::kept)));  // else it may come too early to help
+        w.wait_until(w.s.hangs == 0);  // else it may come too early to help
+        if (!w.c.next_subscriber && w.c.kept) w.wait_until(w.peek(at_slot(0, word::kept)));
         if (!w.off(Site::evict_control_lock)) w.lock(w.s.control_lock);
         CALL(evict(w, me, me.evict_pc, me.r, 0));
         STEP("6.11 evict: control unlock");

@@ -54,8 +54,10 @@ inline bool publisher(World& w, Publisher& me, int r) {
     BEGIN(me.pc)
     for (;;) {
         if (!me.attached) {
-            w.now = "5.2 take 1: control lock";
-            w.lock(w.s.control_lock);
+            if (w.c.plan[r][truth.next] == 0 && w.s.ring_lock[r] != 0) break;  // another one did it all
+            w.now = "5.2 take 1 and 2: control lock, slot's lock";  // both are tried: nobody waits for one with the other
+            w.lock(w.s.ring_lock[r]);
+            if (!w.off(Site::take1_control_lock)) w.lock(w.s.control_lock);
             CALL(recover(w, me, r));
             if (w.c.senders) {
                 if (!w.c.same_name) {
@@ -80,7 +82,7 @@ inline bool publisher(World& w, Publisher& me, int r) {
                 w.store(me, at_ring(r, word::name_length), 0, Order::release, Site::take4_name);
             }
             STEP("5.2 take 5: control unlock");
-            w.unlock(me, w.s.control_lock);
+            if (!w.off(Site::take1_control_lock)) w.unlock(me, w.s.control_lock);
             me.attached = 1;
             me.owner_record_pending = w.c.senders && !w.off(Site::owner_record);
         }
@@ -114,6 +116,10 @@ inline bool publisher(World& w, Publisher& me, int r) {
                     w.store_data(me, r, w.at_length(r, me.t + me.n - 1), me.t + me.n - 1,
                                  World::payload(me.t + me.first, epoch));
                 }
+            }
+            if (w.off(Site::publish7_before_6)) {
+                STEP("6.1 publish 7 (mutant): messages_begun before 6");
+                w.store(me, at_ring(r, word::begun), w.messages_before(r, me.t) + (me.kind == static_cast<int>(Kind::message)));
             }
             STEP("6.1 publish 5");
             w.store_data(me, r, w.at_data(r, me.t), me.t, World::data_of(static_cast<Kind>(me.kind), me.t, epoch));
@@ -183,13 +189,21 @@ inline bool publisher(World& w, Publisher& me, int r) {
             me.x = me.q = me.n = me.first = me.kind = me.count = 0;
         }
         if (w.c.plan[r][truth.next] == 0) break;
+        if (w.off(Site::close_unlock_early)) {
+            STEP("5.2 close (mutant): unlock");
+            truth.closed_end = truth.end;
+            ++truth.next;
+            w.unlock(me, w.s.ring_lock[r]);
+        }
         STEP("5.2 close: closed := 1");
         w.store(me, at_ring(r, word::closed), 1, Order::release, Site::close_release);
-        truth.closed_end = truth.end;
-        STEP("5.2 close: unlock");
-        w.wait_until(me.stores == 0);
+        if (!w.off(Site::close_unlock_early)) {
+            truth.closed_end = truth.end;
+            ++truth.next;
+            STEP("5.2 close: unlock");
+            w.unlock(me, w.s.ring_lock[r]);
+        }
         me.attached = me.t = me.limit = me.cleared = 0;
-        ++truth.next;
         STEP("5.2 take: the next owner");
     }
     STEP("the plan is done");

@@ -88,11 +88,8 @@ inline bool recompute(World& w, Publisher& me, int r) {  // 6.2, 6.7
         if (!w.off(Site::retire_lock)) w.lock(w.s.slot_lock[me.slot]);
         STEP("6.7 retire: kept");
         LOAD(me.x, at_slot(me.slot, word::kept), Order::acquire, Site::retire_kept_acquire,
-             {at_slot(me.slot, word::evicting), at_ring(r, word::gate, me.slot)});
-        STEP("6.7 retire: evicting");
-        LOAD(me.evicting, at_slot(me.slot, word::evicting), Order::acquire, Site::retire_evicting_acquire,
              {at_ring(r, word::gate, me.slot)});
-        if (me.x == 0 || (me.evicting && !w.off(Site::retire_evicting)) || w.off(Site::retire_kept)) {
+        if (me.x == 0 || w.off(Site::retire_kept)) {
             if (!w.off(Site::retire_gate_again)) {
                 STEP("6.7 retire: gate again");
                 LOAD(me.held[me.slot], at_ring(r, word::gate, me.slot), Order::acquire);
@@ -103,7 +100,9 @@ inline bool recompute(World& w, Publisher& me, int r) {  // 6.2, 6.7
                     w.unlock(me, w.s.slot_lock[me.slot]);
                 }
                 STEP("6.7 retire: epoch");
-                w.store(me, at_slot(me.slot, word::epoch), w.peek(at_slot(me.slot, word::epoch)) + 1, Order::release);
+                if (!w.off(Site::retire_epoch))
+                    w.store(me, at_slot(me.slot, word::epoch), w.peek(at_slot(me.slot, word::epoch)) + 1,
+                            Order::release);
                 for (me.ring = 0; me.ring < w.c.rings; ++me.ring) {
                     STEP("6.7 retire: gates");
                     w.store(me, at_ring(me.ring, word::gate, me.slot), -1, Order::release);
@@ -112,7 +111,28 @@ inline bool recompute(World& w, Publisher& me, int r) {  // 6.2, 6.7
         }
         STEP("6.7 retire: unlock");
         w.unlock(me, w.s.slot_lock[me.slot]);
-        me.x = me.evicting = 0;
+        me.x = 0;
+    }
+    // 6.2, 4: takes back what an evicted reader stored after it was evicted, whether it lives or not.
+    for (me.slot = 0; needed(w, me) > me.limit && me.slot < w.c.slots; ++me.slot) {
+        if (me.held[me.slot] < 0 || needed(w, me) <= me.held[me.slot] + w.c.cells) continue;
+        if (w.off(Site::take_back)) continue;
+        STEP("6.11 take back: evicting, before the lock");
+        if (w.peek(at_slot(me.slot, word::evicting)) == 0) continue;
+        STEP("6.11 take back: control lock, tried once");
+        if (w.s.control_lock != 0 && !w.off(Site::take_back_lock)) continue;
+        if (!w.off(Site::take_back_lock)) w.lock(w.s.control_lock);
+        STEP("6.11 take back: evicting");
+        LOAD(me.evicting, at_slot(me.slot, word::evicting), Order::acquire, Site::take_back_acquire);
+        if (me.evicting || w.off(Site::take_back_evicting)) {
+            for (me.ring = 0; me.ring < w.c.rings; ++me.ring) {
+                STEP("6.11 take back: gates");
+                w.store(me, at_ring(me.ring, word::gate, me.slot), -1, Order::release);
+            }
+        }
+        STEP("6.11 take back: control unlock");
+        if (!w.off(Site::take_back_lock)) w.unlock(me, w.s.control_lock);
+        me.evicting = me.ring = 0;
     }
     me.slot = me.low = me.ring = 0;
     for (int8_t& held : me.held) held = 0;

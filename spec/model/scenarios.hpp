@@ -94,6 +94,12 @@ inline std::vector<Scenario> scenarios(bool large) {
     s.kills = large;
     add(s);
 
+    s = with_plan("lossy, jump to a boundary", large ? std::vector{2, 2, 2, 1, 2, 2} : std::vector{2, 2, 2, 2});
+    s.lossy = From::now;
+    s.cells = 8;
+    s.boundaries = true;
+    add(s);
+
     s = with_plan("1 x 2", large ? std::vector{1, 2, 1, 2} : std::vector{1, 2});
     s.slots = 2;
     add(s);
@@ -173,6 +179,30 @@ inline std::vector<Scenario> scenarios(bool large) {
     s.kill_evictor = large;
     s.kills = large;
     add(s);
+    s = with_plan("evict, the victim hangs", large ? std::vector{1, 2, 1, 2, 1, 2} : std::vector{1, 2, 2, 1});
+    s.slots = 1;
+    s.evicts = s.hangs = 1;
+    s.poll_limit = 2;
+    s.next_subscriber = false;
+    add(s);
+    s = with_plan("two owners", large ? std::vector{1, 2, 1, 2} : std::vector{2, 1, 2});
+    s.slots = 1;
+    s.memory = Memory::tso;
+    s.heirs = true;
+    s.joins = 2;
+    add(s);
+    s = with_plan("two owners, evict", large ? std::vector{1, 2, 1, 2} : std::vector{2, 2});
+    s.slots = 1;
+    s.memory = Memory::tso;
+    s.heirs = true;
+    s.evicts = 1;
+    add(s);
+    s = with_plan("two owners of a ring", large ? std::vector{1, 9, 1, 9} : std::vector{1, 9, 1});
+    s.slots = 1;
+    s.memory = large ? Memory::weak : Memory::tso;
+    s.heirs = s.senders = true;
+    add(s);
+
     s = with_plan("max_lag", large ? std::vector{1, 2, 1, 1, 2} : std::vector{1, 2, 1, 1});
     s.slots = 1;
     s.lag = 3;

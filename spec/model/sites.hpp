@@ -12,6 +12,7 @@
     SITE(publish6_release, "6.1 publish 6", "length is relaxed")                                       \
     SITE(publish7_release, "6.1 publish 7", "published is relaxed")                                    \
     SITE(publish7_begun_first, "6.1 publish 7", "messages_begun is stored behind published")           \
+    SITE(publish7_before_6, "6.1 publish 7", "messages_begun is stored before the length")             \
     SITE(publish7_done, "6.1 publish 7", "messages_done is relaxed")                                   \
     SITE(publish8_fence, "6.1 publish 8", "no release fence behind boundary := -1")                    \
     SITE(publish8_clear, "6.1 publish 8", "boundary is not set to -1 first")                           \
@@ -42,8 +43,7 @@
     SITE(retire_unlock_early, "6.7 retire", "the slot's lock is tested, not held")                     \
     SITE(retire_kept, "6.7 retire", "of a kept slot")                                                  \
     SITE(retire_kept_acquire, "6.7 retire", "kept is loaded relaxed")                                  \
-    SITE(retire_evicting, "6.7 retire", "not of a kept slot that is evicting")                         \
-    SITE(retire_evicting_acquire, "6.7 retire", "evicting is loaded relaxed")                          \
+    SITE(retire_epoch, "6.7 retire", "the epoch is not raised")                                        \
     SITE(retire_gate_again, "6.7 retire", "the gate is not loaded again under the lock")               \
     SITE(recover2_done, "6.8 recover 2", "messages_done is not stored")                                \
     SITE(recover2_late, "6.8 recover 2", "messages_done is stored behind step 4")                      \
@@ -54,6 +54,7 @@
     SITE(recover4_release, "6.8 recover 4", "length at r is relaxed")                                  \
     SITE(recover5_published, "6.8 recover 5", "published is relaxed")                                  \
     SITE(recover5_done, "6.8 recover 5", "messages_done is relaxed")                                   \
+    SITE(take1_control_lock, "5.2 take 1", "a publisher takes its slot without the control lock")      \
     SITE(poll1_acquire, "6.9 poll 1", "length is loaded relaxed")                                      \
     SITE(poll4_release, "6.9 poll 4", "gate is stored relaxed")                                        \
     SITE(poll5_fence, "6.9 poll 5", "no acquire fence")                                                \
@@ -78,13 +79,20 @@
     SITE(evict_epoch_behind, "6.11 evict", "the epoch is raised behind the gates")                     \
     SITE(evict_ends, "6.11 evict", "evicting := 0 at its end")                                         \
     SITE(evict_control_lock, "6.11 evict", "without the control lock")                                 \
+    SITE(take_back, "6.11 take back", "nobody does it")                                                \
+    SITE(take_back_lock, "6.11 take back", "without the control lock")                                 \
+    SITE(take_back_acquire, "6.11 take back", "evicting is loaded relaxed")                            \
+    SITE(take_back_evicting, "6.11 take back", "evicting is not loaded again under the control lock")  \
     SITE(lost_evicting, "5.4 slot lost", "the victim takes back its gates without evicting := 1")      \
+    SITE(lost_gates, "5.4 slot lost", "the victim does not take back its gates")                       \
+    SITE(leave_unlock_early, "6.6 leave", "unlocks before the gates are -1")                           \
     SITE(take4_fence, "5.2 take 4", "no release fence behind name_length := -1")                       \
     SITE(take4_epoch, "5.2 take 4", "epoch is relaxed")                                                \
     SITE(take4_name, "5.2 take 4", "name_length is relaxed")                                           \
     SITE(take4_changing, "5.2 take 4", "name_length is not set to -1")                                 \
     SITE(owner_record, "6.1 owner record", "none is published")                                        \
     SITE(close_release, "5.2 close", "closed is relaxed")                                              \
+    SITE(close_unlock_early, "5.2 close", "unlocks before closed is 1")                                \
     SITE(ended_closed_acquire, "6.14 ended", "closed is loaded relaxed")                               \
     SITE(ended_order, "6.14 ended", "published is loaded before closed")                               \
     SITE(sender_epoch_acquire, "6.12 fields", "epoch is loaded relaxed")                               \

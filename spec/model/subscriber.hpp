@@ -21,9 +21,8 @@ inline int wrong(const World& w, int ring, int c, int len, int data, int data2) 
 inline bool take(World& w, Subscriber& me, int j) {
     SlotTruth& truth = w.s.slot[j];
     BEGIN(me.sub_pc)
-    w.now = "5.3 take 1: control lock";
+    w.now = "5.3 take 1 and 2: control lock, slot's lock";  // both are tried: nobody waits for one with the other
     w.lock(w.s.control_lock);
-    STEP("5.3 take 2: slot's lock");
     w.lock(w.s.slot_lock[j]);
     STEP("5.3 take 3: epoch");
     me.epoch = static_cast<int8_t>(w.peek(at_slot(j, word::epoch)) + 1);
@@ -110,57 +109,67 @@ inline bool poll(World& w, Subscriber& me, int j) {
     for (me.r = 0; me.e1 == me.epoch && me.r < w.c.rings; ++me.r) {
         me.c = me.cursor[me.r];
         me.gate_early = 0;
-        while (me.got < w.c.poll_limit) {
-            STEP("6.9 poll 1");
-            LOAD(me.len, w.at_length(me.r, me.c), Order::acquire, Site::poll1_acquire,
-                 {w.at_data(me.r, me.c), w.at_length(me.r, me.c + 1)});
-            if (me.len <= 0) break;
-            if ((me.c & w.mask()) + me.len > w.c.cells) {
-                me.wrong = 10;
-                me.len = 0;
-                if (w.off(Site::poll2_epoch)) w.check(false, "I10");
+        for (me.more = 1; me.more;) {  // a stretch of C / 8 bytes: here one message
+            for (me.part = 0; me.part < 1 && me.got < w.c.poll_limit && me.more;) {
+                STEP("6.9 poll 1");
+                LOAD(me.len, w.at_length(me.r, me.c), Order::acquire, Site::poll1_acquire,
+                     {w.at_data(me.r, me.c), w.at_length(me.r, me.c + 1)});
+                if (me.len <= 0) {
+                    me.more = 0;
+                    break;
+                }
+                if ((me.c & w.mask()) + me.len > w.c.cells) {
+                    me.wrong = 10;
+                    me.len = me.more = 0;
+                    if (w.off(Site::poll2_epoch)) w.check(false, "I10");
+                    break;
+                }
+                if (w.off(Site::poll4_release)) {  // mutant: a relaxed store may pass the loads in front of it
+                    STEP("6.9 poll 4 (mutant): gate, early?");
+                    if (w.choose(2) == 1) {
+                        w.store(me, at_ring(me.r, word::gate, j), me.c + me.len);
+                        me.gate_early = 1;
+                    }
+                }
+                STEP("6.9 poll 3: type and payload");
+                LOAD(me.d, w.at_data(me.r, me.c), Order::relaxed, Site::none,
+                     {w.off(Site::poll5_fence) ? at_slot(j, word::epoch) : w.at_data(me.r, me.c)});
+                if (me.len == 2 && me.d > 0) {
+                    STEP("6.9 poll 3: payload, cell 2");
+                    LOAD(me.d2, w.at_length(me.r, me.c + 1), Order::relaxed, Site::none,
+                         {w.off(Site::poll5_fence) ? at_slot(j, word::epoch) : w.at_length(me.r, me.c + 1)});
+                }
+                if (!me.wrong) me.wrong = static_cast<int8_t>(wrong(w, me.r, me.c, me.len, me.d, me.d2));
+                if (me.d < -2) me.sender[me.r] = static_cast<int8_t>(-2 - me.d);
+                if (me.d > 0) {
+                    ++me.got;
+                    ++me.part;
+                    if (w.c.senders && !me.wrong && me.sender[me.r] > 0)
+                        w.check(me.sender[me.r] == w.s.truth[me.r].epoch[me.c], "I11");
+                }
+                me.c = static_cast<int8_t>(me.c + me.len);
+                if (!truth.evicted) truth.handed[me.r] = me.c;
+                me.len = me.d = me.d2 = 0;
+            }
+            if (me.got == w.c.poll_limit) me.more = 0;
+            if (me.c != me.cursor[me.r]) {
+                STEP("6.9 poll 4");
+                if (!me.gate_early)
+                    w.store(me, at_ring(me.r, word::gate, j), me.c, Order::release, Site::poll4_release);
+                me.cursor[me.r] = me.c;
+                if (!truth.evicted) truth.hold[me.r] = me.c;
+            } else if (!me.wrong) {
                 break;
             }
-            if (w.off(Site::poll4_release)) {  // mutant: a relaxed store may pass the loads in front of it
-                STEP("6.9 poll 4 (mutant): gate, early?");
-                if (w.choose(2) == 1) {
-                    w.store(me, at_ring(me.r, word::gate, j), me.c + me.len);
-                    me.gate_early = 1;
-                }
-            }
-            STEP("6.9 poll 3: type and payload");
-            LOAD(me.d, w.at_data(me.r, me.c), Order::relaxed, Site::none,
-                 {w.off(Site::poll5_fence) ? at_slot(j, word::epoch) : w.at_data(me.r, me.c)});
-            if (me.len == 2 && me.d > 0) {
-                STEP("6.9 poll 3: payload, cell 2");
-                LOAD(me.d2, w.at_length(me.r, me.c + 1), Order::relaxed, Site::none,
-                     {w.off(Site::poll5_fence) ? at_slot(j, word::epoch) : w.at_length(me.r, me.c + 1)});
-            }
-            if (!me.wrong) me.wrong = static_cast<int8_t>(wrong(w, me.r, me.c, me.len, me.d, me.d2));
-            if (me.d < -2) me.sender[me.r] = static_cast<int8_t>(-2 - me.d);
-            if (me.d > 0) {
-                ++me.got;
-                if (w.c.senders && !me.wrong && me.sender[me.r] > 0)
-                    w.check(me.sender[me.r] == w.s.truth[me.r].epoch[me.c], "I11");
-            }
-            me.c = static_cast<int8_t>(me.c + me.len);
-            if (!truth.evicted) truth.handed[me.r] = me.c;
-            me.len = me.d = me.d2 = 0;
+            STEP("6.9 poll 5: fence");
+            w.fence(me, Order::acquire, Site::poll5_fence);
+            STEP("6.9 poll 5: epoch");
+            if (!w.off(Site::poll5_epoch)) LOAD(me.e1, at_slot(j, word::epoch), Order::relaxed);
+            if (me.e1 != me.epoch) me.more = 0;
+            if (me.wrong && me.e1 == me.epoch)
+                w.check(false, truth.evicted ? "I9" : me.wrong == 1 ? "I1" : me.wrong == 2 ? "I2" : "I10");
         }
-        if (me.c != me.cursor[me.r]) {
-            STEP("6.9 poll 4");
-            if (!me.gate_early) w.store(me, at_ring(me.r, word::gate, j), me.c, Order::release, Site::poll4_release);
-            me.cursor[me.r] = me.c;
-            if (!truth.evicted) truth.hold[me.r] = me.c;
-        }
-    }
-    if (me.e1 == me.epoch && (me.got > 0 || me.wrong)) {
-        STEP("6.9 poll 5: fence");
-        w.fence(me, Order::acquire, Site::poll5_fence);
-        STEP("6.9 poll 5: epoch");
-        if (!w.off(Site::poll5_epoch)) LOAD(me.e1, at_slot(j, word::epoch), Order::relaxed);
-        if (me.wrong && me.e1 == me.epoch)
-            w.check(false, truth.evicted ? "I9" : me.wrong == 1 ? "I1" : me.wrong == 2 ? "I2" : "I10");
+        me.part = me.more = 0;
     }
     me.c = me.r = me.wrong = me.gate_early = 0;
     END
@@ -224,7 +233,7 @@ inline bool has_ended(World& w, Subscriber& me) {
         me.c = w.s.truth[0].closed_end;
     }
     me.ended = me.d == 1 && me.d2 == me.cursor[0];
-    if (me.ended) w.check(me.c <= me.cursor[0], "I11");
+    if (me.ended) w.check(me.c == me.cursor[0], "I11");
     me.c = me.d = me.d2 = 0;
     END
 }
@@ -262,7 +271,12 @@ inline bool subscriber(World& w, Subscriber& me, int j) {
             STEP("5.4 slot lost: evicting");
             w.store(me, at_slot(j, word::evicting), 1, Order::release);
         }
+        if (w.off(Site::leave_unlock_early)) {
+            STEP("6.6 leave (mutant): unlock");
+            w.unlock(me, w.s.slot_lock[j]);
+        }
         for (me.r = 0; (me.lost || !w.c.kept) && me.r < w.c.rings; ++me.r) {  // 5.3 close: kept, unlock only
+            if (me.lost && w.off(Site::lost_gates)) continue;
             STEP(me.lost ? "5.4 slot lost: gates" : "6.6 leave: gates");
             w.store(me, at_ring(me.r, word::gate, j), -1, Order::release);
         }
