@@ -28,6 +28,7 @@ LENGTHS = {  # how many bytes the fields of a table may take
     "record": LAYOUT["record"]["header_length"],
     "owner_record": LAYOUT["owner_record"]["name"],
     "trailer": LAYOUT["trailer"]["length"],
+    "gate": LAYOUT["trailer"]["gate_stride"],
     "counter_metadata": LAYOUT["counter_metadata"]["stride"],
     "counter_value": LAYOUT["counter_value"]["stride"],
 }
@@ -93,11 +94,13 @@ def magic(text: str) -> str:
 
 # C++ computes with these as signed numbers, or as 32-bit ones; every other value is an offset or a length: u64.
 CPP_TYPES = {
-    "int32_t": "type_padding type_owner default_poll_limit lossy_tries",
-    "int64_t": "max_position not_gating back_pressured clear_ahead clear_ahead_divisor clear_ahead_records",
+    "int32_t": "type_padding type_owner type_raw default_poll_limit lossy_tries successor_replaced successor_unlinked",
+    "int64_t": "max_position max_epoch not_gating back_pressured count_unknown clear_ahead clear_ahead_divisor "
+    "clear_ahead_records",
     "uint16_t": "major minor",
     "uint32_t": "min_capacity max_capacity max_publishers max_subscribers max_counters default_capacity "
-    "default_publishers default_subscribers default_alignment default_counters kind_inbox kind_broadcast polls_to_look",
+    "default_publishers default_subscribers default_alignment default_counters kind_inbox kind_broadcast "
+    "inbox_subscribers polls_to_look",
 }
 
 
@@ -246,8 +249,10 @@ DOCUMENTED = {
     "4.2": "header",
     "4.3": "control",
     "4.4": "publisher_slot",
+    "4.5": "subscriber_slot",
     "4.6": "record",
     "4.7": "trailer",
+    "4.7.1": "gate",
 }
 NO_FIELDS = {"payload"}  # rows of channel.md whose length differs from record to record
 
@@ -255,7 +260,7 @@ NO_FIELDS = {"payload"}  # rows of channel.md whose length differs from record t
 def rows(section: str) -> Iterator[tuple[str, int, str]]:
     """Name, offset and type of each row of a section's first table that names a field at a fixed offset."""
     text = (HERE / "channel.md").read_text()
-    part = re.search(rf"^### {re.escape(section)} .*?(?=^##)", text, re.M | re.S)
+    part = re.search(rf"^####? {re.escape(section)} .*?(?=^##)", text, re.M | re.S)
     assert part is not None, section
     for row in re.findall(r"^\|(.*)\|$", part[0], re.M):
         offset, size, kind, name, *_ = (

@@ -25,6 +25,7 @@ CURRENT = f"{MAJOR}.{MINOR}"
 BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # of no machine
 CREATED_AT = 1_700_000_000_123_456_789
 NOW = 1_700_000_001_987_654_321
+MONOTONIC = 7_000_000_000_123
 PID = 4242
 
 
@@ -50,6 +51,7 @@ class Golden:
             "boot_id": BOOT_ID,
             "pid": PID,
             "now": NOW,
+            "monotonic": MONOTONIC,
         }
         self.channel = Channel(options, self.inject)
 
@@ -119,8 +121,7 @@ class Golden:
             self.did("close", {"subscriber": handle})
 
     def evict(self, slot):
-        self.channel.evict(slot)
-        self.did("evict", {"slot": slot})
+        self.did("evict", {"slot": slot}, messages=self.channel.evict(slot))
 
     def foreign(self, stores):
         for at, data in stores:
@@ -192,7 +193,7 @@ def dump(value, indent=0):
 
 
 def empty_inbox():
-    return Golden("empty-inbox", kind="inbox", capacity=4096, publishers=2, subscribers=2, counters=1)
+    return Golden("empty-inbox", kind="inbox", capacity=4096, publishers=2, subscribers=1, counters=1)
 
 
 def empty_broadcast():
@@ -204,7 +205,7 @@ def empty_broadcast():
 
 def empty_many_subscribers():
     """So many subscribers that the control section and the trailers need more than a page each."""
-    return Golden("empty-many-subscribers", kind="inbox", capacity=4096, publishers=2, subscribers=40, counters=0)
+    return Golden("empty-many-subscribers", kind="broadcast", capacity=4096, publishers=2, subscribers=40, counters=0)
 
 
 def empty_no_subscribers():
@@ -220,7 +221,7 @@ def one_message():
 
 def wrapped():
     """Four laps of uneven sizes; back-pressured by the inbox's slot 0, which polls in between; the end is unread."""
-    g = Golden("wrapped", kind="inbox", capacity=4096, publishers=1, subscribers=2, counters=0)
+    g = Golden("wrapped", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
     g.publisher("p0", "feed")
     g.subscriber("s0", "book")
     i = pressed = 0
@@ -265,7 +266,7 @@ def exact_end():
 
 def three_publishers():
     """Named and not, in one process; one closes and its ring goes on under another owner, twice."""
-    g = Golden("three-publishers", kind="inbox", capacity=4096, publishers=3, subscribers=2, counters=0)
+    g = Golden("three-publishers", kind="inbox", capacity=4096, publishers=3, subscribers=1, counters=0)
     g.publisher("p0", "orders")
     g.publisher("p1")
     g.publisher("p2", "fills")
@@ -350,12 +351,12 @@ def compact():
 
 def kept_slot():
     """A named kept subscriber, closed with messages unread in one ring of two; a second one, resumed and still open;
-    a third, forgotten; and the inbox's slot 0, taken by a named owner who has not polled yet."""
-    g = Golden("kept-slot", kind="inbox", capacity=4096, publishers=2, subscribers=4, counters=0)
+    a third, forgotten; and a slot that is not kept, whose owner has not polled yet."""
+    g = Golden("kept-slot", kind="broadcast", capacity=4096, publishers=2, subscribers=4, counters=0)
     g.publisher("p0", "left")
     g.publisher("p1", "right")
     g.offer("p0", 1, "00")
-    g.subscriber("s0", "inbox")
+    g.subscriber("s0", "idle")
     g.subscriber("s1", "journal", kept=True)
     g.subscriber("s2", "audit", kept=True, rings=[1])
     g.subscriber("s3", "gone", kept=True)
@@ -409,6 +410,30 @@ def untouched_inbox():
     while g.offer("p0", 1, pattern(i, 100 + i)) > 0:  # until back-pressured
         i += 1
     g.offer("p1", 2, pattern(0, 64))
+    return g
+
+
+def inbox_handed_on():
+    """An inbox's reader leaves, and one with another name goes on where it was; then it is evicted, and the next one
+    joins behind what was lost."""
+    g = Golden("inbox-handed-on", kind="inbox", capacity=4096, publishers=2, subscribers=1, counters=0)
+    g.publisher("p0", "orders")
+    g.publisher("p1", "fills")
+    for i in range(8):
+        g.offer("p0", 1, pattern(i, 100))
+    g.subscriber("s0", "monday")
+    g.poll("s0", 5)
+    g.close("s0")
+    g.subscriber("s1", "tuesday")
+    g.poll("s1", 1)
+    for i in range(3):
+        g.offer("p1", 2, pattern(i, 200))
+    g.evict(0)
+    g.close("s1")
+    g.offer("p0", 4, pattern(2, 60))
+    g.subscriber("s2")
+    g.offer("p0", 5, pattern(3, 70))
+    g.close("s2")
     return g
 
 
@@ -629,6 +654,7 @@ GOLDENS = (
     kept_slot,
     evicted,
     untouched_inbox,
+    inbox_handed_on,
     aborted_and_batch,
     batch_new_limit,
     counters,

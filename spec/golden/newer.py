@@ -19,14 +19,16 @@ def reserved(header):
     publishers, subscribers = header["publishers"], header["subscribers"]
     yield 176, 4092 - 176
     control = header["control_offset"]
-    for at, length in ((16, 16), (33, 31), (64, 64), (128, 128)):
+    for at, length in ((16, 16), (33, 7), (44, 212)):
         yield control + at, length
     for slot in range(publishers + subscribers):
         at = control + 256 + 256 * slot
         if slot >= publishers:
             yield at + 12, 4  # behind evicting
         yield at + 92, 4
-        yield at + 104, 152
+        first = 136 if slot >= publishers else 128  # discarded, blocked_since
+        yield at + 104, first - 104
+        yield at + 144, 112
     yield at + 256, control + header["control_length"] - (at + 256)
     for counter in range(header["counters"]):
         yield header["counter_values_offset"] + 128 * counter + 32, 96
@@ -36,9 +38,9 @@ def reserved(header):
         yield trailer + 136, 120
         yield trailer + (264 if foreign else 256), 320 - (264 if foreign else 256)
         yield trailer + 344, 40
-        yield trailer + 392, 376  # with Agrona's correlation and heartbeat
+        yield trailer + 400, 368  # with Agrona's correlation and heartbeat
         for gate in range(subscribers - 1):
-            yield trailer + 768 + 128 * gate + 8, 120
+            yield trailer + 768 + 128 * gate + 16, 112
         end = trailer + 768 + 128 * max(0, subscribers - 1)
         yield end, header["rings_offset"] + (ring + 1) * header["ring_stride"] - end
 
@@ -81,7 +83,6 @@ def files(made):
     result = {f"newer/1.{MINOR}-{name}": of_a_newer_minor(name, made) for name in MADE_FROM}
     for name, offset, form, value, field in (
         (f"1.{MINOR}-unknown-feature", 16, "<Q", 1 << 40, "required_features"),
-        (f"1.{MINOR}-blocking", 16, "<Q", 1, "required_features"),
         ("2.0", 8, "<H", 2, "major"),
     ):
         ring = bytearray(result[f"newer/1.{MINOR}-one-message"][0])

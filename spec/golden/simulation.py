@@ -75,18 +75,20 @@ class Publisher:
         self.limit, self.cleared = 0, t
         self.owner_pending = True
         self.lag = None  # L of 6.2
+        self.blocked = False  # 6.2, 5: held back since an earlier recompute
         self.claim = None  # (record length, type, bytes reserved) while one is open
 
 
 class Subscriber:
     def __init__(self, slot, epoch):
-        self.slot, self.epoch, self.cursors = slot, epoch, {}
+        self.slot, self.epoch, self.cursors, self.counts = slot, epoch, {}, {}
 
 
 class Channel:
     def __init__(self, options, inject):
         """3.2 step 4: everything of a new file that is not zero."""
-        o = DEFAULTS | options
+        o = DEFAULTS | ({"subscribers": 1} if options["kind"] == "inbox" else {}) | options
+        assert o["kind"] != "inbox" or o["subscribers"] == 1
         schema = o["schema"].encode()
         self.inject, self.locked = inject, set()
         self.C, self.P, self.S, self.A, self.N = (
@@ -96,7 +98,7 @@ class Channel:
             o["alignment"],
             o["counters"],
         )
-        self.foreign = o["foreign"]
+        self.foreign, self.inbox = o["foreign"], o["kind"] == "inbox"
         assert self.foreign is None or (o["kind"], self.A, self.P, self.S) == ("inbox", 8, 1, 1)
         self.window = min(2048, self.C // 8) if self.A == 64 else 0  # W of 6.1
         control_length = up(256 + 256 * (self.P + self.S), 4096)
@@ -146,7 +148,8 @@ class Channel:
             for e in range(8):
                 self.put64(self.trailer(k) + 16 * e, start if e == start // (self.C // 8) else -1)
             for j in range(self.S):
-                self.set_gate(j, k, start if o["kind"] == "inbox" and j == 0 else -1)
+                self.set_gate(j, k, start if o["kind"] == "inbox" else -1)
+                self.set_count(j, k, -1 if self.foreign else 0)
         if o["kind"] == "inbox":
             self.put32(self.subscriber_slot(0) + 16, 1)
         self.b[schema_offset : schema_offset + len(schema)] = schema
@@ -191,6 +194,13 @@ class Channel:
     def set_gate(self, j, k, value):
         self.put64(self.gate_at(j, k), value)
 
+    def count(self, j, k):
+        """What stands beside the gate (4.7.1)."""
+        return self.get64(self.gate_at(j, k) + 8)
+
+    def set_count(self, j, k, value):
+        self.put64(self.gate_at(j, k) + 8, value)
+
     def record(self, k, position):
         """Offset in the file of the byte of this position."""
         return self.rings + k * self.stride + (position & (self.C - 1))
@@ -233,6 +243,7 @@ class Channel:
         slot = self.publisher_slot(k)
         self.put64(slot + 8, published)
         self.put32(slot + 16, 0)
+        self.put64(slot + 128, 0)
         p = Publisher(k, name, self.new_owner(slot, name), published, count)
         p.lag = max_lag or None
         p.owner_pending = self.foreign != "subscriber"  # 6.15: Agrona's reader knows no owner records
@@ -261,25 +272,52 @@ class Channel:
         slots = [
             (self.get32(self.subscriber_slot(j) + 16), self.slot_name(self.subscriber_slot(j))) for j in range(self.S)
         ]
-        if name and (1, name) in slots:
-            j = self.lock_first("subscriber", [slots.index((1, name))])
+        if self.inbox:
+            candidates = [0]
+        elif name and (1, name) in slots:
+            candidates = [slots.index((1, name))]
         else:
-            j = self.lock_first("subscriber", [j for j in range(self.S) if not (slots[j][0] and slots[j][1])])
+            candidates = [j for j in range(self.S) if not (slots[j][0] and slots[j][1])]
+        j = self.lock_first("subscriber", candidates)
         slot = self.subscriber_slot(j)
-        s = Subscriber(j, self.new_owner(slot, name))
         gating = [k for k in range(self.P) if self.gate(j, k) >= 0]
-        if self.get32(slot + 16) and gating and not self.get32(slot + 8):  # 6.5 resume
-            assert rings is None or rings == gating, "differs (rings): no golden file needs that"
+        is_kept, evicted = self.get32(slot + 16), self.get32(slot + 8)
+        resumes = is_kept and gating and not evicted
+        assert not resumes or rings is None or rings == gating, "differs (rings): no golden file needs that"
+        s = Subscriber(j, self.new_owner(slot, name))
+        if resumes:  # 6.5
             s.cursors = {k: self.gate(j, k) for k in gating}
+            s.counts = {k: self.count_of(k, c) for k, c in s.cursors.items()}
             return s
         chosen = list(range(self.P)) if rings is None else rings  # 6.4 join
         for k in range(self.P):
             self.set_gate(j, k, self.get_trailer(k, "published") if k in chosen else -1)
         s.cursors = {k: self.get_trailer(k, "published") for k in chosen}
+        s.counts = {k: self.get_trailer(k, "messages_done") for k in chosen}
+        if is_kept:
+            lost = sum(max(0, s.counts[k] - self.count(j, k)) for k in chosen if self.count(j, k) >= 0)
+            self.put64(slot + 136, self.get64(slot + 136) + lost)
+        for k in chosen:
+            self.set_count(j, k, s.counts[k])
         if kept:
             self.put32(slot + 16, 1)
         self.put32(slot + 8, 0)
         return s
+
+    def count_of(self, k, g):
+        """6.5: the count of position g of ring k."""
+        if self.foreign == "publisher":
+            return -1  # Agrona counts nothing
+        boundaries = [
+            (self.get64(self.trailer(k) + 16 * e), self.get64(self.trailer(k) + 16 * e + 8)) for e in range(8)
+        ]
+        b, m = min([x for x in boundaries if x[0] >= g and x[0] + self.C >= self.get_trailer(k, "claimed") + 8],
+                   default=(self.get_trailer(k, "published"), self.get_trailer(k, "messages_done")))  # fmt: skip
+        while g < b:
+            kind, _, g = self.read(k, g)
+            m -= kind > 0
+        assert g == b and m >= 0
+        return m
 
     def close_subscriber(self, s):
         lost = self.get64(self.subscriber_slot(s.slot)) != s.epoch  # 5.4: takes back what it stored since
@@ -289,7 +327,7 @@ class Channel:
         self.locked.remove(("subscriber", s.slot))
 
     def forget(self, s):
-        assert not self.foreign
+        assert not self.inbox
         slot = self.subscriber_slot(s.slot)
         self.put32(slot + 16, 0)
         self.put32(slot + 20, 0)
@@ -299,16 +337,22 @@ class Channel:
     # --- 6.1 to 6.3: publishing -------------------------------------------------------------------------------------
 
     def evict(self, j):
-        """6.11"""
+        """6.11: how many messages the slot had not read."""
         assert not self.foreign
         slot = self.subscriber_slot(j)
+        unread = sum(
+            self.get_trailer(k, "messages_done") - self.count_of(k, self.gate(j, k))
+            for k in range(self.P)
+            if self.gate(j, k) >= 0
+        )
         self.put64(slot, self.get64(slot) + 1)
         self.put32(slot + 8, 1)
         for k in range(self.P):
             self.set_gate(j, k, -1)
+        return unread
 
-    def recompute(self, p, n):
-        """6.2. Step 4 (retire) never finds anybody: whoever gates here is alive or kept."""
+    def recompute(self, p, n, first):
+        """6.2. Step 4 (retire) never finds anybody: whoever gates here is alive or kept. first: n of step 5."""
         gates = {j: g for j in range(self.S) if (g := self.gate(j, p.ring)) >= 0}
         if self.foreign:  # 6.15
             self.put64(self.trailer(p.ring) + 256, gates[0])
@@ -318,12 +362,20 @@ class Channel:
         for j in behind:
             self.evict(j)
         if behind:
-            self.recompute(p, n)
+            self.recompute(p, n, first)
+            return
+        slot, room = self.publisher_slot(p.ring), p.t + first + 8 <= p.limit
+        if not room and not p.blocked:
+            self.put64(slot + 136, first)
+            self.put64(slot + 128, self.inject["monotonic"])
+        elif room and p.blocked:
+            self.put64(slot + 128, 0)
+        p.blocked = not room
 
     def has_room(self, p, n):
         """6.1 step 2."""
         if p.t + n + 8 > p.limit:
-            self.recompute(p, n)
+            self.recompute(p, n, n)
         return p.t + n + 8 <= p.limit
 
     def begin(self, p, n):
@@ -434,7 +486,7 @@ class Channel:
             ends = list(itertools.accumulate(sizes))  # of as many messages each
             ends = [n for n in ends if self.fits_before_end(p, n) and n <= self.C // 4]
             if p.t + ends[-1] + 8 > p.limit:
-                self.recompute(p, ends[-1])
+                self.recompute(p, ends[-1], ends[0])
                 ends = [n for n in ends if p.t + n + 8 <= p.limit]
             if not ends:
                 break
@@ -475,12 +527,18 @@ class Channel:
             while len(messages) < limit and (r := self.read(k, s.cursors[k])) is not None:
                 if r[0] > 0:
                     messages.append((r[0], r[1], s.cursors[k]))
+                    s.counts[k] += s.counts[k] >= 0
                 s.cursors[k] = r[2]
                 if s.cursors[k] - self.gate(s.slot, k) >= self.C // 8:
-                    self.set_gate(s.slot, k, s.cursors[k])
-            self.set_gate(s.slot, k, s.cursors[k])
+                    self.store_gate(s, k)
+            if s.cursors[k] != self.gate(s.slot, k):
+                self.store_gate(s, k)
         assert len(ready) <= 1 or len(messages) < limit, "which ring comes first would matter"
         return messages
+
+    def store_gate(self, s, k):
+        self.set_count(s.slot, k, s.counts[k])
+        self.set_gate(s.slot, k, s.cursors[k])
 
     # --- 6.10, 6.14: what a lossy reader finds that starts at what is still there ------------------------------------
 
@@ -577,7 +635,7 @@ class Channel:
             raise AssertionError("no space: no golden file needs that")
         label = label.encode()
         assert len(label) >= self.get32(m + 128), "what becomes of the rest of a longer old label is a choice"
-        for word in (8, 16, 24, 0):
+        for word in (16, 24, 0):
             self.put64(v + word, 0)
         self.put32(m + 4, type_id)
         self.put64(m + 8, MAX_I64)
@@ -600,6 +658,7 @@ class Channel:
         m = self.metadata + 512 * i
         self.put32(m, -1)
         self.b[m + 16 : m + 128] = bytes(112)
+        self.put64(self.values + 128 * i + 8, self.get64(self.values + 128 * i + 8) + 1)
         self.put64(m + 8, self.inject["now"] // 1_000_000)
 
     # --- what a reader should find ----------------------------------------------------------------------------------
@@ -621,6 +680,8 @@ class Channel:
                     "name": self.slot_name(slot).decode(),
                     "pid": self.get32(slot + 88),
                     "attached_at": self.get64(slot + 96),
+                    "blocked_since": self.get64(slot + 128),
+                    "blocked_length": self.get64(slot + 136),
                     "claimed": self.get_trailer(k, "claimed"),
                     "published": self.get_trailer(k, "published"),
                     "messages": self.get_trailer(k, "messages_done"),
@@ -643,7 +704,9 @@ class Channel:
                     "name": name,
                     "pid": self.get32(slot + 88),
                     "attached_at": self.get64(slot + 96),
+                    "discarded": self.get64(slot + 136),
                     "gates": gates,
+                    "counts": [self.count(j, k) for k in range(self.P)],
                 }
             )
             for k in range(self.P if kept and self.foreign != "subscriber" else 0):

@@ -27,7 +27,6 @@ DEFAULT_COUNTERS: Final = 64
 DEFAULT_POLL_LIMIT: Final = 256
 KIND_INBOX: Final = 1
 KIND_BROADCAST: Final = 2
-FEATURE_BLOCKING: Final = 1
 FEATURE_FOREIGN_PUBLISHER: Final = 2
 FEATURE_FOREIGN_SUBSCRIBER: Final = 4
 SUPPORTED_REQUIRED_FEATURES: Final = 6
@@ -43,6 +42,12 @@ GATE_STORE_DIVISOR: Final = 8
 LOSSY_TRIES: Final = 1000
 POLLS_TO_LOOK: Final = 4096
 MIN_LAG_DIVISOR: Final = 2
+MAX_EPOCH: Final = 4611686018427387904
+SUCCESSOR_REPLACED: Final = 1
+SUCCESSOR_UNLINKED: Final = 2
+COUNT_UNKNOWN: Final = -1
+INBOX_SUBSCRIBERS: Final = 1
+TYPE_RAW: Final = 65536
 CLEAR_AHEAD: Final = 2048
 CLEAR_AHEAD_DIVISOR: Final = 8
 CLEAR_AHEAD_RECORDS: Final = 8
@@ -80,10 +85,14 @@ HEADER_CRC: Final = 4092
 # [control]
 CONTROL_BOOT_ID: Final = 0
 CONTROL_LOCK_TEST: Final = 32
+CONTROL_SUCCESSOR: Final = 40
+CONTROL_HANDOVERS: Final = 48
 CONTROL_DATA_SEQUENCE: Final = 64
-CONTROL_DATA_SLEEPERS: Final = 68
+CONTROL_DATA_ASLEEP: Final = 68
 CONTROL_ROOM_SEQUENCE: Final = 128
-CONTROL_ROOM_SLEEPERS: Final = 132
+CONTROL_ROOM_ASLEEP: Final = 132
+CONTROL_JOBS_SEQUENCE: Final = 192
+CONTROL_JOBS_ASLEEP: Final = 196
 CONTROL_SLOTS: Final = 256
 CONTROL_SLOT_LENGTH: Final = 256
 CONTROL_CONTROL_LOCK: Final = 0
@@ -97,6 +106,9 @@ PUBLISHER_SLOT_NAME_LENGTH: Final = 20
 PUBLISHER_SLOT_NAME: Final = 24
 PUBLISHER_SLOT_PID: Final = 88
 PUBLISHER_SLOT_ATTACHED_AT: Final = 96
+PUBLISHER_SLOT_WAKES: Final = 104
+PUBLISHER_SLOT_BLOCKED_SINCE: Final = 128
+PUBLISHER_SLOT_BLOCKED_LENGTH: Final = 136
 
 # [subscriber_slot]
 SUBSCRIBER_SLOT_EPOCH: Final = 0
@@ -106,6 +118,9 @@ SUBSCRIBER_SLOT_NAME_LENGTH: Final = 20
 SUBSCRIBER_SLOT_NAME: Final = 24
 SUBSCRIBER_SLOT_PID: Final = 88
 SUBSCRIBER_SLOT_ATTACHED_AT: Final = 96
+SUBSCRIBER_SLOT_WAKES: Final = 104
+SUBSCRIBER_SLOT_BUSY_SINCE: Final = 128
+SUBSCRIBER_SLOT_DISCARDED: Final = 136
 
 # [record]
 RECORD_LENGTH: Final = 0
@@ -133,6 +148,11 @@ TRAILER_HEARTBEAT: Final = 640
 TRAILER_LENGTH: Final = 768
 TRAILER_MORE_GATES: Final = 768
 TRAILER_GATE_STRIDE: Final = 128
+
+# [gate]
+GATE_COUNT: Final = 8
+GATE_TAKEN_END: Final = 16
+GATE_ATTEMPTS: Final = 24
 
 # [counter_metadata]
 COUNTER_METADATA_STATE: Final = 0
@@ -190,10 +210,14 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
     "control": (
         ("boot_id", 0, "bytes[16]", 1, 0),
         ("lock_test", 32, "u8", 1, 0),
+        ("successor", 40, "i32", 1, 0),
+        ("handovers", 48, "i64", 1, 0),
         ("data_sequence", 64, "u32", 1, 0),
-        ("data_sleepers", 68, "u32", 1, 0),
+        ("data_asleep", 68, "u32", 1, 0),
         ("room_sequence", 128, "u32", 1, 0),
-        ("room_sleepers", 132, "u32", 1, 0),
+        ("room_asleep", 132, "u32", 1, 0),
+        ("jobs_sequence", 192, "u32", 1, 0),
+        ("jobs_asleep", 196, "u32", 1, 0),
     ),
     "publisher_slot": (
         ("epoch", 0, "i64", 1, 0),
@@ -203,6 +227,9 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("name", 24, "bytes[64]", 1, 0),
         ("pid", 88, "i32", 1, 0),
         ("attached_at", 96, "i64", 1, 0),
+        ("wakes", 104, "i64", 1, 0),
+        ("blocked_since", 128, "i64", 1, 0),
+        ("blocked_length", 136, "i64", 1, 0),
     ),
     "subscriber_slot": (
         ("epoch", 0, "i64", 1, 0),
@@ -212,6 +239,9 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("name", 24, "bytes[64]", 1, 0),
         ("pid", 88, "i32", 1, 0),
         ("attached_at", 96, "i64", 1, 0),
+        ("wakes", 104, "i64", 1, 0),
+        ("busy_since", 128, "i64", 1, 0),
+        ("discarded", 136, "i64", 1, 0),
     ),
     "record": (
         ("length", 0, "i32", 1, 0),
@@ -232,6 +262,11 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("gate", 384, "i64", 1, 0),
         ("correlation", 512, "i64", 1, 0),
         ("heartbeat", 640, "i64", 1, 0),
+    ),
+    "gate": (
+        ("count", 8, "i64", 1, 0),
+        ("taken_end", 16, "i64", 1, 0),
+        ("attempts", 24, "i32", 1, 0),
     ),
     "counter_metadata": (
         ("state", 0, "i32", 1, 0),

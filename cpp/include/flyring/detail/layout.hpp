@@ -30,7 +30,6 @@ inline constexpr std::uint32_t DEFAULT_COUNTERS = 64;
 inline constexpr std::int32_t DEFAULT_POLL_LIMIT = 256;
 inline constexpr std::uint32_t KIND_INBOX = 1;
 inline constexpr std::uint32_t KIND_BROADCAST = 2;
-inline constexpr std::uint64_t FEATURE_BLOCKING = 1;
 inline constexpr std::uint64_t FEATURE_FOREIGN_PUBLISHER = 2;
 inline constexpr std::uint64_t FEATURE_FOREIGN_SUBSCRIBER = 4;
 inline constexpr std::uint64_t SUPPORTED_REQUIRED_FEATURES = 6;
@@ -46,6 +45,12 @@ inline constexpr std::uint64_t GATE_STORE_DIVISOR = 8;
 inline constexpr std::int32_t LOSSY_TRIES = 1000;
 inline constexpr std::uint32_t POLLS_TO_LOOK = 4096;
 inline constexpr std::uint64_t MIN_LAG_DIVISOR = 2;
+inline constexpr std::int64_t MAX_EPOCH = 4611686018427387904;
+inline constexpr std::int32_t SUCCESSOR_REPLACED = 1;
+inline constexpr std::int32_t SUCCESSOR_UNLINKED = 2;
+inline constexpr std::int64_t COUNT_UNKNOWN = -1;
+inline constexpr std::uint32_t INBOX_SUBSCRIBERS = 1;
+inline constexpr std::int32_t TYPE_RAW = 65536;
 inline constexpr std::int64_t CLEAR_AHEAD = 2048;
 inline constexpr std::int64_t CLEAR_AHEAD_DIVISOR = 8;
 inline constexpr std::int64_t CLEAR_AHEAD_RECORDS = 8;
@@ -83,10 +88,14 @@ inline constexpr std::uint64_t HEADER_CRC = 4092;
 // [control]
 inline constexpr std::uint64_t CONTROL_BOOT_ID = 0;
 inline constexpr std::uint64_t CONTROL_LOCK_TEST = 32;
+inline constexpr std::uint64_t CONTROL_SUCCESSOR = 40;
+inline constexpr std::uint64_t CONTROL_HANDOVERS = 48;
 inline constexpr std::uint64_t CONTROL_DATA_SEQUENCE = 64;
-inline constexpr std::uint64_t CONTROL_DATA_SLEEPERS = 68;
+inline constexpr std::uint64_t CONTROL_DATA_ASLEEP = 68;
 inline constexpr std::uint64_t CONTROL_ROOM_SEQUENCE = 128;
-inline constexpr std::uint64_t CONTROL_ROOM_SLEEPERS = 132;
+inline constexpr std::uint64_t CONTROL_ROOM_ASLEEP = 132;
+inline constexpr std::uint64_t CONTROL_JOBS_SEQUENCE = 192;
+inline constexpr std::uint64_t CONTROL_JOBS_ASLEEP = 196;
 inline constexpr std::uint64_t CONTROL_SLOTS = 256;
 inline constexpr std::uint64_t CONTROL_SLOT_LENGTH = 256;
 inline constexpr std::uint64_t CONTROL_CONTROL_LOCK = 0;
@@ -100,6 +109,9 @@ inline constexpr std::uint64_t PUBLISHER_SLOT_NAME_LENGTH = 20;
 inline constexpr std::uint64_t PUBLISHER_SLOT_NAME = 24;
 inline constexpr std::uint64_t PUBLISHER_SLOT_PID = 88;
 inline constexpr std::uint64_t PUBLISHER_SLOT_ATTACHED_AT = 96;
+inline constexpr std::uint64_t PUBLISHER_SLOT_WAKES = 104;
+inline constexpr std::uint64_t PUBLISHER_SLOT_BLOCKED_SINCE = 128;
+inline constexpr std::uint64_t PUBLISHER_SLOT_BLOCKED_LENGTH = 136;
 
 // [subscriber_slot]
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_EPOCH = 0;
@@ -109,6 +121,9 @@ inline constexpr std::uint64_t SUBSCRIBER_SLOT_NAME_LENGTH = 20;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_NAME = 24;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_PID = 88;
 inline constexpr std::uint64_t SUBSCRIBER_SLOT_ATTACHED_AT = 96;
+inline constexpr std::uint64_t SUBSCRIBER_SLOT_WAKES = 104;
+inline constexpr std::uint64_t SUBSCRIBER_SLOT_BUSY_SINCE = 128;
+inline constexpr std::uint64_t SUBSCRIBER_SLOT_DISCARDED = 136;
 
 // [record]
 inline constexpr std::uint64_t RECORD_LENGTH = 0;
@@ -136,6 +151,11 @@ inline constexpr std::uint64_t TRAILER_HEARTBEAT = 640;
 inline constexpr std::uint64_t TRAILER_LENGTH = 768;
 inline constexpr std::uint64_t TRAILER_MORE_GATES = 768;
 inline constexpr std::uint64_t TRAILER_GATE_STRIDE = 128;
+
+// [gate]
+inline constexpr std::uint64_t GATE_COUNT = 8;
+inline constexpr std::uint64_t GATE_TAKEN_END = 16;
+inline constexpr std::uint64_t GATE_ATTEMPTS = 24;
 
 // [counter_metadata]
 inline constexpr std::uint64_t COUNTER_METADATA_STATE = 0;

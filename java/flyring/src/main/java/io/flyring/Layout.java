@@ -27,7 +27,6 @@ final class Layout {
     static final int DEFAULT_POLL_LIMIT = 256;
     static final int KIND_INBOX = 1;
     static final int KIND_BROADCAST = 2;
-    static final int FEATURE_BLOCKING = 1;
     static final int FEATURE_FOREIGN_PUBLISHER = 2;
     static final int FEATURE_FOREIGN_SUBSCRIBER = 4;
     static final int SUPPORTED_REQUIRED_FEATURES = 6;
@@ -43,6 +42,12 @@ final class Layout {
     static final int LOSSY_TRIES = 1000;
     static final int POLLS_TO_LOOK = 4096;
     static final int MIN_LAG_DIVISOR = 2;
+    static final long MAX_EPOCH = 4611686018427387904L;
+    static final int SUCCESSOR_REPLACED = 1;
+    static final int SUCCESSOR_UNLINKED = 2;
+    static final int COUNT_UNKNOWN = -1;
+    static final int INBOX_SUBSCRIBERS = 1;
+    static final int TYPE_RAW = 65536;
     static final int CLEAR_AHEAD = 2048;
     static final int CLEAR_AHEAD_DIVISOR = 8;
     static final int CLEAR_AHEAD_RECORDS = 8;
@@ -80,10 +85,14 @@ final class Layout {
     // [control]
     static final int CONTROL_BOOT_ID = 0;
     static final int CONTROL_LOCK_TEST = 32;
+    static final int CONTROL_SUCCESSOR = 40;
+    static final int CONTROL_HANDOVERS = 48;
     static final int CONTROL_DATA_SEQUENCE = 64;
-    static final int CONTROL_DATA_SLEEPERS = 68;
+    static final int CONTROL_DATA_ASLEEP = 68;
     static final int CONTROL_ROOM_SEQUENCE = 128;
-    static final int CONTROL_ROOM_SLEEPERS = 132;
+    static final int CONTROL_ROOM_ASLEEP = 132;
+    static final int CONTROL_JOBS_SEQUENCE = 192;
+    static final int CONTROL_JOBS_ASLEEP = 196;
     static final int CONTROL_SLOTS = 256;
     static final int CONTROL_SLOT_LENGTH = 256;
     static final int CONTROL_CONTROL_LOCK = 0;
@@ -97,6 +106,9 @@ final class Layout {
     static final int PUBLISHER_SLOT_NAME = 24;
     static final int PUBLISHER_SLOT_PID = 88;
     static final int PUBLISHER_SLOT_ATTACHED_AT = 96;
+    static final int PUBLISHER_SLOT_WAKES = 104;
+    static final int PUBLISHER_SLOT_BLOCKED_SINCE = 128;
+    static final int PUBLISHER_SLOT_BLOCKED_LENGTH = 136;
 
     // [subscriber_slot]
     static final int SUBSCRIBER_SLOT_EPOCH = 0;
@@ -106,6 +118,9 @@ final class Layout {
     static final int SUBSCRIBER_SLOT_NAME = 24;
     static final int SUBSCRIBER_SLOT_PID = 88;
     static final int SUBSCRIBER_SLOT_ATTACHED_AT = 96;
+    static final int SUBSCRIBER_SLOT_WAKES = 104;
+    static final int SUBSCRIBER_SLOT_BUSY_SINCE = 128;
+    static final int SUBSCRIBER_SLOT_DISCARDED = 136;
 
     // [record]
     static final int RECORD_LENGTH = 0;
@@ -133,6 +148,11 @@ final class Layout {
     static final int TRAILER_LENGTH = 768;
     static final int TRAILER_MORE_GATES = 768;
     static final int TRAILER_GATE_STRIDE = 128;
+
+    // [gate]
+    static final int GATE_COUNT = 8;
+    static final int GATE_TAKEN_END = 16;
+    static final int GATE_ATTEMPTS = 24;
 
     // [counter_metadata]
     static final int COUNTER_METADATA_STATE = 0;
