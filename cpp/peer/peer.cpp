@@ -137,6 +137,7 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"counters", &Peer::counters},
         {"close", &Peer::close},
         {"forget", &Peer::forget},
+        {"beside", &Peer::beside},
         {"die", &Peer::die},
     };
     return all;
@@ -161,6 +162,8 @@ Json Peer::answer(const Json& request) {
         answer = {{"error", "bad-request"}, {"message", error.what()}};
     } catch (const Json::exception& error) {
         answer = {{"error", "bad-request"}, {"message", error.what()}};
+    } catch (const std::exception& error) {
+        answer = {{"error", "unexpected"}, {"message", error.what()}};
     }
     answer["ok"] = false;
     return answer;

@@ -81,6 +81,7 @@ class Peer {
     Json counters(const Json& request);
     Json close(const Json& request);
     Json forget(const Json& request);
+    Json beside(const Json& request);
 
     Json keep_channel(const Json& request, flyring::Channel channel);
     flyring::Channel& channel_of(const Json& request);

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -105,6 +106,10 @@ class Peer:
             result = {"ok": False} | refused.answer
         except (BadRequestError, KeyError, TypeError, ValueError, OverflowError) as error:
             result = {"ok": False, "error": "bad-request", "message": f"{type(error).__name__}: {error}"}
+        except KeyboardInterrupt:
+            result = {"ok": False, "error": "interrupted", "message": "a signal came"}
+        except Exception as error:
+            result = {"ok": False, "error": "unexpected", "message": f"{type(error).__name__}: {error}"}
         if isinstance(request, dict) and "id" in request:
             result["id"] = request["id"]
         return result
@@ -174,6 +179,13 @@ class Peer:
 
     def op_unlink(self, request: Request) -> Answer:
         flyring.unlink(request["name"])
+        return {}
+
+    def op_beside(self, request: Request) -> Answer:
+        channel, do, fifo = self.channels[request["channel"]], request["do"], request["fifo"]
+        if do not in ("close", "fork"):
+            raise BadRequestError("do is neither close nor fork")
+        threading.Thread(target=beside, args=(channel, do, fifo), daemon=True).start()
         return {}
 
     def op_publisher(self, request: Request) -> Answer:
@@ -436,6 +448,33 @@ class Peer:
                 for c in counters
             ]
         }
+
+
+def beside(channel: Channel, do: str, fifo: str) -> None:
+    """Waits until it is told to act."""
+    with open(fifo + ".go", "rb") as go:
+        if not go.read(1):
+            return
+    done = "o"
+    try:
+        if do == "close":
+            channel.close()
+        elif (child := os.fork()) == 0:
+            closed = False
+            try:
+                channel.publisher()
+            except flyring.ClosedError:
+                closed = True
+            finally:
+                os._exit(0 if closed else 1)
+        else:
+            done = "o" if os.waitpid(child, 0)[1] == 0 else "x"
+    except FlyringError:
+        done = "e"
+    except BaseException:
+        done = "x"
+    with open(fifo + ".done", "w") as answer:
+        answer.write(done)
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:

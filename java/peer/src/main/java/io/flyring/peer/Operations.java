@@ -55,6 +55,8 @@ final class Operations {
         operations.put("open", (request, answer) -> attached(request, answer,
             Channel.open(request.text("name"), new OpenOptions().readOnly(request.flag("read_only")))));
         operations.put("info", (request, answer) -> info(channel(request), answer));
+        operations.put("beside", (request, answer) ->
+            Beside.start(channel(request), request.text("do"), request.text("fifo")));
         operations.put("unlink", (request, answer) -> Channel.unlink(request.text("name")));
         operations.put("publisher", this::publisher);
         operations.put("subscriber", this::subscriber);
@@ -133,6 +135,7 @@ final class Operations {
     }
 
     private void hello(Request request, JsonObject answer) {
+        Thread.interrupted(); // of an earlier request
         answer.addProperty("language", "java");
         answer.addProperty("version", "0.1.0");
         answer.addProperty("layout", "1.0");

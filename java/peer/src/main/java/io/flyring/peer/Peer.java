@@ -99,6 +99,10 @@ public final class Peer {
             answer.addProperty("ok", false);
             answer.addProperty("error", "bad-request");
             answer.addProperty("message", e.toString());
+        } catch (RuntimeException | Error e) {
+            answer.addProperty("ok", false);
+            answer.addProperty("error", "unexpected");
+            answer.addProperty("message", e.toString());
         }
         return !op.equals("quit");
     }

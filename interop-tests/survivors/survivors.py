@@ -1,0 +1,499 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What does not end a process must not end its channel: see README.md.
+
+survivors.py [--language L]... [--scenario PREFIX]... [--part K/N] [--points]
+
+--points prints each point, --part runs every N-th of them, from number K on. The last line is "N passed, N failed"."""
+
+import argparse
+import errno
+import fcntl
+import itertools
+import os
+import pathlib
+import re
+import signal
+import struct
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from driver import ROOT, Refused, commands
+from harness import Run, Wrong, equal, true
+from tracer import OFD_GETLK, Ended, Tracer
+
+LAYOUT = tomllib.loads((ROOT / "spec" / "layout.toml").read_text())
+CODES = set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "spec" / "api.md").read_text(), re.M))
+OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 3, "subscribers": 4, "counters": 4}
+SMALL = struct.Struct("<q")
+
+
+class World:
+    """A channel with an observer in a process of its own, and the peer that is to survive."""
+
+    def __init__(self, run, victim, observer):
+        self.run, self.victim, self.observer = run, victim, observer
+        self.name = run.name("survivors")
+        self.path = run.folder / f"{self.name}.ring"
+        self.published, self.uncertain, self.sequence = [], set(), 0
+        victim.call("hello")  # Java: forgets an interrupt
+        observer.call("create", channel="o", name=self.name, **OPTIONS)
+        observer.call("subscriber", channel="o", subscriber="keeper", name="keeper", kept=True)
+        observer.call("publisher", channel="o", publisher="other", name="other")
+
+    def data(self):
+        """The payload of the next message, and a note that it may be published."""
+        self.sequence += 1
+        return (SMALL.pack(self.sequence) * 4).hex()
+
+    def open(self):
+        self.victim.call("open", channel="v", name=self.name)
+
+    def publisher(self):
+        self.open()
+        self.victim.call("publisher", channel="v", publisher="p", name="pub")
+
+    def subscriber(self, **options):
+        self.open()
+        self.victim.call("subscriber", channel="v", subscriber="s", **options)
+
+    def unread(self, messages):
+        for _ in range(messages):
+            self.observer.call("offer", publisher="other", data=(SMALL.pack(0) * 4).hex(), type=9)
+
+    def fill(self):
+        """The ring of the victim is full, and the one that holds it back is dead."""
+        dead = self.run.fresh("python")
+        dead.call("open", channel="d", name=self.name)
+        dead.call("subscriber", channel="d", subscriber="gone", rings=[1])
+        while True:
+            data = self.data()
+            if self.victim.call("offer", publisher="p", data=data, type=1)["position"] < 0:
+                self.sequence -= 1
+                break
+            self.published.append(self.sequence)
+            self.drain()
+        dead.kill()
+        time.sleep(0.002)
+
+    def drain(self):
+        """What the keeper gets of the victim's ring."""
+        got = []
+        while messages := self.observer.call("poll", subscriber="keeper", limit=256)["messages"]:
+            got += [SMALL.unpack_from(bytes.fromhex(m["data"]))[0] for m in messages if m["ring"] == 1]
+        self.got = getattr(self, "got", []) + got
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.observer.call("close", channel="o")
+
+
+@dataclass
+class Scenario:
+    name: str
+    op: str
+    fields: dict
+    prepare: object = World.open
+    publishes: bool = False
+    """Its data is a message of the victim."""
+    again: tuple = ()
+    """(op, fields) to do after it; else the same once more."""
+    takes: bool = False
+    """What it makes is closed with the channel; once more needs another handle."""
+    removes_name: bool = False
+    evictable: bool = False
+    once: bool = False
+    """It is not done again: what it was done to is gone."""
+
+
+def new(world):
+    """A name that no file has."""
+    return {"name": world.name + "-new"}
+
+
+def same(world):
+    return {"name": world.name}
+
+
+def message(world):
+    return {"data": world.data()}
+
+
+def nothing(world):
+    """No channel is open."""
+
+
+def scenarios():
+    prepared = World.publisher
+
+    def claimed(world):
+        world.publisher()
+        world.victim.call("claim", publisher="p", length=32, type=1)
+
+    def full(world):
+        world.publisher()
+        world.fill()
+
+    def joined(world):
+        world.subscriber(name="reader")
+        world.unread(5)
+
+    def kept(world):
+        world.subscriber(name="reader", kept=True)
+        world.unread(5)
+
+    def away(world):
+        world.subscriber(name="reader", kept=True)
+        world.unread(5)
+        world.victim.call("close", subscriber="s")
+
+    def lossy(world):
+        world.unread(5)
+        world.open()
+        world.victim.call("lossy_subscriber", channel="v", subscriber="s", start="oldest")
+
+    def counter(world):
+        world.open()
+        world.victim.call("counter_allocate", channel="v", label="c", type_id=1, key="")
+
+    def two(world):
+        world.publisher()
+        world.victim.call("subscriber", channel="v", subscriber="s", name="reader", kept=True)
+        world.victim.call("subscriber", channel="v", subscriber="t")
+
+    take = {"takes": True}
+    return [
+        Scenario("create", "create", {"channel": "v", **OPTIONS, "more": new}, nothing, **take),
+        Scenario("open", "open", {"channel": "v", "more": same}, nothing, **take),
+        Scenario("open-or-create", "open_or_create", {"channel": "v", **OPTIONS, "more": new}, nothing, **take),
+        Scenario("open-or-create, there", "open_or_create", {"channel": "v", **OPTIONS, "more": same}, nothing, **take),
+        Scenario("replace", "replace", {"channel": "v", **OPTIONS, "more": same}, nothing, removes_name=True, **take),
+        Scenario("unlink", "unlink", {"more": same}, nothing, removes_name=True),
+        Scenario("publisher", "publisher", {"channel": "v", "publisher": "p", "name": "pub"}, **take),
+        Scenario("subscriber", "subscriber", {"channel": "v", "subscriber": "s"}, **take),
+        Scenario(
+            "subscriber, kept",
+            "subscriber",
+            {"channel": "v", "subscriber": "s", "name": "reader", "kept": True},
+            **take,
+        ),
+        Scenario(
+            "subscriber, resumed", "subscriber", {"channel": "v", "subscriber": "s", "name": "reader"}, away, **take
+        ),
+        Scenario("lossy", "lossy_subscriber", {"channel": "v", "subscriber": "s", "start": "oldest"}, **take),
+        Scenario("offer, held back by the dead", "offer", {"publisher": "p", "type": 1, "more": message}, full, True),
+        Scenario("offer", "offer", {"publisher": "p", "type": 1, "more": message}, prepared, True),
+        Scenario("commit", "commit", {"publisher": "p", "more": message}, claimed, True),
+        Scenario("held-by", "held_by", {"publisher": "p"}, full),
+        Scenario("poll", "poll", {"subscriber": "s", "limit": 256}, joined, evictable=True),
+        Scenario("take", "take", {"subscriber": "s"}, kept, evictable=True),
+        Scenario("lossy poll", "poll", {"subscriber": "s", "limit": 256}, lossy),
+        Scenario("close publisher", "close", {"publisher": "p"}, claimed),
+        Scenario("close subscriber", "close", {"subscriber": "s"}, joined, evictable=True),
+        Scenario("close kept", "close", {"subscriber": "s"}, kept, evictable=True),
+        Scenario("forget", "forget", {"subscriber": "s"}, kept, evictable=True),
+        Scenario("evict", "evict", {"channel": "v", "slot": 1}, kept),
+        Scenario("allocate", "counter_allocate", {"channel": "v", "label": "c", "type_id": 1, "key": ""}),
+        Scenario("free", "counter_free", {"channel": "v", "counter": 0}, counter),
+        Scenario("close channel", "close", {"channel": "v"}, two, once=True),
+    ]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What happens at a point."""
+
+    what: str
+    error: int = 0
+    action: str = ""
+
+    def __str__(self):
+        return self.what
+
+
+def plans(scenario, language, point):
+    for error in point.errors:
+        yield Plan(errno.errorcode[error], error=error)
+    if scenario.evictable:
+        yield Plan("evicted and owned by another", action="evict")
+    if language == "python":
+        yield Plan("KeyboardInterrupt", action="signal")
+    if scenario.prepare is not nothing:  # there is a channel
+        yield Plan("closed by another thread", action="close")
+        other = "interrupt" if language == "java" else "fork"
+        yield Plan({"interrupt": "interrupted", "fork": "forked"}[other], action=other)
+
+
+def locks(path):
+    """The names of the bytes that somebody has locked."""
+    control = LAYOUT["header"]
+    found = set()
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return found
+    try:
+        header = os.pread(fd, 4096, 0)
+        at, publishers, subscribers = (
+            int.from_bytes(header[control[name]["offset"] :][:size], "little")
+            for name, size in (("control_offset", 8), ("publishers", 4), ("subscribers", 4))
+        )
+        bytes_ = {"control": at}
+        slots = at + LAYOUT["control"]["slots"]
+        bytes_ |= {f"publisher {k}": slots + 256 * k for k in range(publishers)}
+        bytes_ |= {f"subscriber {j}": slots + 256 * (publishers + j) for j in range(subscribers)}
+        for name, byte in bytes_.items():
+            answer = fcntl.fcntl(fd, OFD_GETLK, struct.pack("hhxxxxqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
+            if struct.unpack("hhxxxxqqixxxx", answer)[0] != fcntl.F_UNLCK:
+                found.add(name)
+    finally:
+        os.close(fd)
+    return found
+
+
+def holdings(pid, folder):
+    """How many descriptors and mappings a process has of files in a folder."""
+    descriptors = 0
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            descriptors += os.readlink(link).startswith(str(folder))
+        except OSError:
+            pass  # the descriptor of this very listing, or one that is just being closed
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    return {"descriptors": descriptors, "mappings": maps.count(str(folder))}
+
+
+class Beside:
+    """Another thread of the victim, which acts while the first one stands."""
+
+    def __init__(self, path, victim, what):
+        self.path = path
+        for end in (".go", ".done"):
+            os.mkfifo(f"{path}{end}")
+        victim.call("beside", channel="v", do=what, fifo=str(path))
+        self.answer, self.done = os.open(f"{path}.done", os.O_RDONLY | os.O_NONBLOCK), b""
+
+    def act(self, world):
+        with open(f"{self.path}.go", "wb") as go:
+            go.write(b"!")
+        self.wait(0.02)  # it may have to wait for the first thread, and acts when that goes on
+
+    def wait(self, seconds):
+        deadline = time.monotonic() + seconds
+        while not self.done and time.monotonic() < deadline:
+            try:
+                self.done = os.read(self.answer, 1)
+            except BlockingIOError:
+                pass
+            if not self.done:
+                time.sleep(0.0005)
+
+    def end(self):
+        self.wait(5)
+        os.close(self.answer)
+        for end in (".go", ".done"):
+            os.unlink(f"{self.path}{end}")
+        true("the other thread does it, or gets an error of Flyring", self.done in (b"o", b"e"), self.done)
+
+
+class Survivors:
+    def __init__(self, run, language):
+        self.run, self.language = run, language
+        self.rounds = 0
+
+    def request(self, scenario, world, again=False):
+        fields = {k: v for k, v in scenario.fields.items() if k != "more"}
+        if more := scenario.fields.get("more"):
+            fields |= more(world)
+        if again and scenario.takes:
+            handle = scenario.op if scenario.op in ("publisher", "subscriber") else "channel"
+            handle = "subscriber" if scenario.op == "lossy_subscriber" else handle
+            fields[handle] += "2"
+        return fields
+
+    def follow(self, scenario, world, **how):
+        """The points, and the answer or the error's code."""
+        victim, fields = world.victim, self.request(scenario, world)
+        tracer = Tracer(victim.pid, self.run.folder)
+        sequence = world.sequence
+        try:
+            points = tracer.follow(lambda: victim.send(scenario.op, **fields), **how)
+        except Ended as e:
+            raise Wrong(str(e)) from None
+        code, answer = self.answer(victim.receive)
+        self.note(scenario, world, sequence, code, answer)
+        return points, code
+
+    def note(self, scenario, world, sequence, code, answer):
+        if scenario.publishes and (answer is None or answer["position"] > 0):
+            world.published.append(sequence)
+            if code is not None:
+                world.uncertain.add(sequence)
+
+    @staticmethod
+    def answer(call):
+        """None and the answer, or the code of the error and None."""
+        try:
+            return None, call()
+        except Refused as e:
+            if e.code not in CODES and e.code not in ("bad-request", "interrupted"):
+                raise Wrong(f"expected an answer or one of Flyring's errors, found: {e}") from None
+            return e.code, None
+
+    def peers(self):
+        return self.run.peer(self.language), self.run.peer("python", 2)
+
+    def baseline(self, scenario):
+        """The points of an undisturbed request, what is locked, and what the victim holds before and after it."""
+        with World(self.run, *self.peers()) as world:
+            scenario.prepare(world)
+            before = locks(world.path), holdings(world.victim.pid, self.run.folder)
+            points, code = self.follow(scenario, world)
+            equal("the answer", code, None)
+            after = locks(world.path), holdings(world.victim.pid, self.run.folder)
+            self.end(scenario, world)
+            self.check_end(scenario, world)
+        return points, before, after
+
+    def round(self, scenario, point, plan, before, after):
+        self.rounds += 1
+        with World(self.run, *self.peers()) as world:
+            scenario.prepare(world)
+            then = {"": None, "evict": self.evict, "signal": self.signal}.get(plan.action)
+            if plan.action and then is None:
+                beside = Beside(self.run.folder / "beside", world.victim, plan.action)
+                then = beside.act
+            points, code = self.follow(
+                scenario, world, at=point.n, error=plan.error, then=then and (lambda: then(world))
+            )
+            if isinstance(getattr(then, "__self__", None), Beside):
+                beside.end()
+            if len(points) <= point.n:
+                raise Wrong(f"expected point {point}, found a request of {len(points)} points")
+            locked = locks(world.path) - getattr(world, "reowned", set())
+            true("nobody holds the control lock", "control" not in locked, locked)
+            allowed = {"before": before, "after": after}
+            held = holdings(world.victim.pid, self.run.folder)
+            expected = [before, after] if plan.action or code is not None or scenario.op == "close" else [after]
+            if not any(locked <= b[0] | after[0] and self.at_most(held, b[1]) for b in expected):
+                raise Wrong(
+                    f"after {code or 'its success'}: expected locks and holdings of {allowed}, found {locked}, {held}"
+                )
+            if not scenario.once:
+                self.again(scenario, world, code)
+            self.end(scenario, world)
+            self.check_end(scenario, world)
+
+    @staticmethod
+    def at_most(found, expected):
+        return all(found[k] <= expected[k] for k in found)
+
+    def evict(self, world):
+        """The victim's slot gets another owner while the victim stands in the middle of its request."""
+        if "control" not in locks(world.path):  # else it would wait for the victim
+            world.observer.call("evict", channel="o", slot=1)
+
+    def signal(self, world):
+        os.kill(world.victim.pid, signal.SIGINT)
+
+    def again(self, scenario, world, code):
+        """The object works, or says that it does not."""
+        victim = world.victim
+        fields = self.request(scenario, world, again=True)
+        sequence = world.sequence
+        code, answer = self.answer(lambda: victim.call(scenario.op, **fields))
+        self.note(scenario, world, sequence, code, answer)
+
+    def end(self, scenario, world):
+        """All is closed, as a user would."""
+        victim = world.victim
+        for handle in list(victim.open_channels):
+            code, _ = self.answer(lambda handle=handle: victim.call("close", channel=handle))
+            if code is not None:
+                raise Wrong(f"expected close of the channel to work, found {code}")
+
+    def check_end(self, scenario, world):
+        victim, observer = world.victim, world.observer
+        equal("what the victim still holds", holdings(victim.pid, self.run.folder), {"descriptors": 0, "mappings": 0})
+        locked = locks(world.path)
+        true("only the observer's slots are locked", locked <= {"publisher 0", "subscriber 0"}, locked)
+        if scenario.removes_name:
+            return
+        for i in range(300):  # three laps: nobody holds the others back
+            deadline = time.monotonic() + 1
+            while observer.call("offer", publisher="other", data=(SMALL.pack(0) * 4).hex(), type=9)["position"] < 0:
+                world.drain()
+                for slot in range(1, 4):
+                    if "reader" in self.kept(world, slot):
+                        observer.call("evict", channel="o", slot=slot)
+                true("the observer's publisher goes on within 1 s", time.monotonic() < deadline, f"held back at {i}")
+        world.drain()
+        for n in range(2):
+            observer.call("publisher", channel="o", publisher=f"n{n}", name=("pub", "new")[n])
+            observer.call("offer", publisher=f"n{n}", data=SMALL.pack(-1 - n).hex(), type=1)
+        for n in range(3):
+            observer.call("subscriber", channel="o", subscriber=f"m{n}", name=("reader", "", "")[n])
+        world.drain()
+        got = [s for s in world.got if s > 0]
+        expected = [s for s in world.published if s not in world.uncertain or s in got]
+        equal("the messages of the victim that the keeper got", got, expected)
+
+    def kept(self, world, slot):
+        at = 4096 + 256 + 256 * (OPTIONS["publishers"] + slot)
+        with open(world.path, "rb") as file:
+            content = os.pread(file.fileno(), 256, at)
+        return content[24:88].rstrip(b"\0").decode() if int.from_bytes(content[16:20], "little") else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--language", action="append")
+    parser.add_argument("--scenario", action="append", default=[])
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--points", action="store_true")
+    arguments = parser.parse_args()
+    logs = ROOT / "build" / "log" / "survivors"
+    logs.mkdir(parents=True, exist_ok=True)
+    run = Run(commands(), logs)
+    k, n = (int(word) for word in arguments.part.split("/"))
+    turn, rounds = itertools.count(), 0
+    try:
+        for language in arguments.language or run.commands:
+            survivors = Survivors(run, language)
+            for scenario in scenarios():
+                if arguments.scenario and not scenario.name.startswith(tuple(arguments.scenario)):
+                    continue
+                title = f"{language}: {scenario.name}"
+                found = run.test(title, lambda run, s=survivors, c=scenario: s.baseline(c))
+                if found is None:
+                    continue
+                points, before, after = found
+                print(f"      {len(points)} points" + (": " + ", ".join(map(str, points)) if arguments.points else ""))
+                for point in points:
+                    for plan in plans(scenario, language, point):
+                        if next(turn) % n != k:
+                            continue
+                        result, wrong = run.attempt(
+                            lambda s=survivors, c=scenario, p=point, q=plan: s.round(c, p, q, before, after)
+                        )
+                        rounds += 1
+                        if wrong:
+                            run.failed.append(f"{title}, {point}, {plan}: {wrong}")
+                            print(f"FAIL  {run.failed[-1]}", flush=True)
+                        else:
+                            run.passed += 1
+    finally:
+        run.end()
+    print(f"{rounds} rounds")
+    print(f"{run.passed} passed, {len(run.failed)} failed")
+    return 1 if run.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

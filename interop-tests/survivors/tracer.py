@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows one thread of a peer through one request, with ptrace: sees each system call that concerns the channel, can
+make it fail, and can hold the thread there while something else happens. x86-64, Linux 5.3 or newer; no privilege."""
+
+import ctypes
+import errno
+import os
+import pathlib
+import signal
+from dataclasses import dataclass
+
+SEIZE, INTERRUPT, SYSCALL, DETACH, POKEUSER, GET_SYSCALL_INFO = 0x4206, 0x4207, 24, 17, 6, 0x420E
+TRACESYSGOOD, EXITKILL = 1, 1 << 20
+ENTRY, EXIT = 1, 2
+WALL = 0x40000000
+RAX, ORIG_RAX = 10 * 8, 15 * 8  # in struct user
+OFD_GETLK, OFD_SETLK, UNLOCK = 36, 37, 2
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_ulong, ctypes.c_ulong)
+libc.ptrace.restype = ctypes.c_long
+
+
+class Info(ctypes.Structure):
+    """struct ptrace_syscall_info; of its union the entry."""
+
+    _fields_ = (
+        ("op", ctypes.c_uint8),
+        ("pad", ctypes.c_uint8 * 3),
+        ("arch", ctypes.c_uint32),
+        ("instruction", ctypes.c_uint64),
+        ("stack", ctypes.c_uint64),
+        ("number", ctypes.c_uint64),
+        ("arguments", ctypes.c_uint64 * 6),
+    )
+
+
+@dataclass(frozen=True)
+class Call:
+    """A system call: where its descriptor and its path stand in its arguments, and what it may fail with."""
+
+    name: str
+    descriptor: int | None
+    path: int | None
+    errors: tuple[int, ...]
+
+
+E = errno
+CALLS = {
+    0: Call("read", 0, None, (E.EIO, E.EINTR)),
+    2: Call("open", None, 0, (E.EACCES, E.EMFILE, E.ENOMEM, E.EINTR)),
+    3: Call("close", 0, None, (E.EIO, E.EINTR)),
+    4: Call("stat", None, 0, (E.EIO,)),
+    5: Call("fstat", 0, None, (E.EIO,)),
+    8: Call("lseek", 0, None, (E.EINVAL,)),
+    9: Call("mmap", 4, None, (E.EAGAIN, E.ENOMEM)),
+    16: Call("ioctl", 0, None, (E.EPERM,)),
+    17: Call("pread", 0, None, (E.EIO, E.EINTR)),
+    18: Call("pwrite", 0, None, (E.EIO, E.EINTR)),
+    72: Call("fcntl", 0, None, (E.ENOLCK, E.EINTR)),
+    77: Call("ftruncate", 0, None, (E.EIO,)),
+    82: Call("rename", None, 1, (E.EACCES,)),
+    86: Call("link", None, 1, (E.EACCES,)),
+    87: Call("unlink", None, 0, (E.EACCES,)),
+    90: Call("chmod", None, 0, (E.EPERM,)),
+    91: Call("fchmod", 0, None, (E.EPERM,)),
+    137: Call("statfs", None, 0, (E.EIO,)),
+    138: Call("fstatfs", 0, None, (E.EIO, E.EINTR)),
+    257: Call("openat", None, 1, (E.EACCES, E.EMFILE, E.ENOMEM, E.EINTR)),
+    262: Call("fstatat", 0, 1, (E.EIO,)),
+    263: Call("unlinkat", None, 1, (E.EACCES,)),
+    264: Call("renameat", None, 3, (E.EACCES,)),
+    265: Call("linkat", None, 3, (E.EACCES,)),
+    285: Call("fallocate", 0, None, (E.ENOSPC, E.EINTR)),
+    316: Call("renameat2", None, 3, (E.EACCES,)),
+    332: Call("statx", 0, 1, (E.EIO,)),
+}
+WRITE = 1
+SYSTEM_PATHS = ("/proc/self/fd/", "/proc/sys/kernel/random/")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The n-th system call of a request that concerns the channel."""
+
+    n: int
+    name: str
+    detail: str
+    errors: tuple[int, ...]
+    completes: bool
+    """It does its work even if it reports a failure: Linux closes and unlocks all the same."""
+
+    def __str__(self):
+        return f"{self.n} {self.name}{self.detail and ' ' + self.detail}"
+
+
+class Tracer:
+    def __init__(self, pid, folder):
+        self.pid, self.folder = pid, str(folder)
+        self.points = []
+
+    def follow(self, send, at=None, error=0, then=None):
+        """Sends a request and lets the thread that waits for it run until it begins to answer. At point `at` its system
+        call fails with `error`, or `then()` is called while the thread stands before it. Returns the points."""
+        tid = self._reader()
+        ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
+        ptrace(INTERRUPT, tid)
+        os.waitpid(tid, WALL)
+        send()
+        self.points, failing, deliver = [], None, 0
+        while True:
+            ptrace(SYSCALL, tid, 0, deliver)
+            _, status = os.waitpid(tid, WALL)
+            if not os.WIFSTOPPED(status):
+                raise Ended(f"the peer ended with status {status} at {self.points[-1] if self.points else 'its begin'}")
+            deliver, stop = 0, os.WSTOPSIG(status)
+            if stop != signal.SIGTRAP | 0x80:
+                if status >> 16 == 0:
+                    deliver = stop
+                continue
+            info = syscall_info(tid)
+            if info.op == EXIT and failing is not None:
+                ptrace(POKEUSER, tid, RAX, (-failing) & (2**64 - 1))
+                failing = None
+            elif info.op == ENTRY:
+                if info.number == WRITE and info.arguments[0] == 1:
+                    ptrace(DETACH, tid)
+                    return self.points
+                point = self._point(info)
+                if point is None:
+                    continue
+                self.points.append(point)
+                if point.n != at:
+                    continue
+                if then is not None:
+                    then()
+                if error:
+                    failing = error
+                    if not point.completes:
+                        ptrace(POKEUSER, tid, ORIG_RAX, 2**64 - 1)  # no system call
+
+    def _reader(self):
+        """The thread that reads standard input."""
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            for _ in range(1000):
+                text = (task / "syscall").read_text()
+                if text.startswith("0 0x0 "):
+                    return int(task.name)
+                if text != "running\n":
+                    break
+                os.sched_yield()
+        raise Ended("no thread of the peer reads its standard input")
+
+    def _point(self, info):
+        call = CALLS.get(info.number)
+        if call is None:
+            return None
+        detail = ""
+        if call.path is not None:
+            detail = self._text(info.arguments[call.path])
+            if not detail.startswith((self.folder, *SYSTEM_PATHS)) and (detail or call.descriptor is None):
+                return None
+        if call.descriptor is not None and not detail:
+            descriptor = ctypes.c_int(info.arguments[call.descriptor]).value
+            try:
+                file = os.readlink(f"/proc/{self.pid}/fd/{descriptor}")
+            except OSError:
+                return None
+            if not file.startswith(self.folder):
+                return None
+        completes = call.name == "close"
+        if call.name == "fcntl":
+            command, kind = info.arguments[1], 0
+            if command in (OFD_GETLK, OFD_SETLK):
+                kind = int.from_bytes(self._bytes(info.arguments[2], 2), "little")
+                detail = "unlock" if command == OFD_SETLK and kind == UNLOCK else "lock"
+            completes = detail == "unlock"
+        errors = call.errors
+        if call.name == "lseek" and info.arguments[2] != os.SEEK_SET:
+            errors = ()  # asking where it is cannot fail
+        return Point(len(self.points), call.name, os.path.basename(detail), errors, completes)
+
+    def _bytes(self, address, length):
+        with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+            return os.pread(memory.fileno(), length, address)
+
+    def _text(self, address):
+        if address == 0:
+            return ""
+        content = b""
+        while b"\0" not in content and len(content) < 4096:
+            more = self._bytes(address + len(content), 4096 - (address + len(content)) % 4096)
+            if not more:
+                break
+            content += more
+        return content.split(b"\0")[0].decode(errors="replace")
+
+
+class Ended(Exception):
+    """The peer is not there any more."""
+
+
+def ptrace(request, tid, address=0, data=0):
+    if libc.ptrace(request, tid, address, data) == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, f"ptrace {request}: {os.strerror(code)}")
+
+
+def syscall_info(tid):
+    info = Info()
+    if libc.ptrace(GET_SYSCALL_INFO, tid, ctypes.sizeof(info), ctypes.addressof(info)) <= 0:
+        raise OSError(ctypes.get_errno(), "PTRACE_GET_SYSCALL_INFO")
+    return info
