@@ -13,13 +13,16 @@ from collections.abc import Sequence
 
 from .. import layout
 from ..errors import FlyringError
+from . import create as creating
 from .check import check
+from .create import create
 from .evict import evict
 from .info import info
 from .ls import ls
 from .publish import publish
 from .recover import recover
 from .report import printable
+from .rm import rm
 from .sbe import add_arguments, sbe
 from .tail import tail
 
@@ -67,6 +70,10 @@ def run(options: argparse.Namespace) -> int:
             return publish(options.name, options.file, options.as_name)
         case "sbe":
             return sbe(options)
+        case "create":
+            return create(options)
+        case "rm":
+            return rm(options.names, options.force, options.json)
         case _:
             return evict(options.name, options.slot, options.json)
 
@@ -104,6 +111,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("name", metavar="NAME")
     one = command("recover", "free what the dead left, and leave the living alone; status 1 if something could not be")
     one.add_argument("name", metavar="NAME")
+    creating.add_arguments(command("create", "make a channel"))
+    one = command("rm", "remove names of channels; status 1 if one was refused, because a process owns a slot of it")
+    one.add_argument("names", metavar="NAME", nargs="+")
+    one.add_argument("--force", action="store_true", help="also if a process owns a slot of it")
     one = command("evict", "take a subscriber slot away from its owner, alive or dead")
     one.add_argument("name", metavar="NAME")
     one.add_argument("slot", metavar="SLOT", type=int, help="its number, as info shows it")

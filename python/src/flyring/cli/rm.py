@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring rm``: removes the names of channels; who has one attached keeps its file (spec 3.2)."""
+
+from __future__ import annotations
+
+import sys
+
+from ..errors import FlyringError
+from ..system import channel_path, unlink
+from .image import open_image
+from .report import print_json, printable
+from .who import publishers, subscribers
+
+
+def rm(names: list[str], force: bool, as_json: bool) -> int:
+    """Status 1 if a name was refused: nothing has it, it is no channel, or a process owns a slot of it."""
+    done = [remove(name, force) for name in names]
+    if as_json:
+        print_json({"channels": done})
+    for one in done:
+        if one["error"] is not None:
+            print(f"flyring: {printable(str(one['error']))}", file=sys.stderr)
+        elif not as_json:
+            print(f"{printable(str(one['path']))}: removed")
+    return 1 if any(one["error"] is not None for one in done) else 0
+
+
+def remove(name: str, force: bool) -> dict[str, object]:
+    path = name
+    try:
+        path = channel_path(name)
+        if not force and (owners := attached(path)):
+            return {"path": path, "error": f"{path} is in use by {owners}; end them, or give --force"}
+        unlink(path)
+    except (FlyringError, OSError) as error:
+        return {"path": path, "error": str(error)}
+    return {"path": path, "error": None}
+
+
+def attached(path: str) -> str:
+    """The owners of its slots, in words; empty if there is none. A file that is no whole channel has none."""
+    with open_image(path) as image:
+        if image.header is None or image.memory is None:
+            return ""
+        parts = (image, image.header, image.memory)
+        owned = [f"publisher {s['name'] or s['slot']} (pid {s['pid']})" for s in publishers(*parts) if live(image, s)]
+        owned += [
+            f"subscriber {s['name'] or s['slot']} (pid {s['pid']})" for s in subscribers(*parts) if live(image, s)
+        ]
+    return ", ".join(owned[:8]) + (f" and {len(owned) - 8} more" if len(owned) > 8 else "")
+
+
+def live(image: object, slot: dict[str, object]) -> bool:
+    """A foreign end counts as live whether it is there or not, so it does not count here."""
+    return slot["state"] == "live" and slot["epoch"] != 0
