@@ -117,20 +117,23 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
     assert header["foreign"] == foreign
     if foreign == "publisher":  # all that it says is claimed
         (ours,), (theirs,) = found["publishers"], expected["publishers"]
-        assert (ours["state"], ours["published"], ours["messages"]) == ("live", theirs["claimed"], None)
+        assert (ours["state"], ours["published"], ours["messages"]) == ("live", theirs["claimed"], -1)
         ours |= {"state": "unused", "published": 0, "messages": 0}
     assert [one["state"] for one in found["subscribers"]] == ["live"] or foreign != "subscriber"
     for ours, theirs in zip(found["publishers"], expected["publishers"], strict=True):
-        for field in ("ring", "epoch", "start", "name", "pid", "attached_at", "published", "claimed", "messages"):
+        for field in ("epoch", "start", "name", "pid", "attached_at", "published", "claimed", "messages"):
             assert ours[field] == theirs[field], field
-        assert ours["closed"] == bool(theirs["closed"])
+        assert (ours["slot"], ours["blocked_since"]) == (theirs["ring"], 0)  # nobody lives here
         assert ours["state"] == ("unused" if not theirs["epoch"] else "closed" if theirs["closed"] else "away")
     for ours, theirs in zip(found["subscribers"], expected["subscribers"], strict=True):
-        for field in ("slot", "epoch", "name", "pid", "attached_at"):
+        for field in ("slot", "epoch", "name", "pid", "attached_at", "discarded"):
             assert ours[field] == theirs[field], field
         assert ours["kept"] == bool(theirs["kept"])
         positions = {gate["ring"]: gate["position"] for gate in ours["gates"]}
         assert positions == {ring: gate for ring, gate in enumerate(theirs["gates"]) if gate >= 0}
+        behind = {gate["ring"]: gate["lag_messages"] for gate in ours["gates"]}
+        done = [one["messages"] for one in expected["publishers"]]
+        assert behind == {ring: -1 if foreign else done[ring] - theirs["counts"][ring] for ring in positions}
     keys = [{**c, "key": c["key"].ljust(224, "0")} for c in found["counters"]]
     assert keys == [{**c, "key": c["key"].ljust(224, "0")} for c in expected["counters"]]
     text = flyring.text("info", path.with_suffix(".ring"))
@@ -157,6 +160,8 @@ def test_info_shows_every_field_of_a_golden_file_by_its_name(path: Path, flyring
         assert [trailer[name] for name in ("published", "claimed")] == [publisher["published"], publisher["claimed"]]
         gates = [one["gates"][k] for one in expected["subscribers"]]
         assert [trailer["gate" if j == 0 else f"gate[{j}]"] for j in range(len(gates))] == gates
+        counts = [one["counts"][k] for one in expected["subscribers"]]
+        assert [found[f"gate {j} of ring {k}"]["count"] for j in range(len(counts))] == counts
         assert len([name for name in trailer if name.startswith("boundary[")]) == layout.BOUNDARIES
     text = flyring.text("info", path.with_suffix(".ring"), "--fields")
     assert all(place in text and name in text for place, names in found.items() for name in names)
@@ -176,7 +181,7 @@ def test_live_slots_and_lag(flyring: Command) -> None:
         assert [one["state"] for one in found["subscribers"]] == ["live", "away", "unused"]
         assert found["publishers"][0]["pid"] == os.getpid()
         assert found["subscribers"][0]["gates"] == [
-            {"ring": 0, "position": slow.position(0), "lag": publisher.position}
+            {"ring": 0, "position": slow.position(0), "lag": publisher.position, "lag_messages": 1}
         ]
         assert [gate["ring"] for gate in found["subscribers"][1]["gates"]] == [0, 1, 2]
         assert found["counters"] == [
@@ -184,11 +189,36 @@ def test_live_slots_and_lag(flyring: Command) -> None:
         ]
         text = flyring.text("info", "life")
         assert "\x1b" not in text
-        assert f"0:0 ({publisher.position})" in text
+        assert "0:0 (1 messages)" in text
         (row,) = flyring.json("ls")["channels"]
         assert (row["live_publishers"], row["live_subscribers"], row["messages"]) == (1, 1, 1)
         assert (row["publishers"], row["subscribers"], row["capacity"], row["kind"]) == (3, 3, 4096, "broadcast")
         assert flyring.text("ls").splitlines()[1].split()[:5] == ["life", "broadcast", "3", "x", "3"]
+
+
+def test_who_is_blocked_by_whom(flyring: Command) -> None:
+    with Channel.create("full", "broadcast", publishers=2, subscribers=3, capacity=4096) as channel:
+        publisher = channel.publisher("feed")
+        channel.subscriber("gone", kept=True, rings=[0]).close()
+        reader = channel.subscriber("slow", rings=[0])
+        assert "BLOCKED" not in flyring.text("info", "full")
+        while (publisher.offer(bytes(100)) or -1) > 0:
+            pass
+        ring, other = flyring.json("info", "full")["publishers"]
+        assert (ring["blocked_by"], other["blocked_by"]) == ([0, 1], [])
+        assert ring["blocked_length"] >= 108 and ring["blocked_since"] > 0 and 0 <= ring["blocked_for"] < 60e9
+        text = flyring.text("info", "full")
+        assert f"BLOCKED publisher 0 (feed, pid {os.getpid()}) for " in text
+        assert "subscriber 0 (gone, nobody owns it, kept: flyring evict frees it)" in text
+        assert f"subscriber 1 (slow, pid {os.getpid()})" in text
+        (row,) = flyring.json("ls")["channels"]
+        assert row["blocked"] == [0]
+        channel.evict(0)
+        assert flyring.json("info", "full")["publishers"][0]["blocked_by"] == [1]
+        reader.poll(lambda message: None)
+        assert flyring.json("info", "full")["publishers"][0]["blocked_since"] == 0  # though it has not looked yet
+        assert (publisher.offer(bytes(100)) or -1) > 0
+        assert "BLOCKED" not in flyring.text("info", "full")
 
 
 def test_ls_shows_what_is_no_whole_channel(folder: Path, flyring: Command) -> None:

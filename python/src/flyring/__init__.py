@@ -46,6 +46,7 @@ from .layout import BACK_PRESSURED
 from .lossy import LossySubscriber, Start
 from .publisher import Holder, Publisher
 from .sender import Sender
+from .stats import CounterStats, GateStats, PublisherStats, Stats, SubscriberStats
 from .subscriber import Subscriber
 from .system import channel_path, unlink
 from .wait import Wait
@@ -65,8 +66,10 @@ __all__ = [
     "CorruptHeaderError",
     "CorruptRingError",
     "Counter",
+    "CounterStats",
     "Counters",
     "FlyringError",
+    "GateStats",
     "Holder",
     "InvalidArgumentError",
     "IoError",
@@ -80,10 +83,13 @@ __all__ = [
     "NotAChannelError",
     "Options",
     "Publisher",
+    "PublisherStats",
     "Sender",
     "SlotLostError",
     "Start",
+    "Stats",
     "Subscriber",
+    "SubscriberStats",
     "TruncatedError",
     "TwoThreadsError",
     "UnsuitableFileSystemError",

@@ -32,6 +32,7 @@ from .header import Foreign, Header, Kind, check_options
 from .lossy import LossySubscriber, Start
 from .publisher import Publisher
 from .slots import Attached, check_max_lag, evict, take_publisher_slot, take_subscriber_slot
+from .stats import Look, Stats, locked_in
 from .subscriber import Subscriber
 from .system import channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
 from .wait import Wait
@@ -430,6 +431,13 @@ class Channel(Closing):
     @property
     def schema_version(self) -> int:
         return self.header.schema_version
+
+    def stats(self) -> Stats:
+        """What the channel holds now: slots, rings, gates, counters (spec/api.md, Stats). Read-only channels, too.
+        Takes no lock and writes nothing. ClosedError."""
+        self._check_open()
+        at = self._attached
+        return Look(at.header, at.memory, locked_in(at.fd)).stats(at.path)
 
     # Python's habits
 

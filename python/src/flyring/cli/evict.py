@@ -8,9 +8,9 @@ from typing import Any
 from .. import layout
 from ..channel import Channel
 from ..slots import Attached
+from ..stats import fields_of
 from ..system import is_locked, new_lock
 from .report import print_json
-from .who import fields_of
 
 
 def evict(name: str, slot: int, as_json: bool) -> int:

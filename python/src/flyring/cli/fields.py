@@ -16,7 +16,7 @@ from .image import Image
 
 @dataclass(frozen=True)
 class Field:
-    """``place`` says which one: ``publisher_slot 0``, ``trailer 3``."""
+    """``place`` says which one: ``publisher_slot 0``, ``trailer 3``, ``gate 1 of ring 3``."""
 
     place: str
     name: str
@@ -61,6 +61,8 @@ def tables(header: Header, memory: Memory) -> Iterator[tuple[str, str, int]]:
             yield f"counter_value {counter}", "counter_value", value
     for ring in range(header.publishers):
         yield f"trailer {ring}", "trailer", header.trailer(ring)
+        for slot in range(header.subscribers):
+            yield f"gate {slot} of ring {ring}", "gate", header.gate(ring, slot)
 
 
 def size(kind: str) -> int:

@@ -21,6 +21,7 @@ from .. import layout
 from .._core import Memory, crc32c
 from ..errors import FlyringError, NoSuchChannelError, NotAChannelError
 from ..header import Header
+from ..stats import Look
 from ..system import FLOCK, channel_path, check_folder, failed
 
 
@@ -55,6 +56,12 @@ class Image:
         """Whether a process owns a slot, or changes one. A foreign end holds no lock, and counts as there (6.15)."""
         header = self.header
         return header is not None and bool(header.foreign or self.locked(header.control_offset, header.control_length))
+
+    def look(self) -> Look | None:
+        """What Stats are read through, if there is anything to read."""
+        if self.header is None or self.memory is None:
+            return None
+        return Look(self.header, self.memory, self.locked)
 
     def another_boot(self) -> bool:
         """Whether an earlier boot, or another machine, wrote last (5.5)."""

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from .fields import fields
 from .image import Image, open_image
-from .report import print_json, printable, size_text, table, time_text
-from .who import counters, publishers, subscribers
+from .report import print_json, printable, seconds_text, size_text, table, time_text
 
 FIELDS = (
     "minor", "kind", "alignment", "foreign", "capacity", "publishers", "subscribers", "counters", "file_length",
@@ -35,12 +35,13 @@ def info(name: str, as_json: bool, with_fields: bool) -> int:
 
 
 def describe(image: Image) -> dict[str, Any]:
-    problem, header, memory = image.problem, image.header, image.memory
+    problem, header, look = image.problem, image.header, image.look()
     document: dict[str, Any] = {
         "path": image.path,
         "size": image.size,
         "problem": None if problem is None else {"code": problem.code, "message": str(problem)},
         "header": None,
+        "successor": 0,
         "another_boot": image.another_boot(),
         "publishers": [],
         "subscribers": [],
@@ -48,11 +49,13 @@ def describe(image: Image) -> dict[str, Any]:
     }
     if problem is not None and (field := getattr(problem, "field", None)):
         document["problem"]["field"] = field
-    if header is not None and memory is not None:
+    if header is not None and look is not None:
         document["header"] = {"id": str(header.channel_id)} | {name: getattr(header, name) for name in FIELDS}
-        document["publishers"] = list(publishers(image, header, memory))
-        document["subscribers"] = list(subscribers(image, header, memory))
-        document["counters"] = list(counters(image, header, memory))
+        stats = look.stats(image.path)
+        document["successor"] = stats.successor
+        document["publishers"] = [asdict(one) for one in stats.publishers]
+        document["subscribers"] = [asdict(one) for one in stats.subscribers]
+        document["counters"] = [asdict(one) | {"key": one.key.rstrip(b"\0").hex()} for one in stats.counters]
     return document
 
 
@@ -74,13 +77,32 @@ def show(document: dict[str, Any]) -> None:
         print(f"  schema     {version}, {header['schema_length']} bytes")
     if document["another_boot"]:
         print("  boot       last written in another boot, or on another machine")
+    if document["successor"]:
+        what = "another channel has its name" if document["successor"] == 1 else "its name was removed"
+        print(f"  replaced   {what}; processes that have this file go on with it")
     show_slots("publisher", document["publishers"])
     show_slots("subscriber", document["subscribers"])
+    for line in blocked(document["publishers"], document["subscribers"]):
+        print(line)
     used = document["counters"]
     print(f"\n{len(used)} of {header['counters']} counters in use")
     if used:
         rows = [(c["id"], c["type_id"], c["value"], c["key"] or "-", c["label"]) for c in used]
         print(table(("ID", "TYPE", "VALUE", "KEY", "LABEL"), rows))
+
+
+def blocked(publishers: list[dict[str, Any]], subscribers: list[dict[str, Any]]) -> Iterator[str]:
+    """Who is held back, since when, and by whom."""
+    for ring in publishers:
+        if not ring["blocked_since"]:
+            continue
+        who = f"publisher {ring['slot']} ({printable(ring['name']) or 'no name'}, pid {ring['pid']})"
+        yield f"BLOCKED {who} for {seconds_text(ring['blocked_for'])}, wants {ring['blocked_length']} bytes; waits for"
+        for k in ring["blocked_by"]:
+            slot = subscribers[k]
+            owner = f"pid {slot['pid']}" if slot["state"] == "live" else "nobody owns it"
+            kept = ", kept: flyring evict frees it" if slot["kept"] and slot["state"] != "live" else ""
+            yield f"  subscriber {k} ({printable(slot['name']) or 'no name'}, {owner}{kept})"
 
 
 def show_slots(kind: str, slots: list[dict[str, Any]]) -> None:
@@ -98,7 +120,12 @@ def row(kind: str, slot: dict[str, Any]) -> tuple[object, ...]:
     epoch = "changing" if slot["epoch"] == -1 else slot["epoch"]
     common = (slot["slot"], slot["state"], slot["name"] or "-", slot["pid"], epoch, time_text(slot["attached_at"]))
     if kind == "publisher":
-        return (*common, *("-" if slot[f] is None else slot[f] for f in ("start", "published", "claimed", "messages")))
-    gates = ", ".join(f"{g['ring']}:{g['position']} ({g['lag']})" for g in slot["gates"])
+        return (*common, *("-" if slot[f] == -1 else slot[f] for f in ("start", "published", "claimed", "messages")))
+    gates = ", ".join(f"{g['ring']}:{g['position']} ({lag(g)})" for g in slot["gates"])
     kept = ("yes" if slot["kept"] else "no") + (", evicted" if slot["evicting"] else "")
     return (*common, kept, gates or "-")
+
+
+def lag(gate: dict[str, Any]) -> str:
+    """In messages, where they are counted."""
+    return f"{gate['lag']} bytes" if gate["lag_messages"] < 0 else f"{gate['lag_messages']} messages"

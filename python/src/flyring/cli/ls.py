@@ -10,7 +10,6 @@ from ..errors import FlyringError, NoSuchChannelError
 from ..system import check_folder, default_folder, failed
 from .image import open_image
 from .report import age_text, print_json, printable, size_text, table
-from .who import publishers, subscribers
 
 SUFFIX = ".ring"
 
@@ -50,11 +49,11 @@ def entries(folder: str, must_exist: bool) -> list[str]:
 
 def describe(path: str) -> dict[str, Any]:
     with open_image(path) as image:
-        if image.problem is not None or image.header is None or image.memory is None:
+        header, look = image.header, image.look()
+        if image.problem is not None or header is None or look is None:
             problem = image.problem
             return {"path": path, "code": problem.code if problem else "", "reason": str(problem)}
-        header, memory = image.header, image.memory
-        rings = list(publishers(image, header, memory))
+        rings = list(look.publishers())
         return {
             "path": path,
             "id": str(header.channel_id),
@@ -63,9 +62,10 @@ def describe(path: str) -> dict[str, Any]:
             "publishers": header.publishers,
             "subscribers": header.subscribers,
             "capacity": header.capacity,
-            "live_publishers": sum(ring["state"] == "live" for ring in rings),
-            "live_subscribers": sum(slot["state"] == "live" for slot in subscribers(image, header, memory)),
-            "messages": None if header.foreign == "publisher" else sum(ring["messages"] or 0 for ring in rings),
+            "live_publishers": sum(ring.state == "live" for ring in rings),
+            "live_subscribers": sum(slot.state == "live" for slot in look.subscribers()),
+            "messages": None if header.foreign == "publisher" else sum(max(0, ring.messages) for ring in rings),
+            "blocked": [ring.slot for ring in rings if ring.blocked_since],
             "file_length": header.file_length,
             "created_at": header.created_at,
         }
@@ -84,10 +84,15 @@ def show(folder: str, channels: list[dict[str, Any]], others: list[dict[str, Any
                 f"{one['live_publishers']} / {one['live_subscribers']}",
                 "-" if one["messages"] is None else one["messages"],
                 size_text(one["file_length"]),
+                len(one["blocked"]) or "-",
                 age_text(one["created_at"]),
             )
             for one in channels
         ]
-        print(table(("NAME", "KIND", "PUB x SUB", "CAPACITY", "LIVE PUB / SUB", "MESSAGES", "SIZE", "AGE"), rows))
+        print(
+            table(
+                ("NAME", "KIND", "PUB x SUB", "CAPACITY", "LIVE PUB / SUB", "MESSAGES", "SIZE", "BLOCKED", "AGE"), rows
+            )
+        )
     for one in others:
         print(f"not whole: {printable(one['reason'])}")

@@ -111,6 +111,11 @@ def age_text(created_at: int) -> str:
     return f"{seconds} s"
 
 
+def seconds_text(nanoseconds: int) -> str:
+    """3.2 s."""
+    return f"{nanoseconds / 1e9:.4g} s"
+
+
 def time_text(when: int) -> str:
     """ns since 1970 as UTC; - if it is no time."""
     if not 0 < when < 253_402_300_800 * 10**9:

@@ -9,7 +9,6 @@ from ..errors import FlyringError
 from ..system import channel_path, unlink
 from .image import open_image
 from .report import print_json, printable
-from .who import publishers, subscribers
 
 
 def rm(names: list[str], force: bool, as_json: bool) -> int:
@@ -40,16 +39,10 @@ def remove(name: str, force: bool) -> dict[str, object]:
 def attached(path: str) -> str:
     """The owners of its slots, in words; empty if there is none. A file that is no whole channel has none."""
     with open_image(path) as image:
-        if image.header is None or image.memory is None:
+        look = image.look()
+        if look is None:
             return ""
-        parts = (image, image.header, image.memory)
-        owned = [f"publisher {s['name'] or s['slot']} (pid {s['pid']})" for s in publishers(*parts) if live(image, s)]
-        owned += [
-            f"subscriber {s['name'] or s['slot']} (pid {s['pid']})" for s in subscribers(*parts) if live(image, s)
-        ]
+        slots = [("publisher", one) for one in look.publishers()] + [("subscriber", one) for one in look.subscribers()]
+        # A foreign end counts as live whether it is there or not, so it does not count here.
+        owned = [f"{kind} {s.name or s.slot} (pid {s.pid})" for kind, s in slots if s.state == "live" and s.epoch]
     return ", ".join(owned[:8]) + (f" and {len(owned) - 8} more" if len(owned) > 8 else "")
-
-
-def live(image: object, slot: dict[str, object]) -> bool:
-    """A foreign end counts as live whether it is there or not, so it does not count here."""
-    return slot["state"] == "live" and slot["epoch"] != 0

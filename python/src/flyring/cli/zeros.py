@@ -3,28 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from .. import layout
 from .._core import Memory
 from ..header import Header
+from .fields import size as type_size
 from .image import Image
 from .report import Findings
 
 Range = tuple[int, int]  # offsets in the file: first, and behind the last
 
-SLOT_FIELDS = (
-    (layout.PUBLISHER_SLOT_EPOCH, 8), (layout.PUBLISHER_SLOT_START, 8), (layout.PUBLISHER_SLOT_CLOSED, 4),
-    (layout.PUBLISHER_SLOT_NAME_LENGTH, 4), (layout.PUBLISHER_SLOT_NAME, layout.MAX_NAME_LENGTH),
-    (layout.PUBLISHER_SLOT_PID, 4), (layout.PUBLISHER_SLOT_ATTACHED_AT, 8),
-)  # fmt: skip
-TRAILER_FIELDS = (
-    (layout.TRAILER_BOUNDARY, layout.BOUNDARIES * layout.TRAILER_BOUNDARY_STRIDE), (layout.TRAILER_CLAIMED, 8),
-    (layout.TRAILER_PUBLISHED, 8), (layout.TRAILER_MESSAGES_BEGUN, 8), (layout.TRAILER_MESSAGES_DONE, 8),
-)  # fmt: skip
-AGRONA_FIELDS = (
-    (layout.TRAILER_HEAD_CACHE, 8), (layout.TRAILER_CORRELATION, 8), (layout.TRAILER_HEARTBEAT, 8),
-)  # fmt: skip
+NOBODY_WRITES = {"handovers", "data_sequence", "data_asleep", "room_sequence", "room_asleep", "jobs_sequence",
+                 "jobs_asleep", "wakes", "busy_since", "taken_end", "attempts"}  # fmt: skip
+AGRONA = {"head_cache", "correlation", "heartbeat"}
 
 
 def check_zeros(image: Image, header: Header, memory: Memory, findings: Findings) -> None:
@@ -43,22 +36,36 @@ def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     """Section of the spec, first byte, byte behind the last."""
     yield "4.2", layout.HEADER_SCHEMA_VERSION + 4, layout.HEADER_CRC
     control = header.control_offset
-    yield "4.3", control + 16, control + layout.CONTROL_SLOTS
-    for k in range(header.publishers + header.subscribers):
-        for begin, end in gaps(SLOT_FIELDS, layout.CONTROL_SLOT_LENGTH):
-            yield "4.4", header.publisher_slot(k) + begin, header.publisher_slot(k) + end
+    for begin, end in gaps(written("control"), layout.CONTROL_SLOTS):
+        yield "4.3", control + begin, control + end
+    slots = (("4.4", "publisher_slot", header.publishers), ("4.5", "subscriber_slot", header.subscribers))
+    for section, table, count in slots:
+        for k in range(count):
+            slot = header.publisher_slot(k) if table == "publisher_slot" else header.subscriber_slot(k)
+            for begin, end in gaps(written(table), layout.CONTROL_SLOT_LENGTH):
+                yield section, slot + begin, slot + end
     yield "4.1", header.subscriber_slot(header.subscribers), header.counter_metadata_offset
     yield "4.1", header.counter_values_offset + header.counter_values_length, header.rings_offset
-    fields = TRAILER_FIELDS + (AGRONA_FIELDS if header.foreign else ())
-    gates = tuple((header.gate(0, slot) - header.trailer(0), 8) for slot in range(header.subscribers))
-    between = list(gaps(fields + gates, header.trailer_length))
+    fields = set(written("trailer", AGRONA if not header.foreign else set()))
+    for slot in range(header.subscribers):
+        gate = header.gate(0, slot) - header.trailer(0)
+        fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate")}
+    between = list(gaps(fields, header.trailer_length))
     for ring in range(header.publishers):
         for begin, end in between:
             yield "4.7", header.trailer(ring) + begin, header.trailer(ring) + end
     yield "4.1", header.schema_offset + header.schema_length, header.sections_end
 
 
-def gaps(fields: tuple[Range, ...], length: int) -> Iterator[Range]:
+def written(table: str, nobody: AbstractSet[str] = NOBODY_WRITES) -> Iterator[Range]:
+    """(offset, size) of the fields of a table of layout.toml that a process of version 1.0 writes."""
+    for name, offset, kind, count, stride in layout.FIELDS[table]:
+        if name not in nobody | NOBODY_WRITES:
+            for i in range(count):
+                yield offset + i * stride, type_size(kind)
+
+
+def gaps(fields: Iterable[Range], length: int) -> Iterator[Range]:
     """What lies between fields (offset, size), up to ``length``."""
     at = 0
     for offset, size in sorted(fields):
