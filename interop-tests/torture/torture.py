@@ -124,7 +124,7 @@ def play(known, seed, seconds, at_most, kills, fault, folder):
         lives = [worker.life() for worker in play.done]
         for i, path in enumerate(channels):
             mine = [life for life in lives if life.channel == i and life.role != "creator"]
-            verify(mine, verdict, gaps)
+            verify(mine, verdict, gaps, CHANNELS[i]["alignment"])
             check_counters(mine, *read_counters(path), verdict)
     finally:
         play.close()
