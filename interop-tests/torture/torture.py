@@ -101,12 +101,12 @@ def round_folder():
         raise
 
 
-def play(known, seed, seconds, at_most, kills, fault, folder):
+def play(known, seed, seconds, at_most, kills, fault, folder, every=True):
     """One round: its verdict, and the round."""
     dice = random.Random(seed)
     channels = [folder / f"channel-{i}.ring" for i in range(len(CHANNELS))]
     least = {role: 2 * rate * seconds for role, rate in WORK.items()}  # twice, as not every entry is a message
-    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in ACTORS], dice, kills, least, fault)
+    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in ACTORS], dice, kills, least, fault, every)
     verdict = Verdict()
     try:
         for i, options in enumerate(CHANNELS):
@@ -192,7 +192,8 @@ def torture(known, options):
     while number == 0 or played < options.seconds - 1:
         seconds, seed = min(options.seconds, ROUND), options.seed + number
         with round_folder() as folder:
-            verdict, round_ = play(known, seed, seconds, 3 * seconds, kills, options.fault, folder)
+            every = options.seconds >= EVERY_LANGUAGE
+            verdict, round_ = play(known, seed, seconds, 3 * seconds, kills, options.fault, folder, every)
         played += round_.played
         for rule, texts in verdict.failures.items():
             failures[rule] += [f"seed {seed}: {text}" for text in texts]
