@@ -56,7 +56,8 @@ enum Kind : std::int64_t {
     evicted,
     slot_lost,
     lost,
-    counter
+    counter,
+    first
 };
 
 inline std::int64_t now() {

@@ -88,10 +88,13 @@ class ReadingWorker final : public Worker {
         }
         auto polls = below(500);
         bool drained = false;
+        std::vector<bool> began(subscriber.rings().back() + 1);
         while (!side_.full() && !drained && (polls-- > 0 || side_.stopped())) {
             const bool last = side_.stopped();
             side_.phase(reading);
             const auto each = [&](const flyring::Message& one) {
+                if (!began[one.ring()]) side_.log(first, one.ring(), subscriber.lost_bytes(one.ring()));
+                began[one.ring()] = true;
                 handle(one, reading, subscriber.lost_messages(one.ring()) + fault("miscount"));
             };
             drained = subscriber.poll(each, 1 + static_cast<int>(below(20))) == 0 && last;
@@ -99,7 +102,7 @@ class ReadingWorker final : public Worker {
             if (below(4) == 0) side_.nap(below(2'000'000));
         }
         for (const auto ring : subscriber.rings()) {
-            side_.log(lost, ring, subscriber.lost_messages(ring), subscriber.position(ring));
+            side_.log(lost, ring, subscriber.lost_messages(ring), subscriber.position(ring), subscriber.lost_bytes(ring));
         }
         side_.log(left, 0, drained, 0, now());
         side_.phase(working);

@@ -55,10 +55,11 @@ class Actor:
 class Round:
     """Workers of one round on channels that exist already."""
 
-    def __init__(self, commands, folder, channels, actors, random, kills, least, fault=("", "")):
+    def __init__(self, commands, folder, channels, actors, random, kills, least, fault=("", ""), every=True):
         self.commands, self.folder, self.channels, self.actors, self.random = commands, folder, channels, actors, random
         self.least, self.entries = least, collections.Counter()  # by role; by role and language: entries of logs
         self.fault = fault  # name, and the role or language that has it
+        self.every = every  # a kill in each phase is wanted of every language, or of any
         self.pool = {language: collections.deque() for language in commands}
         self.done, self.errors, self.kills = [], [], kills  # kills: how many by phase, language and whether napping
         self.pauses, self.number, self.played = 0, 0, 0.0  # played: seconds
@@ -152,6 +153,11 @@ class Round:
         cells = sorted({(p, language) for a in self.actors for p in PHASES[a.role] for language in self.commands})
         return {cell: kills[cell] for cell in cells}
 
+    def struck_enough(self):
+        if self.every:
+            return all(self.struck().values())
+        return {phase for phase, _ in self.struck()} == {phase for (phase, _), n in self.struck().items() if n}
+
     def wanted(self):
         """The cells to strike next: of phases without a kill, then those without one, then those with the fewest."""
         cells = self.struck()
@@ -210,17 +216,12 @@ class Round:
             max(others, key=lambda w: self.work(role, w.language)).side.stop()  # in favour of the slower languages
 
     def run(self, seconds, at_most):
-        """Plays for so many seconds; longer, if there is a cell without a kill (not when a fault
-        is planted), or one has done too little."""
+        """Plays for so many seconds; longer, if a kill is missing (not when a fault is planted), or one has done too
+        little."""
         begin, paused = time.monotonic(), []
         while True:
             self.played = played = time.monotonic() - begin
-            if (
-                played > at_most
-                or played > seconds
-                and (self.fault[0] or all(self.struck().values()))
-                and self.done_enough()
-            ):
+            if played > at_most or played > seconds and (self.fault[0] or self.struck_enough()) and self.done_enough():
                 break
             for actor in self.actors:
                 if actor.worker and not actor.worker.alive():

@@ -47,7 +47,8 @@ class Read:
     last: bool = False  # of its process
     slot_lost: bool = False
     noticed: int = 0  # ns, when it knew that its slot was lost
-    lost: dict = None  # by ring, at the end
+    lost: dict = None  # by ring, at the end: messages, position, bytes
+    first: dict = None  # by ring: bytes lost before its first message
 
 
 def gone(life):
@@ -86,7 +87,8 @@ def read_by(life):
         read.messages, read.last = rows[rows[:, 0] == Kind.MESSAGE], last
         if len(left):
             read.forgot, read.drained, read.left = bool(left[0, 1]), bool(left[0, 2]), int(left[0, 4])
-        read.lost = {int(r[1]): int(r[2]) for r in rows[rows[:, 0] == Kind.LOST]}
+        read.lost = {int(r[1]): (int(r[2]), int(r[3]), int(r[4])) for r in rows[rows[:, 0] == Kind.LOST]}
+        read.first = {int(r[1]): int(r[2]) for r in rows[rows[:, 0] == Kind.FIRST]}
         if len(lost_slot):
             read.slot_lost, read.noticed = True, int(lost_slot[0, 3])
             read.left = max(begin, int(lost_slot[0, 4]))  # it may not have polled yet

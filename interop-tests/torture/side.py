@@ -41,8 +41,9 @@ class Kind(enum.IntEnum):
     LEFT = 8  # forgot, drained, -, time
     EVICTED = 9  # slot, begin, end (0: not yet)
     SLOT_LOST = 10  # slot, messages of the poll that ended so: they may be torn; time, time when that poll began
-    LOST = 11  # ring, messages lost, position; at the end of a lossy one
+    LOST = 11  # ring, messages lost, position, bytes lost; at the end of a lossy one
     COUNTER = 12  # id of its own counter; -1: it is about to give it back
+    FIRST = 13  # ring, bytes lost; before a lossy one's first message of this ring
 
 
 RIGHT, TORN, WRONG_SENDER, UNKNOWN_SENDER = range(4)  # of a message

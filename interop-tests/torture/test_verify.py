@@ -140,6 +140,26 @@ def closed_before_the_heir():
 FAULTS["seen again after a proper close"] = ("duplicates", closed_before_the_heir())
 
 
+def put_off(lost_bytes, *seen):
+    """A start at now is put off, as the first owner died between its stores. The second one counts what it left; then
+    one message is lost, before the first one that is seen, or until the end. Three were published meanwhile, or four."""
+    told = story()
+    told["lossy"] = [
+        [Kind.JOINED, 0, 0, 256, 0, 0, 5],
+        *[[Kind.FIRST, 0, lost_bytes]] * len(seen),
+        *seen,
+        [Kind.LOST, 0, 1, 896, lost_bytes],
+        [Kind.LEFT, 0, 1, 0, 70 * MS],
+    ]
+    return told
+
+
+LAST = message(832, 2, 2, lost=1)
+PUT_OFF = {"seen": put_off(448, LAST), "not seen": put_off(448)}
+FAULTS["more was missed before the first message than there was room for"] = ("lost count", put_off(449, LAST))
+FAULTS["more was missed until the end than there was room for"] = ("lost count", put_off(449))
+
+
 def counting(name="", count=0):
     """The story with counts: what each one logged, but `count` for one of them. The first one has counter 1, and was
     killed between log and count."""
@@ -178,6 +198,10 @@ def run():
     evicted = verdict(with_a_lag_limit(*LOST_SLOT)).failures
     if evicted:
         failed.append(f"evicted by a publisher with a lag limit, but: {dict(evicted)}")
+    for name, told in PUT_OFF.items():
+        found = verdict(told)
+        if found.failures or found.counts["lossy starts put off"] != 1:
+            failed.append(f"a start was put off, {name}, but: {dict(found.failures)} {found.counts}")
     waits = [
         [
             wait[0]
@@ -200,7 +224,7 @@ def run():
             failed.append(f"counters, {name or 'nothing is wrong'}: found {dict(found.failures)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 3 + len(FAULTS) + len(COUNTS) - len(failed), len(failed)
+    return 3 + len(PUT_OFF) + len(FAULTS) + len(COUNTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

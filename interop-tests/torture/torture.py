@@ -32,7 +32,7 @@ from verify import Verdict, verify
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ("order", "loss", "lost count", "duplicates", "tear", "never offered", "agreement", "owners", "sender")
 RULES += ("living declared dead", "waits", "offers", "counters", "errors", "phases", "work")
-ROUND = 10  # seconds
+ROUND, LONGEST = 10, 30  # seconds: what a round lasts, and at most if what it needs has not happened yet
 FAULT_ROUNDS = 3  # a fault may find no opportunity in one: nobody dies before a slow language's publisher, say
 LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
@@ -101,12 +101,12 @@ def round_folder():
         raise
 
 
-def play(known, seed, seconds, at_most, kills, fault, folder):
+def play(known, seed, seconds, kills, fault, folder, every=True):
     """One round: its verdict, and the round."""
     dice = random.Random(seed)
     channels = [folder / f"channel-{i}.ring" for i in range(len(CHANNELS))]
     least = {role: 2 * rate * seconds for role, rate in WORK.items()}  # twice, as not every entry is a message
-    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in ACTORS], dice, kills, least, fault)
+    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in ACTORS], dice, kills, least, fault, every)
     verdict = Verdict()
     try:
         for i, options in enumerate(CHANNELS):
@@ -118,13 +118,13 @@ def play(known, seed, seconds, at_most, kills, fault, folder):
             play.finished(worker)
             play.actors.remove(creator)
         with Canaries(folder) as canaries:
-            play.run(seconds, at_most)
+            play.run(seconds, LONGEST)
         gaps = canaries.gaps()
         verdict.counts["ms taken by the host"] += round(sum(end - begin for begin, end in gaps) / 1e6)
         lives = [worker.life() for worker in play.done]
         for i, path in enumerate(channels):
             mine = [life for life in lives if life.channel == i and life.role != "creator"]
-            verify(mine, verdict, gaps)
+            verify(mine, verdict, gaps, CHANNELS[i]["alignment"])
             check_counters(mine, *read_counters(path), verdict)
     finally:
         play.close()
@@ -192,7 +192,8 @@ def torture(known, options):
     while number == 0 or played < options.seconds - 1:
         seconds, seed = min(options.seconds, ROUND), options.seed + number
         with round_folder() as folder:
-            verdict, round_ = play(known, seed, seconds, 3 * seconds, kills, options.fault, folder)
+            every = options.seconds >= EVERY_LANGUAGE
+            verdict, round_ = play(known, seed, seconds, kills, options.fault, folder, every)
         played += round_.played
         for rule, texts in verdict.failures.items():
             failures[rule] += [f"seed {seed}: {text}" for text in texts]
@@ -228,7 +229,7 @@ def plant(known, options):
                 kills, seconds = collections.Counter(), options.seconds
                 seed = options.seed + number + 1000 * attempt
                 with round_folder() as folder:
-                    verdict, _ = play(known, seed, seconds, 3 * seconds, kills, (fault, language), folder)
+                    verdict, _ = play(known, seed, seconds, kills, (fault, language), folder)
                 shutil.rmtree(folder)
                 verdict.failures["waits"] += waits(verdict.dead_waits)
                 found = {rule: len(texts) for rule, texts in verdict.failures.items() if texts}

@@ -11,6 +11,7 @@ from side import TORN, UNKNOWN_SENDER, WRONG_SENDER, Kind, Phase
 
 END = (2**62, 0)
 LONGEST_BY_LIVING, LONGEST_BY_LAG = 10_000_000_000, 2_000_000_000  # ns; with a lag limit nobody is waited for
+SHORTEST = 8 + 32  # bytes of a record (WORKER.md)
 MOST_LOOKS = 5  # of a publisher for the dead, until it gets on (each at least 1 ms after the one before)
 
 
@@ -30,7 +31,8 @@ class Verdict:
 class Channel:
     """The rings of one channel: all that was published, in order."""
 
-    def __init__(self, lives, verdict):
+    def __init__(self, lives, verdict, alignment):
+        self.record = -(-SHORTEST // alignment) * alignment  # bytes that a message takes, at least
         self.verdict, self.rings, self.ends = verdict, collections.defaultdict(dict), collections.defaultdict(set)
         for life in lives:
             for p in published_by(life) if life.role == "publisher" else ():
@@ -140,7 +142,8 @@ def check_order(channel, read, ring, rows):
     begin = channel.place(ring, read.cursors[ring])
     first = (int(epochs[0]), int(numbers[0]))
     if read.lossy:
-        check_lost(channel, read, ring, begin[:2], first, int(lost[0]), begin[2] - begin[1], first=True)
+        passed = int(rows[0, 2]) - read.cursors[ring] - read.first.get(ring, 0)
+        check_lost(channel, read, ring, begin[:2], first, int(lost[0]), begin[2] - begin[1], passed)
     elif first[0] == begin[0] and not begin[1] <= first[1] <= begin[2]:
         fail("loss", life, f"ring {ring}: joined at {read.cursors[ring]}, expected {begin}, got {first}")
     elif first[0] != begin[0]:
@@ -153,10 +156,11 @@ def check_gap(channel, read, ring, one, other, where):
         channel.verdict.fail("loss", read.life, f"ring {ring}: from {one} to {other} {where}: {lost} lost")
 
 
-def check_lost(channel, read, ring, one, other, counted, slack=0, first=False):
-    """Counted as lost: at least what was acknowledged in between, at most what was attempted. Before its first message
-    it may have lost nothing although something was published: while the publisher stands between its stores, a start
-    at now is put off to a later poll (channel.md 6.10)."""
+def check_lost(channel, read, ring, one, other, counted, slack=0, passed=0):
+    """Counted as lost: at least what was acknowledged in between, at most what was attempted. A start at now is put off
+    to a later poll while the publisher stands between its stores, or died there (channel.md 6.10): what is published
+    until then is neither seen nor lost. `passed`: before a ring's first message, the bytes from the cursor on that it
+    did not count as lost. The messages that are missing must fit into these."""
     least = most = 0
     for p in channel.between(ring, one[0], other[0]):
         known = channel.ends.get((ring, p.epoch))
@@ -164,9 +168,10 @@ def check_lost(channel, read, ring, one, other, counted, slack=0, first=False):
         begin = one[1] if p.epoch == one[0] else 0
         least += max(0, (other[1] if p.epoch == other[0] else low) - begin)
         most += max(0, (other[1] if p.epoch == other[0] else high) - begin)
-    if first and counted == 0 < least - slack:
+    missing = least - slack - counted
+    if missing > 0 and missing * channel.record <= passed:
         channel.verdict.counts["lossy starts put off"] += 1
-    elif not least - slack <= counted <= most:
+    elif missing > 0 or counted > most:
         text = f"ring {ring}: from {one} to {other} {counted} counted as lost, published {least} to {most}"
         channel.verdict.fail("lost count", read.life, text)
 
@@ -178,10 +183,11 @@ def check_end(channel, read):
         place = channel.place(ring, cursor)
         last = (int(rows[-1, 3]), int(rows[-1, 4]) + 1) if len(rows) else place[:2]
         if read.lossy:
-            counted = read.lost.get(ring, 0) - (int(rows[-1, 7]) if len(rows) else 0)
-            slack = 0 if len(rows) else place[2] - place[1]
-            check_lost(channel, read, ring, last, END, counted, slack, first=not len(rows))
-            channel.verdict.counts["lost"] += read.lost.get(ring, 0)
+            messages, position, lost = read.lost.get(ring, (0, cursor, 0))
+            counted = messages - (int(rows[-1, 7]) if len(rows) else 0)
+            slack, passed = (0, 0) if len(rows) else (place[2] - place[1], position - cursor - lost)
+            check_lost(channel, read, ring, last, END, counted, slack, passed)
+            channel.verdict.counts["lost"] += messages
         else:
             check_gap(channel, read, ring, last, END, "at the end")
 
@@ -221,10 +227,10 @@ def check_kept(channel, reads, evictions):
         old = read
 
 
-def verify(lives, verdict=None, gaps=()):
-    """The verdict on one channel's workers. `gaps`: when the host took a core away (canary.py)."""
+def verify(lives, verdict=None, gaps=(), alignment=64):
+    """The verdict on the workers of one channel of this alignment. `gaps`: when the host took a core away (canary.py)."""
     verdict = verdict or Verdict()
-    channel = Channel(lives, verdict)
+    channel = Channel(lives, verdict, alignment)
     reads = [read for life in lives if life.role != "publisher" for read in read_by(life)]
     published = [p for owners in channel.rings.values() for p in owners.values()]
     for_lag = [(p.begin, p.closed or p.life.ended) for p in published if p.max_lag]  # any slot, at any time

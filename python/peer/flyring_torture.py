@@ -99,8 +99,12 @@ class Reader(Worker):
         for ring in subscriber.rings:
             side.log(Kind.JOINED, ring, 0, subscriber.position(ring), 0, 0, time.monotonic_ns(), asked)
         polls, drained = self.below(500), False
+        began: set[int] = set()
 
         def handle(message: flyring.Message) -> None:
+            if message.ring not in began:
+                began.add(message.ring)
+                side.log(Kind.FIRST, message.ring, subscriber.lost_bytes(message.ring))
             self.handle(message, Phase.READING, subscriber.lost_messages(message.ring) + self.fault("miscount"))
 
         while not side.full() and not drained and (polls > 0 or side.stopped()):
@@ -112,7 +116,8 @@ class Reader(Worker):
             if self.below(4) == 0:
                 side.nap(self.random.random() * 2e-3)
         for ring in subscriber.rings:
-            side.log(Kind.LOST, ring, subscriber.lost_messages(ring), subscriber.position(ring))
+            lost = subscriber.lost_messages(ring), subscriber.position(ring), subscriber.lost_bytes(ring)
+            side.log(Kind.LOST, ring, *lost)
         subscriber.close()
         side.log(Kind.LEFT, 0, drained, 0, time.monotonic_ns())
         side.phase(Phase.WORKING)

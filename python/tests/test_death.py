@@ -245,42 +245,25 @@ def test_a_spinning_publisher_gets_on_after_its_readers_were_killed(child: Start
             assert [channel._attached.memory.load64(header.gate(0, slot)) for slot in slots] == [-1] * readers
 
 
-def run_delay() -> int:
-    """What this thread waited for a processor, ns."""
-    with open("/proc/thread-self/schedstat", "rb") as file:
-        return int(file.read().split()[1])
-
-
-@pytest.mark.long
-def test_a_spinning_publisher_gets_on_within_5_ms(child: Start) -> None:
-    """At the 99th percentile, from when the kernel has freed the dead one's lock, less what the machine took."""
+def test_a_spinning_publisher_gets_on_with_the_first_offer_after_1_ms(child: Start) -> None:
+    """From when its dead reader's lock is free: an offer that begins 1 ms later must look for the dead (6.2, 4)."""
     waits: list[float] = []
-    for batch in range(10):
-        channels = [Channel.create(f"wait-{batch}-{i}", "broadcast", capacity=4096, subscribers=1) for i in range(10)]
-        victims = [child(READER, channel.path) for channel in channels]
-        for channel, victim in zip(channels, victims, strict=True):
-            slot = int(victim.line())
-            with channel, channel.publisher() as publisher, channel.publisher() as other:
-                probe, at = other._lock, channel.header.subscriber_slot(slot)
-                fill(publisher)
-                victim.process.kill()
-                stuck, free, lost = True, 0, run_delay()
-                deadline = time.monotonic() + 20
-                while stuck and time.monotonic() < deadline:
-                    for _ in range(100):
-                        stuck = publisher.offer(bytes(500)) == BACK_PRESSURED
-                        if not stuck:
-                            break
-                    if stuck and not free:
-                        lost = run_delay()
-                        free = 0 if is_locked(probe, at) else time.perf_counter_ns()
-                waited = time.perf_counter_ns() - free - (run_delay() - lost) if free else 0
-                assert not stuck
-                waits.append(waited / 1e6)
-    waits.sort()
-    print(f"{len(waits)} deaths: median {waits[len(waits) // 2]:.2f} ms, longest {waits[-2:]}")
-    assert waits[(len(waits) * 99 + 99) // 100 - 1] <= 5, waits[-5:]
-    assert sum(wait > 0 for wait in waits) >= 10  # else it was not seen that the lock was free
+    channels = [Channel.create(f"wait-{i}", "broadcast", capacity=4096, subscribers=1) for i in range(5)]
+    victims = [child(READER, channel.path) for channel in channels]
+    for channel, victim in zip(channels, victims, strict=True):
+        slot = int(victim.line())
+        with channel, channel.publisher() as publisher, channel.publisher() as other:
+            probe, at = other._lock, channel.header.subscriber_slot(slot)
+            fill(publisher)
+            victim.process.kill()
+            free, begin = 0, time.perf_counter_ns()  # free: when it was first seen
+            while publisher.offer(bytes(500)) == BACK_PRESSURED:
+                assert not free or begin - free < 1_000_000
+                if not free and not is_locked(probe, at):
+                    free = time.perf_counter_ns()
+                begin = time.perf_counter_ns()
+            waits.append((time.perf_counter_ns() - free) / 1e6 if free else 0)
+    print(f"{len(waits)} deaths: median {sorted(waits)[len(waits) // 2]:.2f} ms, longest {max(waits):.2f} ms")
 
 
 PUBLISHER = """
@@ -298,14 +281,13 @@ PUBLISHER = """
 
 
 @pytest.mark.parametrize("leave", ["close", "evict", "kept"])
-@pytest.mark.long
 def test_who_joins_and_leaves_at_full_speed_sees_a_gapless_suffix(child: Start, leave: str) -> None:
     with Channel.create("suffix", "broadcast", capacity=4096, publishers=1) as channel:
         other = child(PUBLISHER, channel.path)
         assert other.line() == "ready"
         memory, published = channel._attached.memory, channel.header.trailer(0) + layout.TRAILER_PUBLISHED
         moved = total = turn = 0
-        last, give_up = -1, time.monotonic() + 30
+        last, give_up = -1, time.monotonic() + 300  # as long as a busy machine needs for both to run at a time
         while turn < 60 or (min(moved / 10, total / 5000) < 1 and time.monotonic() < give_up):
             before = memory.load64(published)
             subscriber = channel.subscriber("s", kept=leave == "kept" and turn % 3 != 0)

@@ -5,63 +5,21 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** How soon a publisher gets on after a reader was killed: counted from when the kernel has freed its lock. */
+/** A publisher gets on after a reader was killed: counted from when the kernel has freed its lock. */
 class LivenessTest {
     private static final long SECOND = 1_000_000_000L;
-    private static final long BOUND = 5_000_000;
     private static final long PATIENCE = 1_000_000;
     private static final int DEATHS = 24;
     private static final int AT_ONCE = 4;
 
     @RegisterExtension
     final Rings rings = new Rings();
-
-    /** What the machine takes from a thread that never waits: the sum of the gaps between two looks at the clock. */
-    private static final class Canary extends Thread {
-        private static final long NOTICEABLE = 50_000;
-        private volatile boolean stop;
-        private volatile long lost;
-
-        Canary() {
-            setDaemon(true);
-            start();
-        }
-
-        @Override
-        public void run() {
-            for (long last = System.nanoTime(); !stop;) {
-                long now = System.nanoTime();
-                if (now - last > NOTICEABLE) {
-                    lost += now - last;
-                }
-                last = now;
-            }
-        }
-
-        /** Nanoseconds that were lost so far: by this thread, and by the caller while it waited for a processor. */
-        long[] lost() {
-            try {
-                String[] fields = Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ");
-                return new long[] {lost, Long.parseLong(fields[1])};
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
-            }
-        }
-
-        long lostSince(long[] before) {
-            long[] now = lost();
-            return Math.max(now[0] - before[0], now[1] - before[1]);
-        }
-    }
 
     private final List<Channel> channels = new ArrayList<>();
     private final List<Process> children = new ArrayList<>();
@@ -79,27 +37,32 @@ class LivenessTest {
         }
     }
 
-    /** Nanoseconds from when the lock was seen free to the first offer that got on, less what the machine took. */
-    private static long spin(Channel channel, Publisher publisher, Process child, Canary canary) {
+    /**
+     * Nanoseconds from when the lock was seen free to the first offer that got on. An offer that begins 1 ms or more
+     * after that must look for the dead (6.2, 4), and so get on, however busy the machine is.
+     */
+    private static long spin(Channel channel, Publisher publisher, Process child) {
         byte[] message = new byte[500];
         long lockAt = channel.header().controlOffset + channel.header().subscriberSlot(0);
         try (Lock lock = channel.file().newLock()) {
             child.destroyForcibly();
-            long free = 0;
-            long[] lost = null;
             long since = System.nanoTime();
-            boolean stuck = true;
-            while (stuck) {
-                for (int offers = 0; stuck && offers < 100; offers++) {
-                    stuck = publisher.offer(message) < 0;
+            while (lock.heldByAnother(lockAt)) {
+                for (int offers = 0; offers < 100; offers++) {
+                    if (publisher.offer(message) > 0) {
+                        return 0; // before the lock was seen free
+                    }
                 }
-                assertTrue(System.nanoTime() - since < 20 * SECOND, "the publisher never got on");
-                if (free == 0 && stuck) {
-                    lost = canary.lost(); // before the look, or what is lost meanwhile would count as the publisher's
-                    free = lock.heldByAnother(lockAt) ? 0 : System.nanoTime();
-                }
+                assertTrue(System.nanoTime() - since < 20 * SECOND, "the dead one still has its lock after 20 s");
             }
-            return free == 0 ? 0 : System.nanoTime() - free - canary.lostSince(lost);
+            for (long free = System.nanoTime();;) {
+                long begin = System.nanoTime();
+                if (publisher.offer(message) > 0) {
+                    return System.nanoTime() - free;
+                }
+                assertTrue(begin - free < PATIENCE,
+                    () -> "an offer failed that began " + (begin - free) + " ns after the lock was free");
+            }
         }
     }
 
@@ -126,7 +89,6 @@ class LivenessTest {
     @Test
     @Tag("long")
     void aPublisherGetsOnAfterAReaderWasKilled() throws Exception {
-        Canary canary = new Canary();
         List<Long> times = new ArrayList<>();
         int slow = 0;
         try {
@@ -148,21 +110,19 @@ class LivenessTest {
                         assertEquals(0, offers(channel, publisher, child), "failed though the lock was free");
                         slow++;
                     } else {
-                        times.add(spin(channel, publisher, child, canary));
+                        times.add(spin(channel, publisher, child));
                     }
                 }
             }
         } finally {
-            canary.stop = true;
             for (Process child : children) {
                 child.destroyForcibly().waitFor();
             }
             channels.forEach(Channel::close);
         }
         times.sort(null);
-        long p99 = times.get((times.size() * 99 + 99) / 100 - 1);
-        System.out.println("spinning publishers, " + times.size() + " deaths: p99 " + p99 / 1000 + " us, least "
-            + times.get(0) / 1000 + " us; " + slow + " that offer now and then");
-        assertTrue(p99 <= BOUND, times + " ns");
+        System.out.println("spinning publishers, " + times.size() + " deaths: longest "
+            + times.get(times.size() - 1) / 1000 + " us, least " + times.get(0) / 1000 + " us; " + slow
+            + " that offer now and then");
     }
 }

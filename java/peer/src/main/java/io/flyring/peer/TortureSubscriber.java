@@ -11,7 +11,9 @@ import io.flyring.Subscriber;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.IntStream;
 
 /** A reliable, kept or lossy subscriber of the SIGKILL torture (interop-tests/torture/WORKER.md). */
@@ -102,18 +104,23 @@ final class TortureSubscriber extends TortureWorker {
             log(Entry.JOINED, ring, 0, subscriber.position(ring), 0, 0, System.nanoTime(), asked);
         }
         boolean drained = false;
+        Set<Integer> began = new HashSet<>();
         for (int polls = below(500); !full() && !drained && (polls > 0 || stopped()); polls--) {
             boolean last = stopped();
             phase(Phase.READING);
-            drained = subscriber.poll(m -> handle(m, Phase.READING,
-                subscriber.lostMessages(m.ring()) + number(fault("miscount"))), 1 + below(20)) == 0 && last;
+            drained = subscriber.poll(m -> {
+                if (began.add(m.ring())) {
+                    log(Entry.FIRST, m.ring(), subscriber.lostBytes(m.ring()));
+                }
+                handle(m, Phase.READING, subscriber.lostMessages(m.ring()) + number(fault("miscount")));
+            }, 1 + below(20)) == 0 && last;
             phase(Phase.IDLE);
             if (below(4) == 0) {
                 nap(below(2_000_000));
             }
         }
         for (int ring : subscriber.rings()) {
-            log(Entry.LOST, ring, subscriber.lostMessages(ring), subscriber.position(ring));
+            log(Entry.LOST, ring, subscriber.lostMessages(ring), subscriber.position(ring), subscriber.lostBytes(ring));
         }
         subscriber.close();
         log(Entry.LEFT, 0, number(drained), 0, System.nanoTime());

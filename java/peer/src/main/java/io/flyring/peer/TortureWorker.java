@@ -69,7 +69,8 @@ abstract class TortureWorker {
 
     /** Of entries of the log; the order is that of side.py. */
     enum Entry {
-        NONE, TAKEN, ACKNOWLEDGED, CLOSED, DEAD_WAIT, HELD, JOINED, MESSAGE, LEFT, EVICTED, SLOT_LOST, LOST, COUNTER
+        NONE, TAKEN, ACKNOWLEDGED, CLOSED, DEAD_WAIT, HELD, JOINED, MESSAGE, LEFT, EVICTED, SLOT_LOST, LOST, COUNTER,
+        FIRST
     }
 
     /** One slot taken and given back. */
