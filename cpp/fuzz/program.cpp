@@ -153,12 +153,12 @@ class Program {
     template <typename Action>
     void with_lossy(Action&& action) {
         auto& each = lossy_[input_.below(2)];
-        if (!each) each.emplace(channel_->lossy_subscriber({}, Start::oldest));
+        if (!each) each.emplace(channel_->lossy_subscriber(Start::oldest));
         action(*each);
     }
 
     void subscribe(std::optional<Subscriber>& place, const std::string& name, bool kept,
-                   const std::vector<std::uint32_t>& rings) {
+                   const std::optional<Rings>& rings) {
         place.reset();
         place.emplace(channel_->subscriber(name, kept, rings));
     }
@@ -172,9 +172,10 @@ class Program {
         return names[input_.below(5)];
     }
 
-    std::vector<std::uint32_t> rings() {
-        std::vector<std::uint32_t> chosen;
+    std::optional<Rings> rings() {
+        Rings chosen;
         const std::uint32_t mask = input_.next<std::uint8_t>();
+        if (mask == 0) return std::nullopt;
         for (std::uint32_t ring = 0; ring < 8; ++ring) {
             if ((mask >> ring & 1) != 0) chosen.push_back(ring);
         }

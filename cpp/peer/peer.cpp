@@ -59,11 +59,11 @@ std::uint32_t number(const Json& request, const char* key, std::uint32_t otherwi
     return static_cast<std::uint32_t>(value);
 }
 
-std::vector<std::uint32_t> rings(const Json& request) {
-    std::vector<std::uint32_t> chosen;
-    if (const auto found = request.find("rings"); found != request.end() && found->is_array()) {
-        for (const Json& ring : *found) chosen.push_back(number({{"rings", ring}}, "rings", 0));
-    }
+std::optional<flyring::Rings> rings(const Json& request) {
+    const auto found = request.find("rings");
+    if (found == request.end() || !found->is_array()) return std::nullopt;
+    flyring::Rings chosen;
+    for (const Json& ring : *found) chosen.push_back(number({{"rings", ring}}, "rings", 0));
     return chosen;
 }
 

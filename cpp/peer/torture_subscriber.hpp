@@ -30,7 +30,8 @@ class ReadingWorker final : public Worker {
         }
         const auto asked = now();
         enter(orders_["resuming"] == "1" ? resuming : joining, 2);
-        flyring::Subscriber subscriber = channel_.subscriber(kept ? orders_.at("name") : "", kept, rings);
+        flyring::Subscriber subscriber = channel_.subscriber(
+            kept ? orders_.at("name") : "", kept, rings.empty() ? std::nullopt : std::optional(rings));
         linger(2);
         for (const auto ring : subscriber.rings()) {
             side_.log(joined, ring, subscriber.slot(), subscriber.position(ring), subscriber.epoch(), subscriber.kept(),
@@ -81,7 +82,7 @@ class ReadingWorker final : public Worker {
     void read_lossy() {
         const auto asked = now();
         enter(starting, 2);
-        auto subscriber = channel_.lossy_subscriber({}, below(2) == 0 ? flyring::Start::oldest : flyring::Start::now);
+        auto subscriber = channel_.lossy_subscriber(below(2) == 0 ? flyring::Start::oldest : flyring::Start::now);
         linger(2);
         for (const auto ring : subscriber.rings()) {
             side_.log(joined, ring, 0, subscriber.position(ring), 0, 0, now(), asked);

@@ -35,7 +35,7 @@ int main(int count, char** arguments) {
     flyring::OpenOptions read_only;
     read_only.read_only = true;
     flyring::Channel channel = flyring::Channel::open("lossy", read_only);
-    flyring::LossySubscriber subscriber = channel.lossy_subscriber({}, flyring::Start::oldest);
+    flyring::LossySubscriber subscriber = channel.lossy_subscriber(flyring::Start::oldest);
     std::uint64_t seen = 0;
     std::uint64_t pauses = 0;
     std::uint64_t peeked = 0;

@@ -17,7 +17,17 @@
 
 namespace {
 std::atomic<long> count{0};
+thread_local long before_failure = -1;  // allocations; below 0: none fails
+thread_local bool* failure_came = nullptr;
+
+/// Counts an allocation. Whether it is to fail.
+bool fails() {
+    count.fetch_add(1, std::memory_order_relaxed);
+    if (before_failure < 0 || before_failure-- > 0) return false;
+    *failure_came = true;
+    return true;
 }
+}  // namespace
 
 #if FLYRING_COUNTS_MALLOC
 extern "C" {
@@ -26,16 +36,13 @@ void* __libc_calloc(std::size_t members, std::size_t size);
 void* __libc_realloc(void* memory, std::size_t size);
 
 void* malloc(std::size_t size) {
-    count.fetch_add(1, std::memory_order_relaxed);
-    return __libc_malloc(size);
+    return fails() ? nullptr : __libc_malloc(size);
 }
 void* calloc(std::size_t members, std::size_t size) {
-    count.fetch_add(1, std::memory_order_relaxed);
-    return __libc_calloc(members, size);
+    return fails() ? nullptr : __libc_calloc(members, size);
 }
 void* realloc(void* memory, std::size_t size) {
-    count.fetch_add(1, std::memory_order_relaxed);
-    return __libc_realloc(memory, size);
+    return fails() ? nullptr : __libc_realloc(memory, size);
 }
 }
 #endif
@@ -48,6 +55,16 @@ bool counts_allocations() {
 
 long allocations() {
     return count.load();
+}
+
+FailingAllocation::FailingAllocation(int at, bool& came) {
+    came = false;
+    failure_came = &came;
+    before_failure = at;
+}
+
+FailingAllocation::~FailingAllocation() {
+    before_failure = -1;
 }
 
 }  // namespace support

@@ -8,4 +8,13 @@ namespace support {
 bool counts_allocations();
 long allocations();
 
+/// While it lives, allocation number `at` of this thread, counted from 0, finds no memory; `came` tells whether it did.
+class FailingAllocation {
+  public:
+    FailingAllocation(int at, bool& came);
+    FailingAllocation(const FailingAllocation&) = delete;
+    FailingAllocation& operator=(const FailingAllocation&) = delete;
+    ~FailingAllocation();
+};
+
 }  // namespace support

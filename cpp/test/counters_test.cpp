@@ -57,7 +57,7 @@ TEST_F(CountersSection, all_taken_is_no_space_and_a_freed_one_is_used_again) {
     }
     flyring::Counter second = counters.counter(1);
     second.free();
-    second.free();
+    EXPECT_EQ(code_of([&] { second.free(); }), "closed");
     std::string labels;
     counters.for_each([&](const flyring::Counter& counter) { labels += counter.label(); });
     EXPECT_EQ(labels, "023");
@@ -72,6 +72,45 @@ TEST_F(CountersSection, all_taken_is_no_space_and_a_freed_one_is_used_again) {
                   Channel::create("none", none).counters().allocate("x");
               }),
               "no-space");
+}
+
+TEST_F(CountersSection, what_was_freed_is_closed_and_touches_nobody_elses_counter) {
+    Channel channel = Channel::create("c", broadcast());
+    Channel other = Channel::open("c");
+    flyring::Counter counter = channel.counters().allocate("a");
+    flyring::Counter found = *other.counters().find("a");
+    flyring::Counter numbered = other.counters().counter(0);
+    found.free();
+    flyring::Counter next = channel.counters().allocate("b", 7, support::bytes("key"));
+    ASSERT_EQ(next.id(), 0);
+    next.set(5);
+    for (flyring::Counter* old : {&counter, &found, &numbered}) {
+        EXPECT_EQ(old->id(), 0);
+        EXPECT_EQ(code_of([&] { old->get(); }), "closed");
+        EXPECT_EQ(code_of([&] { old->get_volatile(); }), "closed");
+        EXPECT_EQ(code_of([&] { old->set(1); }), "closed");
+        EXPECT_EQ(code_of([&] { old->set_volatile(1); }), "closed");
+        EXPECT_EQ(code_of([&] { old->set_release(1); }), "closed");
+        EXPECT_EQ(code_of([&] { old->get_and_add(1); }), "closed");
+        EXPECT_EQ(code_of([&] { old->compare_and_set(5, 1); }), "closed");
+        EXPECT_EQ(code_of([&] { old->label(); }), "closed");
+        EXPECT_EQ(code_of([&] { old->type_id(); }), "closed");
+        EXPECT_EQ(code_of([&] { old->key(); }), "closed");
+        EXPECT_EQ(code_of([&] { old->free(); }), "closed");
+    }
+    EXPECT_EQ(next.get(), 5);
+    EXPECT_EQ(other.counters().find("b")->get(), 5);
+    next.free();
+    EXPECT_EQ(channel.counters().allocate("c").get(), 0);
+}
+
+TEST_F(CountersSection, a_label_of_a_hostile_length_is_empty) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Counter counter = channel.counters().allocate("label");
+    for (const std::int32_t bad : {-1, 381, std::numeric_limits<std::int32_t>::max()}) {
+        support::poke(channel.path(), 8192 + 128, bad);
+        EXPECT_EQ(counter.label(), "") << bad;
+    }
 }
 
 TEST_F(CountersSection, two_processes_and_two_threads_add_up) {

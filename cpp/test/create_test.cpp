@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "faults.hpp"
 #include "support.hpp"
 
 namespace {
@@ -283,13 +284,79 @@ TEST_F(Create, a_default_folder_that_others_may_write_to_or_own_is_refused) {
     std::filesystem::remove_all(place);
 }
 
+TEST_F(Create, a_limit_on_the_size_of_files_is_no_space) {
+    support::Child child([](const auto&) {
+        const struct rlimit limit{8192, 8192};
+        if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+        try {
+            Channel::create("c", broadcast());
+        } catch (const flyring::NoSpace& error) {
+            return error.free() == 8192 && error.needed() > 8192;
+        }
+        return false;
+    });
+    EXPECT_EQ(child.wait(), 0);
+    EXPECT_FALSE(std::filesystem::exists(file("c")));
+}
+
+TEST_F(Create, a_path_is_kept_as_an_absolute_one) {
+    const std::string before = std::filesystem::current_path();
+    std::filesystem::current_path(folder());
+    Channel channel = Channel::create("./x.ring", broadcast());
+    std::filesystem::current_path(before);
+    EXPECT_EQ(channel.path(), folder() + "/./x.ring");
+    EXPECT_EQ(channel.publisher().ring(), 0U);
+    Channel::unlink(channel.path());
+}
+
+TEST_F(Create, on_btrfs_a_file_is_written_in_place_or_refused) {
+    constexpr std::int64_t btrfs = 0x9123683e;
+    const auto reason_of = [](const auto& action) {
+        try {
+            action();
+        } catch (const flyring::UnsuitableFileSystem& error) {
+            return error.reason().substr(0, error.reason().find(':'));
+        }
+        return std::string("none");
+    };
+    {
+        const faults::FileSystem place(btrfs, 0x10);
+        EXPECT_EQ(reason_of([] { Channel::create("c", broadcast()); }), "none");
+        EXPECT_EQ(place.flags(), 0x00800010U);
+        EXPECT_EQ(reason_of([] { Channel::open("c"); }), "none");
+    }
+    {
+        const faults::FileSystem place(btrfs, 0x10);
+        EXPECT_EQ(reason_of([] { Channel::open("c"); }), "btrfs without NOCOW");
+        EXPECT_EQ(place.flags(), 0x10U);
+    }
+    const faults::FileSystem place(btrfs);
+    EXPECT_EQ(reason_of([] { Channel::create("d", broadcast()); }), "btrfs without NOCOW");
+    EXPECT_FALSE(std::filesystem::exists(file("d")));
+    flyring::Options any = broadcast();
+    any.any_file_system = true;
+    EXPECT_EQ(reason_of([&] { Channel::create("d", any); }), "none");
+}
+
+TEST_F(Create, on_overlay_a_file_is_not_opened_for_reading_alone) {
+    const faults::FileSystem place(0x794c7630);
+    const Channel channel = Channel::create("c", broadcast());
+    flyring::OpenOptions reading;
+    reading.read_only = true;
+    EXPECT_EQ(code_of([&] { Channel::open("c", reading); }), "file-system");
+    EXPECT_EQ(code_of([&] { Channel::open("c"); }), "none");
+    reading.any_file_system = true;
+    EXPECT_EQ(code_of([&] { Channel::open("c", reading); }), "none");
+}
+
 TEST_F(Create, an_unknown_file_system_is_refused_unless_overridden) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount another file system";
     support::Child child([&](const auto&) {
         // ramfs is allowed and tmpfs is; proc is not, and nothing can be created there, so the check is called itself.
+        constexpr auto attach = flyring::detail::Purpose::attach;
         const flyring::detail::Fd proc(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-        return code_of([&] { flyring::detail::check_file_system(proc, "x", false); }) == "file-system" &&
-               code_of([&] { flyring::detail::check_file_system(proc, "x", true); }) == "none";
+        return code_of([&] { flyring::detail::check_file_system(proc, "x", false, attach); }) == "file-system" &&
+               code_of([&] { flyring::detail::check_file_system(proc, "x", true, attach); }) == "none";
     });
     EXPECT_EQ(child.wait(), 0);
 }

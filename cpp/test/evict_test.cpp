@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
+#include <cerrno>
 #include <thread>
 
+#include "faults.hpp"
 #include "support.hpp"
 
 // Evict, by hand and for lag; what it leaves for the slot's next owner.
@@ -237,6 +241,27 @@ TEST_F(Evict, for_lag_it_waits_for_nobody_who_holds_the_control_lock) {
     EXPECT_GT(publisher.offer(bytes("x")), 0);
     EXPECT_EQ(code_of([&] { slow.take(); }), "slot-lost");
     EXPECT_FALSE(support::is_locked(words.path, 4096));
+}
+
+TEST_F(Evict, for_lag_a_control_lock_that_cannot_be_tried_is_back_pressure) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber slow = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher("", 2048);
+    {
+        const faults::Hook hook(
+            [&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
+        EXPECT_EQ(fill(publisher), 30);
+    }
+    EXPECT_GT(publisher.offer(bytes("x")), 0);
+}
+
+TEST_F(Evict, a_lost_slot_whose_lock_cannot_be_tested_is_still_slot_lost) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    channel.evict(0);
+    const faults::Hook hook([&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
+    EXPECT_EQ(code_of([&] { subscriber.close(); }), "none");
 }
 
 }  // namespace

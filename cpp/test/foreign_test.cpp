@@ -143,7 +143,7 @@ TEST_F(ForeignChannel, what_a_foreign_publisher_rules_out_is_an_invalid_argument
     Channel channel = Channel::create("c", options(Foreign::publisher));
     EXPECT_EQ(named([&] { channel.publisher(); }), "foreign");
     EXPECT_EQ(named([&] { channel.lossy_subscriber(); }), "foreign");
-    EXPECT_EQ(named([&] { channel.lossy_subscriber({}, flyring::Start::oldest); }), "foreign");
+    EXPECT_EQ(named([&] { channel.lossy_subscriber(flyring::Start::oldest); }), "foreign");
     EXPECT_EQ(named([&] { channel.evict(0); }), "foreign");
     flyring::Subscriber subscriber = channel.subscriber("reader");
     EXPECT_EQ(named([&] { subscriber.forget(); }), "foreign");

@@ -94,7 +94,7 @@ class Replay {
             return;
         }
         ASSERT_EQ(op, "subscriber");
-        std::vector<std::uint32_t> rings;
+        std::optional<flyring::Rings> rings;
         if (!operation.at("rings").is_null()) rings = operation.at("rings").get<std::vector<std::uint32_t>>();
         const auto& made =
             subscribers_

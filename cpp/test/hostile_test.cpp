@@ -136,6 +136,25 @@ TEST_F(HostileLossy, positions_that_are_none_are_a_corrupt_ring_at_the_first_pol
     EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring");
 }
 
+TEST_F(HostileLossy, each_of_the_eight_boundaries_is_checked) {
+    *ring.claimed() = *ring.published() = 640;
+    for (std::int64_t eighth = 0; eighth < 8; ++eighth) {
+        const std::int64_t good = *ring.boundary(eighth);
+        for (const std::int64_t bad : {std::int64_t{-2}, std::int64_t{-64}, std::int64_t{63}, std::int64_t{704},
+                                       std::numeric_limits<std::int64_t>::min()}) {
+            *ring.boundary(eighth) = bad;
+            LossySubscriber subscriber = channel.lossy_subscriber({0, 1}, Start::oldest);
+            EXPECT_EQ(code_of([&] { subscriber.take(); }), "corrupt-ring") << eighth << " " << bad;
+            other.offer(bytes("good"));
+            EXPECT_EQ(drain(subscriber).substr(0, 5), "good ");
+        }
+        *ring.boundary(eighth) = good;
+    }
+    EXPECT_EQ(code_of([&] { channel.lossy_subscriber({0}, Start::oldest).take(); }), "none");
+    *ring.published() = -64;  // below a boundary of 0
+    EXPECT_EQ(code_of([&] { channel.lossy_subscriber({0}, Start::oldest).take(); }), "corrupt-ring");
+}
+
 TEST_F(HostileLossy, a_claimed_that_is_beyond_everything_ends_in_a_corrupt_ring) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     publisher.offer(bytes("x"));
@@ -288,6 +307,12 @@ TEST_F(Hostile, a_bad_position_in_the_file_is_a_corrupt_ring_when_the_slot_is_ta
     support::poke(file("c"), trailer + layout::TRAILER_PUBLISHED, std::int64_t{0});
     support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{8192});
     EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring");
+    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{1024 + 512 + 64});  // C / 4 + W and more
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring");
+    EXPECT_FALSE(support::is_locked(file("c"), 4096 + layout::CONTROL_SLOTS));
+    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{1024 + 512});
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "none");
+    support::poke(file("c"), trailer + layout::TRAILER_PUBLISHED, std::int64_t{0});
     support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{0});
     EXPECT_EQ(code_of([&] { channel.publisher(); }), "none");
 }

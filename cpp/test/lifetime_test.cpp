@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
+#include "faults.hpp"
 #include "support.hpp"
 
 // Close, fork, two threads: objects that are used too late, too early, or in the wrong place.
@@ -129,12 +132,13 @@ TEST_F(Lifetime, a_forked_child_can_use_nothing_of_its_parent_and_keeps_no_lock)
                             code_of([&] { counter.get(); }) == "closed" &&
                             code_of([&] { channel->publisher(); }) == "closed";
         publisher.reset();
+        const bool still_closed = code_of([&] { claim.commit(); }) == "closed";  // though its publisher is gone
         subscriber.reset();
         channel->close();
         const bool owned = code_of([] { Channel::open("c").publisher(); }) == "no-free-slot";
         ready();
         ::pause();
-        return closed && owned;
+        return closed && still_closed && owned;
     });
     child.wait_until_ready();
     std::memcpy(claim.data(), "late", 4);
@@ -168,12 +172,162 @@ TEST_F(Lifetime, a_child_forked_in_a_handler_does_not_move_the_parents_gate) {
     flyring::Subscriber subscriber = channel.subscriber();
     channel.publisher().offer(bytes("x"));
     pid_t child = -1;
-    subscriber.poll([&](const flyring::Message&) { child = ::fork(); });
-    if (child == 0) ::_exit(code_of([&] { subscriber.take(); }) == "closed" ? 0 : 1);
+    const std::string code = code_of([&] { subscriber.poll([&](const flyring::Message&) { child = ::fork(); }); });
+    if (child == 0) ::_exit(code == "closed" && code_of([&] { subscriber.take(); }) == "closed" ? 0 : 1);
+    EXPECT_EQ(code, "none");
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
     EXPECT_EQ(subscriber.position(0), 128);
+}
+
+/// Polls ten messages; the handler of the first one forks. Returns whether the child was handed no other one, and its
+/// poll ended with closed.
+template <typename Subscriber>
+bool child_of_a_handler_stops(Subscriber& subscriber, flyring::Publisher& publisher) {
+    for (int i = 0; i < 10; ++i) publisher.offer(bytes("x"));
+    pid_t child = -1;
+    int handled = 0;
+    const std::string code = code_of([&] {
+        subscriber.poll([&](const flyring::Message&) {
+            if (++handled == 1) child = ::fork();
+        });
+    });
+    if (child == 0) ::_exit(handled == 1 && code == "closed" ? 0 : 1);
+    EXPECT_EQ(handled, 10);
+    EXPECT_EQ(code, "none");
+    int status = -1;
+    return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST_F(Lifetime, a_child_forked_in_a_handler_is_handed_nothing_more) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    EXPECT_TRUE(child_of_a_handler_stops(subscriber, publisher));
+    EXPECT_EQ(drain(lossy).size(), 20U);
+    EXPECT_TRUE(child_of_a_handler_stops(lossy, publisher));
+}
+
+TEST_F(Lifetime, what_a_child_writes_into_its_parents_claim_stays_in_the_child) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Claim claim = publisher.claim(6);
+    std::memcpy(claim.data(), "parent", 6);
+    support::Child child([&](const auto&) {
+        std::memcpy(claim.data(), "child!", 6);
+        return true;
+    });
+    EXPECT_EQ(child.wait(), 0);
+    claim.commit();
+    EXPECT_EQ(drain(subscriber), "parent ");
+}
+
+TEST_F(Lifetime, a_channel_lets_its_file_go_before_it_gives_its_slots_back) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    Channel other = Channel::open("c");
+    flyring::Subscriber reader = other.subscriber();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher("p");
+    publisher.offer(bytes("x"));
+    flyring::Claim claim = publisher.claim(16);
+    const auto words = support::raw("c");
+    const std::byte* const record = words.ring(0).payload_at(publisher.position());
+    // What another thread of this process would still store while the channel closes: it may have looked just before.
+    int unlocked = 0;
+    {
+        const faults::Hook hook([&](const faults::Call& call) {
+            if (call.lock != F_UNLCK || call.command != F_OFD_SETLK) return 0;
+            ++unlocked;
+            std::memset(claim.data(), 0x11 * unlocked, claim.size());
+            return 0;
+        });
+        channel.close();
+    }
+    EXPECT_EQ(unlocked, 2);
+    EXPECT_EQ(*record, std::byte{0});
+    EXPECT_EQ(*words.ring(0).gate(1), -1);
+    EXPECT_EQ(*flyring::detail::publisher_slot(words, 0).closed(), 1);
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+    flyring::Publisher next = other.publisher("p");
+    next.offer(bytes("next"));
+    EXPECT_EQ(drain(reader), "x next ");
+}
+
+TEST_F(Lifetime, a_channel_that_refuses_to_close_has_closed_nothing) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    flyring::Publisher first = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher second = channel.publisher();
+    flyring::Subscriber idle = channel.subscriber();
+    first.offer(bytes("x"));
+    int handled = 0;
+    subscriber.poll([&](const flyring::Message&) {
+        ++handled;
+        EXPECT_EQ(code_of([&] { channel.close(); }), "view-alive");
+        EXPECT_GT(first.offer(bytes("y")), 0);
+        EXPECT_GT(second.offer(bytes("z")), 0);
+        EXPECT_EQ(drain(idle).size(), handled == 1 ? 6U : 4U);
+    }, 2);
+    EXPECT_EQ(handled, 2);
+    channel.close();
+    EXPECT_EQ(code_of([&] { first.offer(bytes("x")); }), "closed");
+}
+
+/// Forks in its constructor, before and after it is whole, and in its destructor.
+class Half final : public flyring::detail::ForkAware {
+  public:
+    explicit Half(int& told) : told_(told) {
+        fork_and_wait();
+        enlist();
+        fork_and_wait();
+    }
+    ~Half() {
+        delist();
+        fork_and_wait();
+    }
+    Half(const Half&) = delete;
+    Half& operator=(const Half&) = delete;
+
+  private:
+    void fork_and_wait() const {
+        const pid_t child = ::fork();
+        if (child == 0) ::_exit(told_);
+        int status = -1;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        statuses.push_back(status);
+    }
+    void before_fork() noexcept override {}
+    void after_fork() noexcept override {}
+    void lost_by_fork() noexcept override { told_ = 1; }
+
+    int& told_;
+
+  public:
+    static inline std::vector<int> statuses;
+};
+
+TEST_F(Lifetime, a_fork_tells_whole_objects_only) {
+    int told = 0;
+    { const Half half(told); }
+    EXPECT_EQ(Half::statuses, (std::vector<int>{0, 1 << 8, 0}));
+}
+
+TEST_F(Lifetime, a_fork_while_another_thread_opens_and_closes_a_channel_does_no_harm) {
+    const Channel keep = Channel::create("c", broadcast());
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+        while (!stop) Channel::open("c").publisher();
+    });
+    for (int i = 0; i < 100; ++i) {
+        support::Child child([](const auto&) { return code_of([] { Channel::open("c"); }) == "none"; });
+        ASSERT_EQ(child.wait(), 0);
+    }
+    stop = true;
+    other.join();
+    EXPECT_EQ(code_of([] { Channel::open("c").publisher(); }), "none");
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST_F(Lossy, starts_at_the_oldest_message_that_is_still_there) {
             flyring::Publisher publisher = channel.publisher();
             const std::uint64_t end = 10 + laps * 100;
             for (std::uint64_t i = 0; i < end; ++i) publisher.offer(bytes(numbered(i, 9)));
-            LossySubscriber subscriber = channel.lossy_subscriber({}, Start::oldest);
+            LossySubscriber subscriber = channel.lossy_subscriber(Start::oldest);
             LossySubscriber from_now = channel.lossy_subscriber();
             EXPECT_FALSE(from_now.take());
             std::vector<std::uint64_t> seen;
@@ -156,7 +156,7 @@ void read_at_full_speed(std::uint32_t alignment, Next&& next) {
     flyring::OpenOptions options;
     options.read_only = true;
     Channel read_only = Channel::open("c", options);
-    LossySubscriber subscriber = read_only.lossy_subscriber({}, Start::oldest);
+    LossySubscriber subscriber = read_only.lossy_subscriber(Start::oldest);
     support::Child child([&](const support::Child::Ready& ready) {  // after it: it sees everything
         Channel own = Channel::open("c");
         flyring::Publisher first = own.publisher();

@@ -48,7 +48,7 @@ TEST_F(ReadOnly, what_would_write_is_access_denied_and_the_file_stays_as_it_is) 
     EXPECT_EQ(code_of([&] { seen.get_and_add(1); }), "access-denied");
     EXPECT_EQ(code_of([&] { seen.compare_and_set(7, 8); }), "access-denied");
     EXPECT_EQ(code_of([&] { seen.free(); }), "access-denied");
-    flyring::LossySubscriber subscriber = own.lossy_subscriber({}, flyring::Start::oldest);
+    flyring::LossySubscriber subscriber = own.lossy_subscriber(flyring::Start::oldest);
     const auto message = subscriber.take();
     ASSERT_TRUE(message);
     EXPECT_EQ(message->sender().name, "ann");
@@ -82,7 +82,7 @@ TEST_F(ReadOnly, needs_no_write_permission) {
     support::Child child([&](const auto&) {
         if (::geteuid() == 0 && ::seteuid(65534) != 0) return false;  // root may write to everything
         Channel own = open_read_only();
-        flyring::LossySubscriber subscriber = own.lossy_subscriber({}, flyring::Start::oldest);
+        flyring::LossySubscriber subscriber = own.lossy_subscriber(flyring::Start::oldest);
         return code_of([] { Channel::open("c"); }) == "access-denied" && drain(subscriber) == "m ";
     });
     EXPECT_EQ(child.wait(), 0);

@@ -354,4 +354,51 @@ TEST_F(Ring, two_threads_exchange_a_million_messages_in_order) {
     EXPECT_EQ(wrong, 0);
 }
 
+TEST_F(Ring, a_length_beyond_all_memory_is_too_large) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    publisher.offer(bytes("x"));
+    const auto* const data = reinterpret_cast<const std::byte*>("x");
+    const auto position = static_cast<std::size_t>(publisher.position());
+    for (const std::size_t length : {SIZE_MAX, SIZE_MAX - 7, SIZE_MAX - 8, SIZE_MAX - 71, SIZE_MAX - position,
+                                     SIZE_MAX - position - 71, SIZE_MAX / 2 + 1}) {
+        EXPECT_EQ(code_of([&] { publisher.offer({data, length}); }), "too-large") << length;
+        EXPECT_EQ(code_of([&] { publisher.claim(length); }), "too-large") << length;
+        EXPECT_EQ(code_of([&] { publisher.offer_batch(std::vector<flyring::Bytes>{{data, length}}); }), "too-large");
+    }
+    publisher.offer(bytes("y"));
+    EXPECT_EQ(support::drain(subscriber), "x y ");
+}
+
+TEST_F(Ring, publishing_ends_before_the_last_position) {
+    constexpr std::int64_t last = std::int64_t{1} << 62;
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        for (const std::int64_t before : {64, 640, 4096, 8192 + 64}) {
+            Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
+            const auto mapped = support::raw("c");
+            const auto words = mapped.ring(0);
+            *words.published() = *words.claimed() = last - before;
+            flyring::Subscriber subscriber = channel.subscriber();
+            flyring::Publisher publisher = channel.publisher();
+            int sent = 0;
+            int got = 0;
+            const std::string code = code_of([&] {
+                for (; sent < 10'000; ++sent) {
+                    publisher.offer(bytes("x"));
+                    got += subscriber.poll([](const flyring::Message&) {});
+                }
+            });
+            EXPECT_EQ(code, "corrupt-ring");
+            EXPECT_EQ(code_of([&] { publisher.claim(1); }), "corrupt-ring");
+            EXPECT_EQ(code_of([&] { publisher.offer_batch(std::vector<flyring::Bytes>(3, bytes("x"))); }),
+                      "corrupt-ring");
+            EXPECT_EQ(got, sent);
+            EXPECT_LT(publisher.position(), last);
+            EXPECT_LT(*words.published(), last);
+            EXPECT_LT(*words.claimed(), last);
+        }
+    }
+}
+
 }  // namespace

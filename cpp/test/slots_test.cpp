@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -41,6 +42,7 @@ TEST_F(Slots, when_all_slots_are_owned_the_next_one_is_no_free_slot) {
     } catch (const flyring::NoFreeSlot& error) {
         EXPECT_EQ(error.kind(), "publisher");
         EXPECT_EQ(error.slots(), 2U);
+        EXPECT_EQ(error.owners().size(), 2U);
     }
     first.close();
     EXPECT_EQ(channel.publisher().ring(), 0U);
@@ -48,6 +50,104 @@ TEST_F(Slots, when_all_slots_are_owned_the_next_one_is_no_free_slot) {
     EXPECT_EQ(code_of([&] { channel.subscriber(); }), "no-free-slot");
     subscriber.close();
     EXPECT_EQ(channel.subscriber().slot(), 0U);
+}
+
+TEST_F(Slots, no_free_slot_says_who_has_them) {
+    Channel channel = Channel::create("c", broadcast(2, 3));
+    const auto said = [](const auto& action) {
+        try {
+            action();
+        } catch (const flyring::NoFreeSlot& error) {
+            const std::string text = error.what();
+            std::string owners;
+            for (const auto& one : error.owners()) {
+                EXPECT_EQ(one.pid, ::getpid());
+                owners += std::to_string(one.slot) + one.name + " ";
+            }
+            return owners + text.substr(text.find(": ") + 2);
+        }
+        return std::string();
+    };
+    const std::string pid = "pid " + std::to_string(::getpid());
+    const flyring::Publisher a = channel.publisher("a");
+    EXPECT_EQ(said([&] { channel.publisher("a"); }),
+              "0a publisher slot 0 ('a') is owned by " + pid + "; close it there, or ask for another name");
+    const flyring::Publisher b = channel.publisher();
+    EXPECT_EQ(said([&] { channel.publisher("c"); }), "0a 1 all 2 publisher slots are owned: 0 by 'a' (" + pid +
+                                                         "), 1 by " + pid +
+                                                         "; close one, or create the channel with more");
+    channel.subscriber("away", true).close();
+    const flyring::Subscriber s = channel.subscriber("s");
+    const flyring::Subscriber kept = channel.subscriber("kept", true);
+    EXPECT_EQ(said([&] { channel.subscriber("t"); }),
+              "1s 2kept no subscriber slot of 3 is free: 1 by 's' (" + pid + "), 2 by 'kept' (" + pid +
+                  "); slot 0 is kept for 'away', which is not attached: a subscriber of that name frees it by "
+                  "forget(); close one, or create the channel with more");
+    EXPECT_EQ(said([&] { channel.subscriber("kept"); }),
+              "2kept subscriber slot 2 ('kept') is owned by " + pid + "; close it there, or ask for another name");
+    Channel none = Channel::create("none", broadcast(1, 0));
+    EXPECT_EQ(said([&] { none.subscriber(); }),
+              "it has no subscriber slots; close one, or create the channel with more");
+    Channel many = Channel::create("many", broadcast(11, 0));
+    std::vector<flyring::Publisher> all;
+    for (int i = 0; i < 11; ++i) all.push_back(many.publisher());
+    EXPECT_NE(said([&] { many.publisher(); }).find("7 by " + pid + " and 3 more;"), std::string::npos);
+}
+
+TEST_F(Slots, an_epoch_that_cannot_be_counts_as_none) {
+    Channel channel = Channel::create("c", broadcast());
+    const auto words = support::raw("c");
+    const auto publisher = flyring::detail::publisher_slot(words, 0);
+    const auto subscriber = flyring::detail::subscriber_slot(words, 0);
+    constexpr std::int64_t last = std::int64_t{1} << 62;
+    for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{-2}, std::numeric_limits<std::int64_t>::min(),
+                                   std::numeric_limits<std::int64_t>::max(), last + 1}) {
+        *publisher.epoch() = *subscriber.epoch() = bad;
+        flyring::Publisher writer = channel.publisher();
+        flyring::Subscriber reader = channel.subscriber();
+        EXPECT_EQ(writer.epoch(), 1);
+        EXPECT_EQ(reader.epoch(), 1);
+        for (int i = 0; i < 200; ++i) {
+            ASSERT_GT(writer.offer(bytes("x")), 0);
+            ASSERT_EQ(drain(reader), "x ");
+        }
+        reader.close();
+        EXPECT_EQ(code_of([&] { reader.take(); }), "closed");
+        *subscriber.epoch() = bad;
+        channel.evict(0);
+        EXPECT_EQ(*subscriber.epoch(), 1);
+    }
+    *publisher.epoch() = last;
+    EXPECT_EQ(channel.publisher().epoch(), last + 1);
+}
+
+TEST_F(Slots, names_are_of_the_letters_that_every_language_takes) {
+    Channel channel = Channel::create("c", broadcast());
+    for (const std::string bad : {"a b", "\xc3\xa9", "a\n", "a/b", "a\\b"}) {
+        EXPECT_EQ(code_of([&] { channel.publisher(bad); }), "invalid-argument") << bad;
+        EXPECT_EQ(code_of([&] { channel.subscriber(bad); }), "invalid-argument") << bad;
+    }
+    EXPECT_EQ(code_of([&] { channel.publisher(std::string(65, 'a')); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { channel.publisher(std::string("a\0b", 3)); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { channel.publisher(std::string(64, 'a')); }), "none");
+}
+
+TEST_F(Slots, rings_may_be_left_out_but_not_empty) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    const auto argument_of = [](const auto& action) {
+        try {
+            action();
+        } catch (const flyring::InvalidArgument& error) {
+            return error.argument();
+        }
+        return std::string("none");
+    };
+    EXPECT_EQ(argument_of([&] { channel.subscriber("s", false, flyring::Rings()); }), "rings");
+    EXPECT_EQ(argument_of([&] { channel.subscriber("s", false, {}); }), "rings");
+    EXPECT_EQ(argument_of([&] { channel.lossy_subscriber(flyring::Rings()); }), "rings");
+    EXPECT_EQ(argument_of([&] { channel.subscriber("", true); }), "name");
+    EXPECT_EQ(channel.subscriber("s", false, std::nullopt).rings().size(), 2U);
+    EXPECT_EQ(channel.lossy_subscriber().rings().size(), 2U);
 }
 
 TEST_F(Slots, a_publisher_name_gives_the_same_ring_back) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "faults.hpp"
 #include "support.hpp"
 
 // How long a publisher waits for dead readers, joins and leaves while it runs at full speed, and wait strategies.
@@ -306,6 +307,59 @@ TEST(WaitStrategy, batch_spin_takes_a_time_above_zero_only) {
             EXPECT_EQ(refused.argument(), "stand_back");
         }
     }
+}
+
+/// Offers until it went, or long after a dead reader should be found. Throws what offer does.
+bool goes_in_the_end(flyring::Publisher& publisher) {
+    for (const std::int64_t start = now(); now() - start < 100'000'000;) {
+        if (publisher.offer(bytes("x")) > 0) return true;
+        std::this_thread::sleep_for(microseconds(200));
+    }
+    return false;
+}
+
+void die_as_a_subscriber() {
+    support::Child child([](const auto&) -> bool {
+        Channel own = Channel::open("c");
+        const flyring::Subscriber subscriber = own.subscriber();
+        ::_exit(0);
+    });
+    ASSERT_EQ(child.wait(), 0);
+}
+
+TEST_F(Wait, a_dead_reader_is_found_without_a_new_descriptor_or_permission) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher();
+    for (const int error : {EMFILE, ENFILE, EACCES}) {
+        die_as_a_subscriber();
+        support::fill(publisher);
+        const faults::Hook hook(
+            [&](const faults::Call& call) { return std::string_view(call.name) == "open" ? error : 0; });
+        EXPECT_TRUE(goes_in_the_end(publisher)) << error;
+    }
+}
+
+TEST_F(Wait, a_lock_that_cannot_be_tried_is_back_pressure_and_no_error) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher();
+    die_as_a_subscriber();
+    support::fill(publisher);
+    {
+        const faults::Hook hook(
+            [&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
+        EXPECT_EQ(code_of([&] { EXPECT_FALSE(goes_in_the_end(publisher)); }), "none");
+    }
+    EXPECT_TRUE(goes_in_the_end(publisher));
+}
+
+TEST_F(Wait, the_test_of_a_readers_lock_leaves_the_publishers_own_lock) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher();
+    die_as_a_subscriber();
+    support::fill(publisher);
+    EXPECT_TRUE(goes_in_the_end(publisher));
+    EXPECT_TRUE(support::is_locked(channel.path(), 4096 + layout::CONTROL_SLOTS));
+    EXPECT_FALSE(support::is_locked(channel.path(), 4096 + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH));
 }
 
 }  // namespace

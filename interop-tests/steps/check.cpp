@@ -63,7 +63,7 @@ Party come_back(Stage& stage, const Verdict& verdict, const std::string& name, C
 class LossyParty {
   public:
     LossyParty(flyring::Channel& channel, const Streams& streams, flyring::Start start)
-        : subscriber_(channel.lossy_subscriber({}, start)), begin_(counts(streams)) {}
+        : subscriber_(channel.lossy_subscriber(start)), begin_(counts(streams)) {}
 
     /// All that is there, and it is the last that was published. Returns how many messages.
     int poll(const Streams& streams) {

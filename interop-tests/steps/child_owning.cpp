@@ -107,7 +107,7 @@ void forget(Run& run) {
 
 /// A reader without a slot writes nothing: there is nothing for it to leave behind.
 void lossy_poll(Run& run) {
-    flyring::LossySubscriber subscriber = run.channel.lossy_subscriber({}, flyring::Start::oldest);
+    flyring::LossySubscriber subscriber = run.channel.lossy_subscriber(flyring::Start::oldest);
     mark();
     const int polled = subscriber.poll([](const flyring::Message&) {});
     mark();

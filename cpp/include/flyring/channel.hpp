@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +57,7 @@ class Channel {
     /// Takes a publisher slot: with a name the one that had it before, if any. `max_lag`, in bytes from capacity / 2 to
     /// capacity: subscribers further behind than that are evicted instead of waited for; 0: none is. Throws
     /// NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed, IoError. (5.2, 6.2) A foreign
-    /// publisher's slot cannot be taken, and a foreign subscriber not evicted: both are InvalidArgument. (6.15)
+    /// publisher's slot cannot be taken, and a foreign subscriber cannot be evicted: both are InvalidArgument. (6.15)
     Publisher publisher(const std::string& name = "", std::uint64_t max_lag = 0) {
         check_writable();
         file().check_foreign(foreign() != Foreign::publisher, "the publisher slot is the foreign writer's");
@@ -63,25 +65,32 @@ class Channel {
         return Publisher(std::make_unique<detail::PublisherCore>(state_, name, max_lag));
     }
 
-    /// Takes a subscriber slot, reading `rings` (none named: all). `kept`: messages wait for this name while it is
-    /// away. Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name has others;
-    /// InvalidArgument if the slot is a foreign reader's. (5.3)
+    /// Takes a subscriber slot, reading `rings` (left out: all). `kept`: messages wait for this name while it is away.
+    /// Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name has others; InvalidArgument
+    /// also if `rings` names none, or if the slot is a foreign reader's. (5.3)
     Subscriber subscriber(const std::string& name = "", bool kept = false,
-                          const std::vector<std::uint32_t>& rings = {}) {
+                          const std::optional<Rings>& rings = std::nullopt) {
         check_writable();
         file().check_foreign(foreign() != Foreign::subscriber, "the subscriber slot is the foreign reader's");
         return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings));
     }
+    Subscriber subscriber(const std::string& name, bool kept, std::initializer_list<std::uint32_t> rings) {
+        return subscriber(name, kept, Rings(rings));
+    }
 
-    /// Reads `rings` (none named: all) without a slot: publishers do not wait for it, and it counts what it lost. From
-    /// what is published from now on, or from the oldest message that is still there. Throws InvalidArgument (also with
-    /// a foreign publisher), Closed. (6.10)
-    LossySubscriber lossy_subscriber(const std::vector<std::uint32_t>& rings = {}, Start start = Start::now) {
+    /// Reads `rings` (left out: all) without a slot: publishers do not wait for it, and it counts what it lost. From
+    /// what is published from now on, or from the oldest message that is still there. Throws InvalidArgument (also if
+    /// `rings` names none, or with a foreign publisher), Closed. (6.10)
+    LossySubscriber lossy_subscriber(const std::optional<Rings>& rings = std::nullopt, Start start = Start::now) {
         state_->check_open();
         file().check_foreign(foreign() != Foreign::publisher,
                              "a foreign writer does not announce what it overwrites; take the subscriber slot");
         return LossySubscriber(std::make_unique<detail::LossyCore>(state_, rings, start));
     }
+    LossySubscriber lossy_subscriber(std::initializer_list<std::uint32_t> rings, Start start = Start::now) {
+        return lossy_subscriber(Rings(rings), start);
+    }
+    LossySubscriber lossy_subscriber(Start start) { return lossy_subscriber(std::nullopt, start); }
 
     /// Takes subscriber slot `slot` from its owner, alive or dead, and stops it from holding publishers back; the
     /// owner's next poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Throws InvalidArgument
@@ -128,7 +137,8 @@ class Channel {
     bool read_only() const noexcept { return file().read_only; }
 
     /// Closes the channel and every publisher and subscriber made from it. Does nothing if closed already. Throws
-    /// ViewAlive if one of them is at work.
+    /// ViewAlive if one of them is at work; nothing was closed then. What another thread publishes at the same moment
+    /// may be lost; the ring stays whole.
     void close() { state_->close_all(); }
 
   private:
@@ -137,10 +147,12 @@ class Channel {
     explicit Channel(detail::ChannelFile file) : state_(std::make_shared<detail::ChannelState>(std::move(file))) {}
 
     static Channel create(const std::string& name, const Options& options, const detail::Environment& environment) {
-        return Channel(detail::create_file(name, options, environment, false));
+        return detail::create_file(name, options, environment, false,
+                                   [](detail::ChannelFile file) { return Channel(std::move(file)); });
     }
     static Channel replace(const std::string& name, const Options& options, const detail::Environment& environment) {
-        return Channel(detail::create_file(name, options, environment, true));
+        return detail::create_file(name, options, environment, true,
+                                   [](detail::ChannelFile file) { return Channel(std::move(file)); });
     }
     static Channel open(const std::string& name, const OpenOptions& options, const detail::Environment& environment) {
         if (options.min_schema_version > 65535) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "flyring/detail/layout.hpp"
+#include "flyring/detail/memory.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
 #include "flyring/errors.hpp"
@@ -19,22 +20,22 @@
 namespace flyring {
 
 /// One counter of a channel: a signed 64-bit value that wraps, shared by any number of processes and threads.
-/// Everything but the id throws Closed when the channel is closed, what writes AccessDenied when it is read-only.
-/// (spec/channel.md 4.8 and 8)
+/// Everything but the id throws Closed when the channel is closed or the counter was freed, by this process or another;
+/// what writes throws AccessDenied when the channel is read-only. (spec/channel.md 4.8 and 8)
 class Counter {
   public:
     std::int32_t id() const noexcept { return id_; }
     std::string label() const {
-        const std::byte* record = metadata();
-        const std::int32_t length = detail::load_acquire(
-            detail::word_at<std::int32_t>(record, layout::COUNTER_METADATA_LABEL_LENGTH));  // pairs with allocate
-        if (length <= 0 || static_cast<std::uint64_t>(length) > layout::COUNTER_METADATA_LABEL_MAX_LENGTH) return {};
-        return {reinterpret_cast<const char*>(record + layout::COUNTER_METADATA_LABEL),
-                static_cast<std::size_t>(length)};
+        check_allocated();
+        return any_label();
     }
-    std::int32_t type_id() const { return detail::get<std::int32_t>(metadata() + layout::COUNTER_METADATA_TYPE_ID); }
+    std::int32_t type_id() const {
+        check_allocated();
+        return detail::get<std::int32_t>(metadata() + layout::COUNTER_METADATA_TYPE_ID);
+    }
     /// All 112 bytes of the key; those that were not given are 0.
     std::vector<std::byte> key() const {
+        check_allocated();
         const std::byte* key = metadata() + layout::COUNTER_METADATA_KEY;
         return {key, key + layout::COUNTER_METADATA_KEY_LENGTH};
     }
@@ -55,24 +56,48 @@ class Counter {
         return __atomic_compare_exchange_n(writable(), &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
 
-    /// Gives the counter back, for all processes; it may be allocated again at once. Does nothing the second time.
+    /// Gives the counter back, for all processes; it may be allocated again at once.
     void free();
 
   private:
     friend class Counters;
-    Counter(std::shared_ptr<detail::ChannelState> state, std::int32_t id) noexcept
-        : state_(std::move(state)), id_(id) {}
+    /// The counter of that id, as it is allocated now.
+    Counter(std::shared_ptr<detail::ChannelState> state, std::int32_t id)
+        : state_(std::move(state)), id_(id), allocation_(detail::load_relaxed(registration_id())) {}
 
     std::byte* metadata() const {
         state_->check_open();
         return state_->file.mapping.data() + state_->file.header.counter_metadata_offset() +
                layout::COUNTER_METADATA_STRIDE * static_cast<std::uint64_t>(id_);
     }
-    std::int64_t* value() const {
+    std::int64_t* value_word(std::uint64_t offset) const {
         state_->check_open();
         return detail::word_at<std::int64_t>(
             state_->file.mapping.data() + state_->file.header.counter_values_offset(),
-            layout::COUNTER_VALUE_STRIDE * static_cast<std::uint64_t>(id_) + layout::COUNTER_VALUE_VALUE);
+            layout::COUNTER_VALUE_STRIDE * static_cast<std::uint64_t>(id_) + offset);
+    }
+    /// Grows with each free: so it tells one allocation from the next.
+    std::int64_t* registration_id() const { return value_word(layout::COUNTER_VALUE_REGISTRATION_ID); }
+
+    void check_allocated() const {
+        if (FLYRING_UNLIKELY(detail::load_relaxed(registration_id()) != allocation_)) throw_freed();
+    }
+    [[noreturn, gnu::cold, gnu::noinline]] void throw_freed() const {
+        throw Closed("counter " + std::to_string(id_) + " of channel " + state_->file.path +
+                     " is used after it was freed");
+    }
+    std::int64_t* value() const {
+        check_allocated();
+        return value_word(layout::COUNTER_VALUE_VALUE);
+    }
+    /// Also of a counter that was freed meanwhile.
+    std::string any_label() const {
+        const std::byte* record = metadata();
+        const std::int32_t length = detail::load_acquire(
+            detail::word_at<std::int32_t>(record, layout::COUNTER_METADATA_LABEL_LENGTH));  // pairs with allocate
+        if (length <= 0 || static_cast<std::uint64_t>(length) > layout::COUNTER_METADATA_LABEL_MAX_LENGTH) return {};
+        return {reinterpret_cast<const char*>(record + layout::COUNTER_METADATA_LABEL),
+                static_cast<std::size_t>(length)};
     }
     std::int64_t* writable() const {
         std::int64_t* word = value();
@@ -85,6 +110,7 @@ class Counter {
 
     std::shared_ptr<detail::ChannelState> state_;
     std::int32_t id_;
+    std::int64_t allocation_;
 };
 
 /// The counters of a channel, from Channel::counters.
@@ -101,7 +127,7 @@ class Counters {
     std::optional<Counter> find(const std::string& label) const {
         std::optional<Counter> found;
         walk([&](const Counter& counter) {
-            if (counter.label() != label) return true;
+            if (counter.any_label() != label) return true;
             found = counter;
             return false;
         });
@@ -128,6 +154,7 @@ class Counters {
 
   private:
     friend class Channel;
+    Counter allocate_alone(const std::string& label, std::int32_t type_id, Bytes key);
     explicit Counters(std::shared_ptr<detail::ChannelState> state) noexcept : state_(std::move(state)) {}
 
     /// visit returns whether to go on.
@@ -150,6 +177,15 @@ inline Counter Counters::allocate(const std::string& label, std::int32_t type_id
     state_->file.check_writable();
     if (label.size() > COUNTER_METADATA_LABEL_MAX_LENGTH) throw InvalidArgument("label", "it is over 380 bytes long");
     if (key.size() > COUNTER_METADATA_KEY_LENGTH) throw InvalidArgument("key", "it is over 112 bytes long");
+    // No fork meanwhile: a child's copy of the description would hold the lock.
+    std::optional<Counter> allocated;
+    state_->with_lock([&] { allocated = allocate_alone(label, type_id, key); });
+    return *allocated;
+}
+
+inline Counter Counters::allocate_alone(const std::string& label, std::int32_t type_id, Bytes key) {
+    using namespace layout;
+    state_->check_open();
     const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
     const detail::ControlLock control(description, state_->file);
     const std::int64_t now = detail::wall_clock(state_->file.environment) / 1'000'000;  // ms
@@ -162,10 +198,8 @@ inline Counter Counters::allocate(const std::string& label, std::int32_t type_id
             !(state == COUNTER_METADATA_STATE_RECLAIMED && reusable_from <= now)) {
             continue;
         }
-        auto* values = reinterpret_cast<std::byte*>(counter.value());
-        detail::put(values + COUNTER_VALUE_REGISTRATION_ID, std::int64_t{0});
-        detail::put(values + COUNTER_VALUE_OWNER_ID, std::int64_t{0});
-        detail::put(values + COUNTER_VALUE_REFERENCE_ID, std::int64_t{0});
+        detail::store_relaxed(counter.value_word(COUNTER_VALUE_OWNER_ID), std::int64_t{0});
+        detail::store_relaxed(counter.value_word(COUNTER_VALUE_REFERENCE_ID), std::int64_t{0});
         detail::store_release(counter.value(), std::int64_t{0});
         detail::put(record + COUNTER_METADATA_TYPE_ID, type_id);
         detail::put(record + COUNTER_METADATA_FREE_FOR_REUSE, std::numeric_limits<std::int64_t>::max());
@@ -185,14 +219,20 @@ inline Counter Counters::allocate(const std::string& label, std::int32_t type_id
 
 inline void Counter::free() {
     using namespace layout;
-    std::byte* record = metadata();
+    check_allocated();
     state_->file.check_writable();
-    const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
-    const detail::ControlLock control(description, state_->file);
-    if (detail::load_acquire(state_word()) != COUNTER_METADATA_STATE_ALLOCATED) return;
-    detail::store_release(state_word(), COUNTER_METADATA_STATE_RECLAIMED);  // pairs with walk
-    std::memset(record + COUNTER_METADATA_KEY, 0, COUNTER_METADATA_KEY_LENGTH);
-    detail::put(record + COUNTER_METADATA_FREE_FOR_REUSE, detail::wall_clock(state_->file.environment) / 1'000'000);
+    state_->with_lock([this] {  // no fork meanwhile: see allocate
+        state_->check_open();
+        const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
+        const detail::ControlLock control(description, state_->file);
+        if (detail::load_acquire(state_word()) != COUNTER_METADATA_STATE_ALLOCATED) throw_freed();
+        check_allocated();  // again: another one may have been faster
+        std::byte* record = metadata();
+        detail::store_release(state_word(), COUNTER_METADATA_STATE_RECLAIMED);  // pairs with walk
+        std::memset(record + COUNTER_METADATA_KEY, 0, COUNTER_METADATA_KEY_LENGTH);
+        detail::store_release(registration_id(), detail::wrapping_add(allocation_, 1));
+        detail::put(record + COUNTER_METADATA_FREE_FOR_REUSE, detail::wall_clock(state_->file.environment) / 1'000'000);
+    });
 }
 
 }  // namespace flyring

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "flyring/options.hpp"
 
@@ -210,22 +211,36 @@ class AccessDenied : public FlyringError, public detail::WithPath, public detail
           WithReason(std::move(reason)) {}
 };
 
-/// Every slot of that kind has a living owner.
+/// Who owns a slot: from NoFreeSlot.
+struct SlotOwner {
+    std::uint32_t slot;
+    /// Empty if it has none.
+    std::string name;
+    /// As the owner saw it, in its own pid namespace.
+    std::int32_t pid;
+};
+
+/// No slot of that kind can be taken: each has a living owner or is kept for a name that is away. Or the one with the
+/// wanted name has an owner.
 class NoFreeSlot : public FlyringError {
   public:
-    NoFreeSlot(const std::string& path, std::string kind, std::uint32_t slots, const std::string& detail)
-        : FlyringError("no-free-slot", "channel " + path + " has no free " + kind + " slot (of " +
-                                           std::to_string(slots) + ")" + detail +
-                                           "; close one, or create the channel with more"),
+    NoFreeSlot(const std::string& path, std::string kind, std::uint32_t slots, std::vector<SlotOwner> owners,
+               const std::string& reason)
+        : FlyringError("no-free-slot", "channel " + path + ": " + reason),
           kind_(std::move(kind)),
-          slots_(slots) {}
+          slots_(slots),
+          owners_(std::move(owners)) {}
     /// "publisher" or "subscriber".
     const std::string& kind() const noexcept { return kind_; }
+    /// How many there are.
     std::uint32_t slots() const noexcept { return slots_; }
+    /// The owners of those that came into question.
+    const std::vector<SlotOwner>& owners() const noexcept { return owners_; }
 
   private:
     std::string kind_;
     std::uint32_t slots_;
+    std::vector<SlotOwner> owners_;
 };
 
 /// A message is longer than the ring takes. Both are payload bytes.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "flyring/detail/layout.hpp"
 #include "flyring/schema.hpp"
@@ -16,6 +17,9 @@ namespace flyring {
 
 /// 16 bytes in the order of RFC 9562.
 using Uuid = std::array<std::byte, 16>;
+
+/// Numbers of rings: of publisher slots, from 0.
+using Rings = std::vector<std::uint32_t>;
 
 enum class Kind : std::uint32_t {
     /// Not given: create refuses it.

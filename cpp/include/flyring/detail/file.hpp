@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
@@ -11,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,16 +77,44 @@ inline Fd open_description(const Fd& fd, const std::string& path) {
     return description;
 }
 
-inline void check_file_system(const Fd& fd, const std::string& path, bool any) {
-    constexpr std::uint64_t allowed[] = {0x01021994, 0x858458f6, 0xef53, 0x58465342, 0x9123683e, 0x794c7630};
+/// What a file is opened for.
+enum class Purpose { create, attach, read };
+
+/// Whether a file on btrfs is written in place. Otherwise each store to a page needs a new block, and when none is left
+/// the store is a SIGBUS. Sets that, if the file is new.
+inline bool is_written_in_place(const Fd& fd, Purpose purpose) noexcept {
+    unsigned flags = 0;
+    if (::ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) != 0) return false;
+    if ((flags & FS_NOCOW_FL) != 0 || purpose != Purpose::create) return (flags & FS_NOCOW_FL) != 0;
+    flags |= FS_NOCOW_FL;
+    return ::ioctl(fd.get(), FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+/// Refuses what channels do not work on (3.1), unless `any` file system will do.
+inline void check_file_system(const Fd& fd, const std::string& path, bool any, Purpose purpose) {
+    constexpr std::uint64_t btrfs = 0x9123683e;
+    constexpr std::uint64_t overlay = 0x794c7630;
+    constexpr std::uint64_t allowed[] = {0x01021994, 0x858458f6, 0xef53, 0x58465342, btrfs, overlay};
+    if (any) return;
     struct statfs status{};
     if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
     const auto type = static_cast<std::uint64_t>(status.f_type) & 0xffffffffU;
-    if (any || std::find(std::begin(allowed), std::end(allowed), type) != std::end(allowed)) return;
-    char hex[16];
-    std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(type));
-    throw UnsuitableFileSystem(
-        path, std::string("type ") + hex + " is not one that Flyring knows to work (any_file_system overrides this)");
+    if (std::find(std::begin(allowed), std::end(allowed), type) == std::end(allowed)) {
+        char hex[16];
+        std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(type));
+        throw UnsuitableFileSystem(path, std::string("type ") + hex +
+                                             " is not one that Flyring knows to work (any_file_system overrides this)");
+    }
+    if (type == btrfs && !is_written_in_place(fd, purpose)) {
+        throw UnsuitableFileSystem(path,
+                                   "btrfs without NOCOW: when the disk is full, a store may end the process "
+                                   "(any_file_system overrides this)");
+    }
+    if (type == overlay && purpose == Purpose::read) {
+        throw UnsuitableFileSystem(path,
+                                   "overlay: a reader may keep an old copy; attach read-write or use a volume "
+                                   "(any_file_system overrides this)");
+    }
 }
 
 /// Sees whether a lock taken through one description is seen through a second (5.1, self-test).
@@ -197,6 +229,7 @@ class UnnamedFile {
         fd_ = Fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
         if (fd_ || (errno != EOPNOTSUPP && errno != EISDIR)) {
             if (!fd_) throw_errno("open(O_TMPFILE)", folder);
+            number_ = fd_.get();
             return;
         }
         temporary_ = unique_name();
@@ -209,7 +242,9 @@ class UnnamedFile {
         if (!temporary_.empty()) ::unlink(temporary_.c_str());
     }
 
-    Fd& fd() noexcept { return fd_; }
+    const Fd& fd() const noexcept { return fd_; }
+    /// Until the file has its name, the new owner has to keep the descriptor open.
+    Fd take_fd() noexcept { return std::move(fd_); }
 
     /// Throws ChannelExists if there is a file of that name.
     void link() { link_to(path_); }
@@ -234,7 +269,7 @@ class UnnamedFile {
     }
 
     void link_to(const std::string& name) {
-        const std::string source = temporary_.empty() ? "/proc/self/fd/" + std::to_string(fd_.get()) : temporary_;
+        const std::string source = temporary_.empty() ? "/proc/self/fd/" + std::to_string(number_) : temporary_;
         if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return;
         if (errno == EEXIST) throw ChannelExists(name);
         throw_errno("linkat", name);
@@ -243,6 +278,7 @@ class UnnamedFile {
     std::string path_;
     std::string temporary_;
     Fd fd_;
+    int number_ = -1;  // of the descriptor
 };
 
 [[noreturn]] inline void throw_no_space(const std::string& path, std::uint64_t needed, std::uint64_t free) {
@@ -254,6 +290,10 @@ class UnnamedFile {
 
 /// Gives the file its whole length, so that no access to it can fail for want of space (3.2, 3).
 inline void allocate(const Fd& fd, std::uint64_t length, const std::string& path) {
+    struct rlimit limit{};  // beyond it the kernel ends the process with SIGXFSZ
+    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < length) {
+        throw_no_space(path, length, limit.rlim_cur);
+    }
     struct statvfs status{};
     if (::fstatvfs(fd.get(), &status) != 0) throw_errno("fstatvfs", path);
     const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
@@ -282,9 +322,11 @@ inline void write_content(const ChannelFile& file) {
     std::memcpy(file.mapping.data() + file.header.schema_offset(), file.schema.data(), file.schema.size());
 }
 
-/// create, or replace (3.2).
-inline ChannelFile create_file(const std::string& channel, const Options& options, const Environment& environment,
-                               bool replace) {
+/// create, or replace (3.2). attach(ChannelFile) makes what is returned. The name comes last: what can fail has not
+/// failed then.
+template <typename Attach>
+auto create_file(const std::string& channel, const Options& options, const Environment& environment, bool replace,
+                 Attach&& attach) {
     ChannelFile file;
     file.header = check_options(options);
     file.path = channel_path(channel);
@@ -296,7 +338,7 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
 
     UnnamedFile unnamed(file.path);
     if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.path);
-    check_file_system(unnamed.fd(), file.path, options.any_file_system);
+    check_file_system(unnamed.fd(), file.path, options.any_file_system, Purpose::create);
     allocate(unnamed.fd(), file.header.file_length(), file.path);
     file.length = file.header.file_length();
     file.map(unnamed.fd());
@@ -304,10 +346,11 @@ inline ChannelFile create_file(const std::string& channel, const Options& option
     file.header.created_at = environment.created_at ? *environment.created_at : wall_clock(environment);
     write_content(file);
     check_locks(unnamed.fd(), file.header.control_offset(), file.path);
-    replace ? unnamed.replace() : unnamed.link();
-    file.fd = std::move(unnamed.fd());
+    file.fd = unnamed.take_fd();
     file.fd.mark(file.path);
-    return file;
+    auto attached = attach(std::move(file));
+    replace ? unnamed.replace() : unnamed.link();
+    return attached;
 }
 
 [[noreturn]] inline void throw_open_error(const std::string& path, int error) {
@@ -352,7 +395,8 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
         HeaderReader(page, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(status.st_size), file.path)
             .read();
     file.length = static_cast<std::uint64_t>(status.st_size);
-    check_file_system(file.fd, file.path, options.any_file_system);
+    check_file_system(file.fd, file.path, options.any_file_system,
+                      options.read_only ? Purpose::read : Purpose::attach);
     file.fd.mark(file.path);
     if (!file.read_only) check_locks(file.fd, file.header.control_offset(), file.path);
     file.map(file.fd);
@@ -361,8 +405,11 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
     return file;
 }
 
-/// The rings that a subscriber named, in ascending order. Throws InvalidArgument.
-inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, std::vector<std::uint32_t> rings) {
+/// The rings that a subscriber named, in ascending order; empty if it named none. Throws InvalidArgument.
+inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, const std::optional<Rings>& named) {
+    if (!named) return {};
+    std::vector<std::uint32_t> rings = *named;
+    if (rings.empty()) throw InvalidArgument("rings", "it names none; leave it out for all of them");
     std::sort(rings.begin(), rings.end());
     if (std::adjacent_find(rings.begin(), rings.end()) != rings.end()) {
         throw InvalidArgument("rings", "a ring is named twice");

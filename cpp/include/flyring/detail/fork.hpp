@@ -9,15 +9,19 @@
 namespace flyring::detail {
 
 /// What must not be used in a forked child: the child's first act is to call lost_by_fork() on each of its parent's.
-/// Entered in the list from construction to destruction.
+/// A final class enlists at the end of its constructors and delists first in its destructor: another thread may fork at
+/// any time, and finds whole objects only.
 class ForkAware {
   public:
     ForkAware(const ForkAware&) = delete;
     ForkAware& operator=(const ForkAware&) = delete;
 
   protected:
-    ForkAware();
-    ~ForkAware();
+    ForkAware() = default;
+    ~ForkAware() = default;
+
+    void enlist();
+    void delist() noexcept;
 
     /// Before fork, so that the child finds the object whole: takes its lock. Parent and child give it back.
     virtual void before_fork() noexcept = 0;
@@ -58,14 +62,14 @@ class ForkAware {
     ForkAware* previous_ = nullptr;
 };
 
-inline ForkAware::ForkAware() {
+inline void ForkAware::enlist() {
     const std::lock_guard<std::mutex> guard(list().mutex);
     next_ = list().first;
     if (next_ != nullptr) next_->previous_ = this;
     list().first = this;
 }
 
-inline ForkAware::~ForkAware() {
+inline void ForkAware::delist() noexcept {
     const std::lock_guard<std::mutex> guard(list().mutex);
     if (next_ != nullptr) next_->previous_ = previous_;
     (previous_ != nullptr ? previous_->next_ : list().first) = next_;

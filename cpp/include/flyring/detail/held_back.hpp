@@ -17,7 +17,7 @@
 namespace flyring::detail {
 
 /// Recompute 3: evicts the slots whose gate plus `lag` is below `needed`. Whether there was one. `description` is that
-/// of the publisher's own slot.
+/// of the publisher's own slot; if the control lock cannot be tried through it, nobody is evicted this time.
 inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& description, std::int64_t lag,
                           std::uint64_t needed) {
     const auto lags = [&](std::uint32_t slot) {
@@ -38,8 +38,11 @@ inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& d
     return evicted;
 }
 
-/// 6.7, for the slots whose gate plus the capacity is below `needed`.
-inline void retire(const ChannelFile& file, const Ring& ring, std::uint64_t needed) {
+/// 6.7, for the slots whose gate plus the capacity is below `needed`. `description` is that of the publisher's own
+/// slot: its locks do not conflict with each other, so it can try the lock of another slot, and it is there even in a
+/// process that has no descriptor left or may not open the file any more. A lock that cannot be tried says nothing: its
+/// slot is left alone.
+inline void retire(const ChannelFile& file, const Ring& ring, const Fd& description, std::uint64_t needed) noexcept {
     if (file.header.foreign != Foreign::none) return;  // its lock says nothing
     const auto holds_back = [&](std::uint32_t slot) {
         const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
@@ -47,18 +50,15 @@ inline void retire(const ChannelFile& file, const Ring& ring, std::uint64_t need
                (load_acquire(subscriber_slot(file, slot).kept()) == 0 ||
                 load_acquire(subscriber_slot(file, slot).evicting()) != 0);
     };
-    Fd description;
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         if (!holds_back(slot)) continue;
-        if (!description) description = open_description(file.fd, file.path);
         const std::uint64_t lock = file.subscriber_lock(slot);
-        if (!lock_byte(description, lock, file.path)) continue;  // its owner lives
-        if (holds_back(slot)) {
-            const SlotWords words = subscriber_slot(file, slot);
-            store_release(words.epoch(), wrapping_add(load_relaxed(words.epoch()), 1));
-            clear_gates(file, slot);
-        }
-        unlock_byte(description, lock);
+        if (try_lock_byte(description, lock) != 0) continue;  // its owner lives
+        const SlotGuard guard(description, lock);
+        if (!holds_back(slot)) continue;
+        const SlotWords words = subscriber_slot(file, slot);
+        store_release(words.epoch(), next_epoch(load_relaxed(words.epoch())));
+        clear_gates(file, slot);
     }
 }
 

@@ -47,7 +47,7 @@ class LossyCore final : public Member {
         bool corrupt = false;
     };
 
-    LossyCore(std::shared_ptr<ChannelState> state, const std::vector<std::uint32_t>& rings, Start start);
+    LossyCore(std::shared_ptr<ChannelState> state, const std::optional<Rings>& rings, Start start);
     LossyCore(const LossyCore&) = delete;
     LossyCore& operator=(const LossyCore&) = delete;
     ~LossyCore() override { state_->leave(*this); }
@@ -62,14 +62,19 @@ class LossyCore final : public Member {
                                     [this, &handler, limit](Reader& reader, int before) __attribute__((always_inline)) {
                                         return poll_ring(reader, handler, limit, before);
                                     });
-        done == 0 ? idle_polls_.found_nothing(state_->file) : idle_polls_.found_something();
+        if (done == 0) {
+            idle_polls_.found_nothing(state_->file);
+            return 0;
+        }
+        idle_polls_.found_something();
+        if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // a child that was forked in the handler
         return done;
     }
 
     std::optional<Message> peek();
     bool valid();
     bool ended(std::uint32_t ring);
-    void close() noexcept override { set_unusable("closed"); }
+    void give_back(bool) noexcept override {}
     [[noreturn, gnu::cold]] void throw_unusable() override;
     void check_idle() const {
         if (use() != idle) {
@@ -83,6 +88,8 @@ class LossyCore final : public Member {
     const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
 
   private:
+    static constexpr std::int64_t no_boundary = -1;
+
     /// What one poll may still do in one ring besides handing out messages, whatever a hostile publisher writes there:
     /// skip a capacity of padding, and jump this often. Then it goes on with the next ring.
     struct Turn {
@@ -172,7 +179,7 @@ class LossyCore final : public Member {
     [[gnu::noinline]] inline bool skip(Reader& reader, Turn& turn, const Found& found);
     [[gnu::noinline]] inline bool jump(Reader& reader, Turn& turn);
     bool start(Reader& reader);
-    static bool start_at_oldest(Reader& reader, std::int64_t& bad);
+    bool start_at_oldest(Reader& reader);
 
     std::size_t next_ring_ = 0;  // where the next poll starts
     std::vector<Reader> readers_;
@@ -186,7 +193,7 @@ class LossyCore final : public Member {
     Start start_;
 };
 
-inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::vector<std::uint32_t>& rings, Start start)
+inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::optional<Rings>& rings, Start start)
     : rings_(sorted_rings(state->file, rings)), state_(std::move(state)), start_(start) {
     const ChannelFile& file = state_->file;
     if (rings_.empty()) {
@@ -213,9 +220,7 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::vect
 
 /// Sets the first cursor. False: not possible now.
 inline bool LossyCore::start(Reader& reader) {
-    std::int64_t bad = 0;
-    if (start_ == Start::oldest && start_at_oldest(reader, bad)) {
-        if (bad != 0) set_corrupt(reader, bad, "a boundary is no position");
+    if (start_ == Start::oldest && start_at_oldest(reader)) {
         reader.started = true;
     } else {
         Counted found{};
@@ -232,17 +237,16 @@ inline bool LossyCore::start(Reader& reader) {
 }
 
 /// 6.10, start at what is still there. False: nothing is.
-inline bool LossyCore::start_at_oldest(Reader& reader, std::int64_t& bad) {
-    const Ring& ring = reader.ring;
+inline bool LossyCore::start_at_oldest(Reader& reader) {
+    const Ring ring = reader.ring;
     std::optional<Counted> oldest;
     for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
         const std::int64_t position = load_acquire(ring.boundary(eighth));  // pairs with publish 8
         const std::int64_t count = load_relaxed(ring.boundary_count(eighth));
         acquire_fence();  // pairs with publish 8: -1 before the new count
-        if (position < 0 || load_relaxed(ring.boundary(eighth)) != position) continue;
+        if (position == no_boundary || load_relaxed(ring.boundary(eighth)) != position) continue;
         if (!ring.is_position(position) || position > load_acquire(ring.published())) {
-            bad = position;
-            return true;
+            set_corrupt(reader, position, "a boundary is no position");
         }
         Reader there{ring, {}, position};
         if (lapped(there) || (oldest && oldest->position < position)) continue;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "flyring/detail/layout.hpp"
@@ -24,8 +25,16 @@ inline bool folder_named_by_environment() {
     return folder != nullptr && *folder != '\0';
 }
 
+/// `path`, independent of the working folder.
+inline std::string absolute(const std::string& path) {
+    if (path[0] == '/') return path;
+    const std::unique_ptr<char, void (*)(void*)> folder(::getcwd(nullptr, 0), std::free);
+    if (!folder) throw IoError("getcwd", errno, path);
+    return std::string(folder.get()) + "/" + path;
+}
+
 inline std::string channel_folder() {
-    if (folder_named_by_environment()) return std::getenv("FLYRING_DIR");
+    if (folder_named_by_environment()) return absolute(std::getenv("FLYRING_DIR"));
     return "/dev/shm/flyring-" + std::to_string(::geteuid());
 }
 
@@ -38,7 +47,7 @@ inline void check_name(const char* argument, const std::string& name) {
 
 /// The file that `channel`, a name or a path, stands for. Throws InvalidArgument.
 inline std::string channel_path(const std::string& channel) {
-    if (is_path(channel)) return channel;
+    if (is_path(channel)) return absolute(channel);
     check_name("name", channel);
     return channel_folder() + "/" + channel + ".ring";
 }

@@ -28,17 +28,22 @@ class PublisherCore final : public Member {
     PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name, std::uint64_t max_lag);
     PublisherCore(const PublisherCore&) = delete;
     PublisherCore& operator=(const PublisherCore&) = delete;
-    ~PublisherCore() override { state_->leave(*this); }
+    ~PublisherCore() override {
+        state_->leave(*this);
+        drop_claim();  // the channel may have been closed before, with the claim open
+    }
 
     // The hot path.
 
     [[gnu::always_inline]] inline std::int64_t offer(const std::byte* payload, std::size_t length, std::int32_t type) {
-        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(type);
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(length, type);
         set_use(in_use);
         const Ring ring = writer_.ring;
         const std::int64_t at = writer_.end;
-        const std::uint64_t end = writer_.end_of(length);
-        if (FLYRING_UNLIKELY(end > writer_.fast_end) && !announce_long(length)) {
+        std::uint64_t end = 0;
+        // Not `||`: that would be a branch more.
+        const bool slow = writer_.end_of(length, end) | (end > writer_.fast_end);
+        if (FLYRING_UNLIKELY(slow) && !announce_long(length)) {
             return offer_reserving(payload, length, type);
         }
         const auto new_end = static_cast<std::int64_t>(end);
@@ -50,7 +55,7 @@ class PublisherCore final : public Member {
     /// Publish 1 to 4, and the type. Null: back-pressured. `core` is the claim's pointer to this object; it becomes
     /// null if the publisher closes first.
     [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, PublisherCore** core) {
-        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(type);
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(length, type);
         const bool unannounced =
             FLYRING_UNLIKELY(writer_.end_of(length) > writer_.fast_end || length > writer_.max_payload);
         if (unannounced && !announce_long(length)) {
@@ -68,12 +73,12 @@ class PublisherCore final : public Member {
 
     /// Publish 6 to 9 for the open claim.
     [[gnu::always_inline]] inline std::int64_t commit_claim() {
-        if (FLYRING_UNLIKELY(!usable())) throw_unusable();
+        if (FLYRING_UNLIKELY(!usable())) lose_claim();
         return close_claim(wrapping_add(writer_.count, 1));
     }
 
     std::int64_t abort_claim() {
-        if (!usable()) throw_unusable();
+        if (!usable()) lose_claim();
         return abort_open_claim();
     }
 
@@ -87,9 +92,11 @@ class PublisherCore final : public Member {
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type);
     std::optional<Holder> held_by();
     void close() noexcept override;
+    void give_back(bool owned) noexcept override;
+    void abandon() noexcept override;
     [[noreturn, gnu::cold]] void throw_unusable() override;
 
-    void check_idle() {
+    void check_idle() const {
         if (use() == in_use) throw TwoThreads("publisher of ring " + std::to_string(ring()));
     }
 
@@ -116,12 +123,20 @@ class PublisherCore final : public Member {
         return end;
     }
 
+    /// Ends the open claim without publishing it, and throws why.
+    [[noreturn, gnu::noinline, gnu::cold]] inline void lose_claim();
+    /// The open claim finds that it is closed.
+    void drop_claim() noexcept {
+        if (claim_core_ != nullptr) *claim_core_ = nullptr;
+        claim_core_ = nullptr;
+    }
+
     std::int64_t abort_open_claim() noexcept {
         RingWriter::set_type(writer_.ring, writer_.end, layout::TYPE_PADDING);
         return close_claim(writer_.count);
     }
 
-    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::int32_t type);
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::size_t length, std::int32_t type);
     /// Called with this object's address, not with the writer's, which would cost the hot path a register.
     [[gnu::noinline]] bool announce_long(std::size_t length) noexcept { return writer_.announce_long(length); }
     [[gnu::noinline, gnu::cold]] inline std::int64_t offer_reserving(const std::byte* payload, std::size_t length,
@@ -162,22 +177,18 @@ inline void PublisherCore::take_slot() {
     const ChannelFile& file = state_->file;
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
-    SlotLock lock = detail::take_slot(
-        file, "publisher", file.header.publishers, name_,
-        [](const ChannelFile& channel, const std::string& name) { return publisher_candidates(channel, name); },
-        [&](std::uint32_t slot) { return file.publisher_lock(slot); },
-        [&](std::uint32_t slot, const Fd&) {
-            writer_.ring = file.ring(slot);
-            const Counted found = recover(writer_.ring, file.path);
-            const SlotWords words = publisher_slot(file, slot);
-            epoch = words.take(name_, file.environment, [&] {
-                store_relaxed(words.start(), found.position);
-                store_relaxed(words.closed(), 0);
-            });
-            writer_.end = writer_.cleared = found.position;
-            writer_.count = found.count;
-            taken = slot;
+    SlotLock lock = detail::take_slot(file, publisher_slots(file), name_, [&](std::uint32_t slot) {
+        writer_.ring = file.ring(slot);
+        const Counted found = recover(writer_.ring, file.path);
+        const SlotWords words = publisher_slot(file, slot);
+        epoch = words.take(name_, file.environment, [&] {
+            store_relaxed(words.start(), found.position);
+            store_relaxed(words.closed(), 0);
         });
+        writer_.end = writer_.cleared = found.position;
+        writer_.count = found.count;
+        taken = slot;
+    });
     writer_.foreign = file.header.foreign != Foreign::none;
     writer_.owner_pending = !writer_.foreign;  // Agrona knows no such record
     writer_.window = writer_.ring.window();
@@ -190,17 +201,26 @@ inline void PublisherCore::take_slot() {
     set_owner(std::move(lock), taken, publisher_slot(file, taken).epoch(), epoch);
 }
 
-void PublisherCore::refuse(std::int32_t type) {
-    if (!usable()) throw_unusable();
+/// In the order of spec/api.md, errors.
+void PublisherCore::refuse(std::size_t length, std::int32_t type) {
+    if (!open()) throw_unusable();
     check_idle();
     if (use() == claim_open) throw ViewAlive("a claim of this publisher is open; commit or abort it first");
-    throw InvalidArgument("type", std::to_string(type) + " is not 1 to 2147483647");
+    if (type < 1) throw InvalidArgument("type", std::to_string(type) + " is not 1 to 2147483647");
+    if (length > writer_.max_payload) throw MessageTooLarge(length, writer_.max_payload);
+    throw_unusable();
 }
 
 inline void PublisherCore::throw_unusable() {
     if (open()) throw SlotLost("publisher", slot_);
     throw Closed("publisher of ring " + std::to_string(slot_) + " of channel " + state_->file.path +
                  " is used after it was " + why_unusable_);
+}
+
+void PublisherCore::lose_claim() {
+    drop_claim();
+    set_use(idle);
+    throw_unusable();
 }
 
 /// All of 6.1, where offer's short form does not do.
@@ -263,7 +283,7 @@ inline bool PublisherCore::find_room(std::uint64_t size) {
             if (held_back_since_ == 0) held_back_since_ = now;
             if (now - held_back_since_ < retire_interval) return false;
             held_back_since_ = now;
-            retire(file, writer_.ring, needed);
+            retire(file, writer_.ring, lock_.description(), needed);
             check_replaced(file);
             writer_.recompute();
             if (!writer_.has_room(size)) return false;
@@ -292,10 +312,9 @@ inline bool PublisherCore::publish_owner_record() {
 
 /// 6.3
 inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::int32_t type) {
-    if (use() != idle || !usable() || type < 1) refuse(type);
-    for (const Bytes& message : messages) {
-        if (message.size() > writer_.max_payload) throw MessageTooLarge(message.size(), writer_.max_payload);
-    }
+    std::size_t longest = 0;
+    for (const Bytes& message : messages) longest = std::max(longest, message.size());
+    if (use() != idle || !usable() || type < 1 || longest > writer_.max_payload) refuse(longest, type);
     set_use(in_use);
     std::size_t taken = 0;
     try {
@@ -358,22 +377,29 @@ inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64
 }
 
 inline std::optional<Holder> PublisherCore::held_by() {
-    if (use() == in_use || !usable()) refuse(1);
+    if (!open()) throw_unusable();
+    check_idle();
+    if (!usable()) throw_unusable();
     return find_holder(state_->file, writer_.ring, lock_.description());
 }
 
-/// 5.2, close. With the channel's mutex held.
+/// 5.2, close.
 inline void PublisherCore::close() noexcept {
     PublisherCore** const claim = claim_core_;
-    if (usable()) {
-        if (use() == claim_open) abort_open_claim();
-        store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record
-    }
-    claim_core_ = nullptr;
-    if (claim != nullptr) *claim = nullptr;
+    if (use() == claim_open && usable()) abort_open_claim();
+    claim_core_ = claim;
+    drop_claim();
+    Member::close();
     set_use(idle);
-    lock_.release();
-    set_unusable("closed");
+}
+
+inline void PublisherCore::give_back(bool owned) noexcept {
+    if (owned) store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record
+}
+
+inline void PublisherCore::abandon() noexcept {
+    drop_claim();
+    Member::abandon();
 }
 
 }  // namespace flyring::detail

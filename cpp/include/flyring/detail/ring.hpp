@@ -106,6 +106,9 @@ inline Counted recover(const Ring& ring, const std::string& path) {
     if (!ring.is_position(p)) throw_corrupt(path, ring, p, "published is no position");
     if (!ring.is_position(q)) throw_corrupt(path, ring, q, "claimed is no position");
     if (q < p || (p & ring.mask()) + (q - p) > ring.capacity) throw_corrupt(path, ring, p, "claimed is out of reach");
+    if (q - p > static_cast<std::int64_t>(ring.capacity / layout::MAX_MESSAGE_DIVISOR) + ring.window()) {
+        throw_corrupt(path, ring, p, "claimed is too far ahead of published");
+    }
     auto count = load_acquire(ring.messages_done());
     if (p == q || load_acquire(ring.length_at(p)) <= 0) {  // owner: publish 6
         count = load_relaxed(ring.messages_begun());

@@ -67,6 +67,15 @@ struct RingWriter {
         advance(words, new_end, new_count);
     }
 
+    /// The same, for a length that may be anything. Returns whether it is so large that the sum wraps.
+    [[gnu::always_inline]] bool end_of(std::size_t payload_length, std::uint64_t& new_end) const noexcept {
+        const std::uint64_t unit = ring.alignment;
+        const bool wraps = __builtin_add_overflow(static_cast<std::uint64_t>(end) + header_length + unit - 1,
+                                                  std::uint64_t{payload_length}, &new_end);
+        new_end &= ~(unit - 1);  // the end is a multiple of it
+        return wraps;
+    }
+
     // 1 and 2, reserve: PublisherCore asks these in turn.
 
     /// Bytes up to the ring's end.
@@ -89,7 +98,9 @@ struct RingWriter {
     /// 6.2, 1 and 2.
     void recompute() noexcept {
         full_fence();  // recompute 1; pairs with join 3
-        std::int64_t found = end + ring.capacity;
+        // Never beyond the last position: no record, and nothing cleared ahead, ends at 2^62 or behind.
+        const std::int64_t last = layout::MAX_POSITION - ring.alignment + static_cast<std::int64_t>(header_length);
+        std::int64_t found = std::min(end + ring.capacity, last);
         for (std::uint32_t slot = 0; slot < subscribers; ++slot) {
             const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4, join 2 and 4, leave
             if (foreign) store_relaxed(ring.head_cache(), gate);      // for a stock writer that has the ring later

@@ -24,7 +24,7 @@ inline Sender unknown_sender(std::uint32_t ring) {
 inline void set_sender(Sender& sender, const ChannelFile& file, std::int64_t cursor) {
     SlotFields fields;
     const bool known = file.header.foreign != Foreign::publisher &&
-                       read_fields(publisher_slot(file, sender.ring), fields) && fields.epoch > 0 &&
+                       read_fields(publisher_slot(file, sender.ring), fields) && is_epoch(fields.epoch) &&
                        fields.start <= cursor;
     sender.epoch = known ? fields.epoch : 0;
     sender.name.assign(fields.letters, known ? fields.name_length : 0);
@@ -36,7 +36,7 @@ inline void set_sender(Sender& sender, const std::byte* payload, std::size_t len
     const std::int32_t letters =
         has_both ? load_relaxed(word_at<std::int32_t>(payload, layout::OWNER_RECORD_NAME_LENGTH)) : -1;
     const std::int64_t epoch = has_both ? load_relaxed(word_at<std::int64_t>(payload, layout::OWNER_RECORD_EPOCH)) : 0;
-    const bool known = epoch > 0 && letters >= 0 && static_cast<std::uint64_t>(letters) <= layout::MAX_NAME_LENGTH &&
+    const bool known = is_epoch(epoch) && letters >= 0 && static_cast<std::uint64_t>(letters) <= layout::MAX_NAME_LENGTH &&
                        layout::OWNER_RECORD_NAME + static_cast<std::uint64_t>(letters) <= length;
     sender.epoch = known ? epoch : 0;
     sender.name.assign(reinterpret_cast<const char*>(payload + layout::OWNER_RECORD_NAME),

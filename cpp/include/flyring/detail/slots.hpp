@@ -24,6 +24,16 @@ static_assert(layout::PUBLISHER_SLOT_NAME == layout::SUBSCRIBER_SLOT_NAME);
 static_assert(layout::PUBLISHER_SLOT_PID == layout::SUBSCRIBER_SLOT_PID);
 static_assert(layout::PUBLISHER_SLOT_ATTACHED_AT == layout::SUBSCRIBER_SLOT_ATTACHED_AT);
 
+/// Whether what a file says may be the epoch of an owner; anything else counts as 0.
+inline bool is_epoch(std::int64_t epoch) noexcept {
+    return epoch >= 1 && epoch <= layout::MAX_POSITION;
+}
+
+/// The epoch of a slot's next owner.
+inline std::int64_t next_epoch(std::int64_t epoch) noexcept {
+    return is_epoch(epoch) ? epoch + 1 : 1;
+}
+
 /// The words of one publisher or subscriber slot in this process.
 class SlotWords {
   public:
@@ -65,7 +75,7 @@ class SlotWords {
         put(slot_ + layout::SUBSCRIBER_SLOT_PID, process_id(environment));
         put(slot_ + layout::SUBSCRIBER_SLOT_ATTACHED_AT, wall_clock(environment));
         if (renamed) write_name(name);
-        const std::int64_t epoch = wrapping_add(load_relaxed(this->epoch()), 1);
+        const std::int64_t epoch = next_epoch(load_relaxed(this->epoch()));
         store_release(this->epoch(), epoch);
         if (renamed) store_release(name_length(), static_cast<std::int32_t>(name.size()));  // pairs with 6.12
         return epoch;
@@ -141,11 +151,11 @@ class ControlLock {
             held_ = lock_byte(description_, byte_, file.path);
         }
     }
-    /// Tries once; false if another description has it.
-    ControlLock(const Fd& description, const ChannelFile& file, std::try_to_lock_t)
+    /// Tries once; false if it does not get it, for whatever reason.
+    ControlLock(const Fd& description, const ChannelFile& file, std::try_to_lock_t) noexcept
         : description_(description),
           byte_(file.header.control_offset() + layout::CONTROL_CONTROL_LOCK),
-          held_(lock_byte(description_, byte_, file.path)) {}
+          held_(try_lock_byte(description_, byte_) == 0) {}
     ControlLock(const ControlLock&) = delete;
     ControlLock& operator=(const ControlLock&) = delete;
     ~ControlLock() {
@@ -170,8 +180,11 @@ inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
 /// next owner could be taken away.
 inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
     const SlotWords words = subscriber_slot(file, slot);
-    __atomic_fetch_add(words.epoch(), 1, __ATOMIC_SEQ_CST);  // pairs with poll 5
-    store_release(words.evicting(), 1);                      // until the next join: its gates are nowhere to resume
+    std::int64_t epoch = load_relaxed(words.epoch());  // retire raises it without the control lock
+    while (!__atomic_compare_exchange_n(words.epoch(), &epoch, next_epoch(epoch), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST)) {  // pairs with poll 5
+    }
+    store_release(words.evicting(), 1);  // until the next join: its gates are nowhere to resume
     clear_gates(file, slot);
 }
 
@@ -191,9 +204,7 @@ class SlotLock {
     /// For a forked child: closes without unlocking, since the parent shares the description.
     void abandon() noexcept { description_.reset(); }
     const Fd& description() const noexcept { return description_; }
-    bool still_held(const std::string& path) const {
-        return description_.ours() && lock_byte(description_, byte_, path);
-    }
+    bool still_held() const noexcept { return try_lock_byte(description_, byte_) == 0; }
 
   private:
     Fd description_;
@@ -233,34 +244,113 @@ inline void note_boot(const ChannelFile& file) {
     if (!std::equal(boot.begin(), boot.end(), noted)) std::copy(boot.begin(), boot.end(), noted);
 }
 
-/// Locks one of `candidates()`, offset by `offset(slot)`, and calls `use(slot, description)` while the control lock is
-/// held too. Tries for 10 ms, then throws NoFreeSlot.
-template <typename Candidates, typename Offset, typename Use>
-SlotLock take_slot(const ChannelFile& file, const char* kind, std::uint32_t slots, const std::string& name,
-                   Candidates&& candidates, Offset&& offset, Use&& use) {
+/// A slot's lock, taken through a description that others hold too: given back unless it is kept.
+class SlotGuard {
+  public:
+    SlotGuard(const Fd& description, std::uint64_t byte) noexcept : description_(&description), byte_(byte) {}
+    SlotGuard(const SlotGuard&) = delete;
+    SlotGuard& operator=(const SlotGuard&) = delete;
+    ~SlotGuard() {
+        if (description_ != nullptr) unlock_byte(*description_, byte_);
+    }
+    void keep() noexcept { description_ = nullptr; }
+
+  private:
+    const Fd* description_;
+    std::uint64_t byte_;
+};
+
+/// What take_slot needs to know of publisher or subscriber slots.
+struct SlotKind {
+    const char* name;
+    std::uint32_t count;
+    bool has_kept;
+    SlotWords (*words)(const ChannelFile&, std::uint32_t);
+    std::uint64_t (ChannelFile::*lock)(std::uint32_t) const noexcept;
+    std::vector<std::uint32_t> (*candidates)(const ChannelFile&, const std::string&);
+};
+
+inline SlotKind publisher_slots(const ChannelFile& file) noexcept {
+    return {"publisher", file.header.publishers, false, publisher_slot, &ChannelFile::publisher_lock,
+            publisher_candidates};
+}
+
+inline SlotKind subscriber_slots(const ChannelFile& file) noexcept {
+    return {"subscriber", file.header.subscribers, true, subscriber_slot, &ChannelFile::subscriber_lock,
+            subscriber_candidates};
+}
+
+/// Says who has the slots that could not be got. `only`: the one that has the wanted name.
+[[noreturn, gnu::cold]] inline void throw_no_free_slot(const ChannelFile& file, const SlotKind& kind,
+                                                       const Fd& description, std::optional<std::uint32_t> only) {
+    constexpr std::size_t most = 8;  // that the text names
+    std::vector<SlotOwner> owners;
+    std::string kept;  // for those who are away
+    for (std::uint32_t slot = only.value_or(0); slot < (only ? *only + 1 : kind.count); ++slot) {
+        const SlotWords words = kind.words(file, slot);
+        SlotFields fields;
+        if (!read_fields(words, fields)) fields = {};
+        std::string name(fields.letters, fields.name_length);
+        if (only || is_locked_by_another(description, (file.*kind.lock)(slot))) {
+            owners.push_back({slot, std::move(name), fields.pid});
+        } else if (kind.has_kept && load_acquire(words.kept()) != 0) {
+            kept += "; slot " + std::to_string(slot) + " is kept for '" + name +
+                    "', which is not attached: a subscriber of that name frees it by forget()";
+        }
+    }
+    const auto owner = [](const SlotOwner& holder) {
+        const std::string pid = "pid " + std::to_string(holder.pid);
+        return holder.name.empty() ? pid : "'" + holder.name + "' (" + pid + ")";
+    };
+    const std::string noun = std::string(kind.name) + " slot";
+    std::string text;
+    if (only) {
+        text = noun + " " + std::to_string(*only) + " ('" + owners[0].name + "') is owned by pid " +
+               std::to_string(owners[0].pid) + "; close it there, or ask for another name";
+    } else {
+        if (kind.count == 0) {
+            text = "it has no " + noun + "s";
+        } else if (owners.size() == kind.count) {
+            text = "all " + std::to_string(kind.count) + " " + noun + "s are owned";
+        } else {
+            text = "no " + noun + " of " + std::to_string(kind.count) + " is free";
+        }
+        for (std::size_t i = 0; i < std::min(most, owners.size()); ++i) {
+            text += (i == 0 ? ": " : ", ") + std::to_string(owners[i].slot) + " by " + owner(owners[i]);
+        }
+        if (owners.size() > most) text += " and " + std::to_string(owners.size() - most) + " more";
+        text += kept + "; close one, or create the channel with more";
+    }
+    throw NoFreeSlot(file.path, kind.name, kind.count, std::move(owners), text);
+}
+
+/// Locks one of the slots that `name` may have, and calls `use(slot)` while the control lock is held too. Tries for
+/// 10 ms, then throws NoFreeSlot.
+template <typename Use>
+SlotLock take_slot(const ChannelFile& file, const SlotKind& kind, const std::string& name, Use&& use) {
     constexpr std::int64_t patience = 10'000'000;  // ns
     Fd description = open_description(file.fd, file.path);
     const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
     for (;;) {
         std::optional<std::uint32_t> taken;
-        bool named = false;
+        std::optional<std::uint32_t> only;
         {
             const ControlLock control(description, file);
-            const std::vector<std::uint32_t> order = candidates(file, name);
-            named = !name.empty() && order.size() == 1;
+            const std::vector<std::uint32_t> order = kind.candidates(file, name);
+            if (!name.empty() && order.size() == 1 && kind.words(file, order[0]).name() == name) only = order[0];
             for (auto slot = order.begin(); slot != order.end() && !taken; ++slot) {
-                if (lock_byte(description, offset(*slot), file.path)) taken = *slot;
+                if (lock_byte(description, (file.*kind.lock)(*slot), file.path)) taken = *slot;
             }
             if (taken) {
+                SlotGuard guard(description, (file.*kind.lock)(*taken));
                 note_boot(file);
-                use(*taken, description);  // if this throws, closing the description gives the slot back
+                use(*taken);
+                guard.keep();
             }
         }
-        if (taken) return {std::move(description), offset(*taken)};
-        if (clock_ns(CLOCK_MONOTONIC) - start > patience) {
-            throw NoFreeSlot(file.path, kind, slots, named ? " for the name \"" + name + "\"" : "");
-        }
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        if (taken) return {std::move(description), (file.*kind.lock)(*taken)};
+        if (clock_ns(CLOCK_MONOTONIC) - start > patience) throw_no_free_slot(file, kind, description, only);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
 

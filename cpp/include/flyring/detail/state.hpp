@@ -40,10 +40,39 @@ class Member {
     void set_use(std::uint32_t use) noexcept { store_relaxed(&use_, use); }
     bool open() const noexcept { return load_relaxed(&expected_epoch_) != unusable; }
 
-    /// Gives the slot back. With the channel's mutex held.
-    virtual void close() noexcept = 0;
+    // Close, in three steps, with the channel's mutex held. Whatever an object of ours may still store comes before the
+    // lock is released: after that the slot has another owner.
+
+    /// Before them: marks the object as in use, unless its thread has a claim open. False: it is at work.
+    bool stop() noexcept {
+        std::uint32_t was = idle;
+        return __atomic_compare_exchange_n(&use_, &was, std::uint32_t{in_use}, false, __ATOMIC_SEQ_CST,
+                                           __ATOMIC_SEQ_CST) ||
+               was == claim_open;
+    }
+    /// Takes stop() back.
+    void go_on() noexcept {
+        if (use() == in_use) set_use(idle);
+    }
+    /// 1. Marks the object as closed. Returns whether the slot was still its own.
+    bool end() noexcept {
+        const bool owned = usable();
+        set_unusable("closed");
+        return owned;
+    }
+    /// 2. Stores in the file what a close stores there.
+    virtual void give_back(bool owned) noexcept = 0;
+    /// 3.
+    void release() noexcept { lock_.release(); }
+
+    /// All of it, in the thread that uses the object.
+    virtual void close() noexcept {
+        give_back(end());
+        release();
+    }
+
     /// In a forked child.
-    void abandon() noexcept {
+    virtual void abandon() noexcept {
         lock_.abandon();
         set_unusable("in a forked child; open the channel again there");
     }
@@ -92,7 +121,10 @@ class Member {
 /// One attached channel, shared by the Channel and all that was made from it.
 class ChannelState final : public ForkAware {
   public:
-    explicit ChannelState(ChannelFile attached) : file(std::move(attached)) {}
+    explicit ChannelState(ChannelFile attached) : file(std::move(attached)) { enlist(); }
+    ChannelState(const ChannelState&) = delete;
+    ChannelState& operator=(const ChannelState&) = delete;
+    ~ChannelState() { delist(); }
 
     ChannelFile file;
 
@@ -136,36 +168,50 @@ class ChannelState final : public ForkAware {
         members_.erase(std::remove(members_.begin(), members_.end(), &member), members_.end());
     }
 
-    /// Closes everything that was made from this channel, and the channel.
+    /// Closes everything that was made from this channel, and the channel. Another thread may be about to use one of
+    /// those objects: so the file is let go before the first lock is released, and a claim that is open is left to the
+    /// slot's next owner, who makes padding of it (6.8).
     void close_all() {
         const std::lock_guard<std::mutex> guard(mutex_);
-        for (const Member* member : members_) {
-            if (member->use() == Member::in_use) {
-                throw ViewAlive("channel " + file.path +
-                                " cannot be closed: a publisher or subscriber of it is at work, in a handler or in "
-                                "another thread; close it when that is done");
-            }
-        }
-        for (Member* member : members_) {
-            if (member->open()) member->close();
-        }
         if (load_relaxed(&why_closed_) != nullptr) return;
+        stop_members();
         store_relaxed(&why_closed_, "after close");
-        file.fd.reset();
+        for (Member* member : members_) {
+            if (member->open()) member->give_back(member->end());
+        }
         file.mapping.detach();
         file.readable.detach();
+        for (Member* member : members_) {
+            member->release();
+            member->go_on();
+        }
+        file.fd.reset();
     }
 
   private:
+    /// Throws ViewAlive if a member is at work.
+    void stop_members() {
+        for (auto member = members_.begin(); member != members_.end(); ++member) {
+            if ((*member)->stop()) continue;
+            while (member != members_.begin()) (*--member)->go_on();
+            throw ViewAlive("channel " + file.path +
+                            " cannot be closed: a publisher or subscriber of it is at work, in a handler or in "
+                            "another thread; close it when that is done");
+        }
+    }
+
     void before_fork() noexcept override { mutex_.lock(); }
     void after_fork() noexcept override { mutex_.unlock(); }
     void lost_by_fork() noexcept override {
         for (Member* member : members_) {
             if (member->open()) member->abandon();
         }
-        if (load_relaxed(&why_closed_) == nullptr)
-            store_relaxed(&why_closed_, "in a forked child; open it again there");
+        if (load_relaxed(&why_closed_) != nullptr) return;
+        store_relaxed(&why_closed_, "in a forked child; open it again there");
         file.fd.reset();
+        // A handler that forked goes on in the child too, and a claim may be open: neither sees or changes the file.
+        file.mapping.detach();
+        file.readable.detach();
     }
 
     std::mutex mutex_;

@@ -22,8 +22,7 @@ namespace flyring::detail {
 /// Subscriber owns it.
 class SubscriberCore final : public Member {
   public:
-    SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
-                   const std::vector<std::uint32_t>& rings);
+    SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept, const std::optional<Rings>& rings);
     SubscriberCore(const SubscriberCore&) = delete;
     SubscriberCore& operator=(const SubscriberCore&) = delete;
     ~SubscriberCore() override { state_->leave(*this); }
@@ -44,12 +43,12 @@ class SubscriberCore final : public Member {
         }
         idle_polls_.found_something();
         acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
-        if (FLYRING_UNLIKELY(!usable()) && open()) lose_slot();
+        if (FLYRING_UNLIKELY(!usable())) end_lost();
         return done;
     }
 
     void forget();
-    void close() noexcept override;
+    void give_back(bool owned) noexcept override;
     [[noreturn, gnu::cold]] void throw_unusable() override;
     void check_idle() const {
         if (use() != idle) {
@@ -145,8 +144,9 @@ class SubscriberCore final : public Member {
     void join(std::uint32_t slot, const std::vector<std::uint32_t>& rings);
     void resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked);
     void add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor);
-    void take_back_gates();
+    void take_back_gates() noexcept;
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_slot();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void end_lost();
 
     std::size_t next_ring_ = 0;  // where the next poll starts
     std::vector<Reader> readers_;
@@ -159,10 +159,10 @@ class SubscriberCore final : public Member {
 };
 
 inline SubscriberCore::SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
-                                      const std::vector<std::uint32_t>& rings)
+                                      const std::optional<Rings>& rings)
     : state_(std::move(state)), name_(name), kept_(kept) {
     if (!name.empty()) check_name("name", name);
-    if (kept && name.empty()) throw InvalidArgument("kept", "a kept subscriber needs a name");
+    if (kept && name.empty()) throw InvalidArgument("name", "a kept subscriber needs one");
     const std::vector<std::uint32_t> asked = sorted_rings(state_->file, rings);
     state_->enter(*this, [&] { take_slot(name, kept, asked); });
 }
@@ -173,31 +173,32 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
     const bool foreign = file.header.foreign != Foreign::none;  // its writer needs the gate to stay one (6.15)
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
-    SlotLock lock = detail::take_slot(
-        file, "subscriber", file.header.subscribers, name,
-        [](const ChannelFile& channel, const std::string& wanted) { return subscriber_candidates(channel, wanted); },
-        [&](std::uint32_t slot) { return file.subscriber_lock(slot); },
-        [&](std::uint32_t slot, const Fd&) {
-            const SlotWords words = subscriber_slot(file, slot);
-            epoch = words.take(name, file.environment, [] {});
-            bool gating = false;
-            for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-                gating = gating || load_acquire(file.ring(ring).gate(slot)) >= 0;
-            }
-            kept_ = foreign || load_acquire(words.kept()) != 0;
-            if (foreign || (kept_ && gating && load_acquire(words.evicting()) == 0)) {
-                resume(slot, rings);
-            } else {
-                if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
-                join(slot, rings);
-                if (kept) store_release(words.kept(), 1);  // after its gates; pairs with retire
-                if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
-                kept_ = kept_ || kept;
-            }
-            taken = slot;
-        });
-    for (const std::uint32_t ring : rings_) senders_.push_back(unknown_sender(ring));
+    // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
+    readers_.reserve(file.header.publishers);
+    rings_.reserve(file.header.publishers);
+    for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) senders_.push_back(unknown_sender(ring));
+    SlotLock lock = detail::take_slot(file, subscriber_slots(file), name, [&](std::uint32_t slot) {
+        const SlotWords words = subscriber_slot(file, slot);
+        epoch = words.take(name, file.environment, [] {});
+        bool gating = false;
+        for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+            gating = gating || load_acquire(file.ring(ring).gate(slot)) >= 0;
+        }
+        kept_ = foreign || load_acquire(words.kept()) != 0;
+        if (foreign || (kept_ && gating && load_acquire(words.evicting()) == 0)) {
+            resume(slot, rings);
+        } else {
+            if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
+            join(slot, rings);
+            if (kept) store_release(words.kept(), 1);  // after its gates; pairs with retire
+            if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
+            kept_ = kept_ || kept;
+        }
+        taken = slot;
+    });
+    senders_.erase(senders_.begin() + static_cast<std::ptrdiff_t>(rings_.size()), senders_.end());
     for (std::size_t i = 0; i < readers_.size(); ++i) {
+        senders_[i].ring = rings_[i];
         set_sender(senders_[i], file, readers_[i].cursor);
         readers_[i].sender = &senders_[i];
         file.readable.prefault(readers_[i].ring.data, readers_[i].ring.capacity);
@@ -269,42 +270,38 @@ inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::ui
 }
 
 /// 5.4. A gate that was stored after the slot was lost would hold publishers back until the slot has an owner again.
-/// While the lock is ours the slot has no other owner.
-inline void SubscriberCore::take_back_gates() {
-    if (!lock_.still_held(state_->file.path)) return;
-    if (state_->file.header.foreign != Foreign::none) return lock_.release();  // no eviction; the gate stays
-    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);         // nowhere to resume
+/// While the lock is ours the slot has no other owner. If the lock cannot be tested, the slot may be another's, and
+/// nothing is written.
+inline void SubscriberCore::take_back_gates() noexcept {
+    if (!lock_.still_held()) return;
+    if (state_->file.header.foreign != Foreign::none) return;           // no eviction; the gate stays
+    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // nowhere to resume
     clear_gates(state_->file, slot_);
-    lock_.release();
 }
 
-/// 5.3, close. With the channel's mutex held.
-inline void SubscriberCore::close() noexcept {
-    if (!usable()) {
-        try {
-            take_back_gates();
-        } catch (const FlyringError&) {
-            // The lock cannot be tested: then the slot may be another's, and nothing is written.
-        }
+/// 5.3, close.
+inline void SubscriberCore::give_back(bool owned) noexcept {
+    if (!owned) {
+        take_back_gates();
     } else if (!kept_) {
         clear_gates(state_->file, slot_);  // 6.6
     }
-    lock_.release();
-    set_unusable("closed");
 }
 
 inline void SubscriberCore::forget() {
+    if (!open()) throw_unusable();
     check_idle();
     if (!usable()) throw_unusable();
     state_->file.check_foreign(state_->file.header.foreign == Foreign::none, "a foreign writer needs the gate");
-    {
+    state_->with_lock([this] {
+        if (!open()) throw_unusable();  // the channel was closed meanwhile
         const ControlLock control(lock_.description(), state_->file);
         const SlotWords words = subscriber_slot(state_->file, slot_);
         store_release(words.kept(), 0);
         clear_gates(state_->file, slot_);
         words.clear_name();
-    }
-    kept_ = false;
+        kept_ = false;
+    });
     state_->close(*this, [] {});
 }
 
@@ -323,9 +320,17 @@ inline void SubscriberCore::throw_unusable() {
 /// 5.4
 void SubscriberCore::lose_slot() {
     state_->with_lock([this] {
-        if (open()) take_back_gates();
+        if (!open()) return;
+        take_back_gates();
+        release();
     });
     throw SlotLost("subscriber", slot_);
+}
+
+/// The end of a poll in which the slot was lost. Or its handler forked, and this is the child.
+void SubscriberCore::end_lost() {
+    if (open()) lose_slot();
+    throw_unusable();
 }
 
 /// 6.9, the end: the other rings go on; this one looks empty from now on. Throws SlotLost instead if the slot is lost:

@@ -59,11 +59,12 @@ class Fd {
     /// something else under its number. The file offset, which is not used here, gets a random value. It belongs to the
     /// description: another one, even of the same file, has another.
     void mark(const std::string& path) {
-        constexpr std::int64_t least = std::int64_t{1} << 42;  // ext4 ends at 2^44
+        constexpr std::int64_t least = std::int64_t{1} << 33;  // ext4 with blocks of 1 KiB may end just above 2^34
         std::int64_t random = 0;
         if (::getrandom(&random, sizeof random, 0) != sizeof random) throw_errno("getrandom", path);
-        mark_ = least | (random & (least - 1));
-        if (::lseek(fd_, mark_, SEEK_SET) != mark_) throw_errno("lseek", path);
+        const std::int64_t mark = least | (random & (least - 1));
+        if (::lseek(fd_, mark, SEEK_SET) != mark) throw_errno("lseek", path);
+        mark_ = mark;  // not before: who has no mark yet still closes it
     }
     /// Whether the number still stands for what was opened.
     bool ours() const noexcept {
@@ -89,14 +90,19 @@ inline struct flock lock_range(short type, std::uint64_t offset) noexcept {
     return range;
 }
 
-/// Takes the write lock on the byte at `offset` of the file for this description, or returns false if another
-/// description has a lock there.
-inline bool lock_byte(const Fd& fd, std::uint64_t offset, const std::string& path) {
-    check_ours(fd, "fcntl(F_OFD_SETLK)", path);
+/// Takes the write lock on the byte at `offset` of the file for this description. Returns 0, or the errno: EAGAIN or
+/// EACCES if another description has a lock there.
+inline int try_lock_byte(const Fd& fd, std::uint64_t offset) noexcept {
+    if (!fd.ours()) return EBADF;
     struct flock range = lock_range(F_WRLCK, offset);
-    if (::fcntl(fd.get(), F_OFD_SETLK, &range) == 0) return true;
-    if (errno == EAGAIN || errno == EACCES) return false;
-    throw IoError("fcntl(F_OFD_SETLK)", errno, path);
+    return ::fcntl(fd.get(), F_OFD_SETLK, &range) == 0 ? 0 : errno;
+}
+
+/// The same. Returns whether it has the lock now; throws IoError if that cannot be told.
+inline bool lock_byte(const Fd& fd, std::uint64_t offset, const std::string& path) {
+    const int error = try_lock_byte(fd, offset);
+    if (error != 0 && error != EAGAIN && error != EACCES) throw IoError("fcntl(F_OFD_SETLK)", error, path);
+    return error == 0;
 }
 
 inline void unlock_byte(const Fd& fd, std::uint64_t offset) noexcept {
@@ -111,6 +117,12 @@ inline bool byte_is_locked(const Fd& fd, std::uint64_t offset, const std::string
     struct flock range = lock_range(F_WRLCK, offset);
     if (::fcntl(fd.get(), F_OFD_GETLK, &range) != 0) throw IoError("fcntl(F_OFD_GETLK)", errno, path);
     return range.l_type != F_UNLCK;
+}
+
+/// The same, for a text; true also if it cannot be told.
+inline bool is_locked_by_another(const Fd& fd, std::uint64_t offset) noexcept {
+    struct flock range = lock_range(F_WRLCK, offset);
+    return !fd.ours() || ::fcntl(fd.get(), F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
 enum class Access { read = PROT_READ, write = PROT_READ | PROT_WRITE };
@@ -150,11 +162,14 @@ class Mapping {
         ::madvise(from - before, length + before, populate);
     }
 
-    /// Lets the file go; the addresses stay valid, so that a late access of another thread hits private memory.
+    /// Lets the file go; the addresses stay valid, so that a late access of another thread hits private memory. When
+    /// this returns, no thread can store into the file through this mapping.
     void detach() noexcept {
         if (data_ == nullptr) return;
         constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-        if (::mmap(data_, size_, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) return;  // then it stays mapped
+        if (::mmap(data_, size_, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) return;
+        // A kernel that never overcommits has no memory to promise. It gives zeros that cannot be written.
+        (void)::mmap(data_, size_, PROT_READ, flags, -1, 0);
     }
 
   private:

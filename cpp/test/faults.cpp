@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "faults.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+namespace {
+
+thread_local const std::function<int(const faults::Call&)>* hook = nullptr;
+thread_local std::optional<std::int64_t> file_system;
+thread_local std::optional<unsigned> file_flags;
+
+/// Whether the call fails; errno says why.
+bool fails(const faults::Call& call) {
+    if (hook == nullptr) return false;
+    const auto* const now = std::exchange(hook, nullptr);  // what it calls itself is not hooked
+    const int error = (*now)(call);
+    hook = now;
+    if (error != 0) errno = error;
+    return error != 0;
+}
+
+template <typename Function>
+Function* real(const char* name) {
+    return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+namespace faults {
+
+Hook::Hook(std::function<int(const Call&)> function) : hook_(std::move(function)), before_(hook) {
+    hook = &hook_;
+}
+Hook::~Hook() {
+    hook = before_;
+}
+
+FileSystem::FileSystem(std::int64_t type, std::optional<unsigned> flags) {
+    file_system = type;
+    file_flags = flags;
+}
+FileSystem::~FileSystem() {
+    file_system.reset();
+    file_flags.reset();
+}
+unsigned FileSystem::flags() const {
+    return file_flags.value_or(0);
+}
+
+}  // namespace faults
+
+#define REAL(function) real<decltype(::function)>(#function)
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    const mode_t mode = va_arg(more, mode_t);
+    va_end(more);
+    return fails({"open"}) ? -1 : REAL(open)(path, flags, mode);
+}
+
+int fcntl(int fd, int command, ...) {
+    va_list more;
+    va_start(more, command);
+    void* const argument = va_arg(more, void*);
+    va_end(more);
+    faults::Call call{"fcntl", command};
+    if (command == F_OFD_SETLK || command == F_OFD_GETLK) {
+        const auto& lock = *static_cast<const struct flock*>(argument);
+        call.lock = lock.l_type;
+        call.offset = lock.l_start;
+    }
+    return fails(call) ? -1 : REAL(fcntl)(fd, command, argument);
+}
+
+int ioctl(int fd, unsigned long request, ...) noexcept {
+    va_list more;
+    va_start(more, request);
+    void* const argument = va_arg(more, void*);
+    va_end(more);
+    if (fails({"ioctl"})) return -1;
+    if (!file_system) return REAL(ioctl)(fd, request, argument);
+    if (!file_flags) {
+        errno = ENOTTY;
+        return -1;
+    }
+    auto& flags = *static_cast<unsigned*>(argument);
+    (request == FS_IOC_SETFLAGS ? *file_flags : flags) = request == FS_IOC_SETFLAGS ? flags : *file_flags;
+    return 0;
+}
+
+void* mmap(void* address, std::size_t length, int protection, int flags, int fd, off_t offset) noexcept {
+    return fails({"mmap"}) ? MAP_FAILED : REAL(mmap)(address, length, protection, flags, fd, offset);
+}
+
+int madvise(void* address, std::size_t length, int advice) noexcept {
+    return fails({"madvise"}) ? -1 : REAL(madvise)(address, length, advice);
+}
+
+off_t lseek(int fd, off_t offset, int whence) noexcept {
+    faults::Call call{"lseek", whence};
+    call.offset = offset;
+    return fails(call) ? -1 : REAL(lseek)(fd, offset, whence);
+}
+
+int fstat(int fd, struct stat* status) noexcept {
+    return fails({"fstat"}) ? -1 : REAL(fstat)(fd, status);
+}
+
+int lstat(const char* path, struct stat* status) noexcept {
+    return fails({"lstat"}) ? -1 : REAL(lstat)(path, status);
+}
+
+int fstatfs(int fd, struct statfs* status) noexcept {
+    if (fails({"fstatfs"})) return -1;
+    const int result = REAL(fstatfs)(fd, status);
+    if (file_system) status->f_type = *file_system;
+    return result;
+}
+
+int fstatvfs(int fd, struct statvfs* status) noexcept {
+    return fails({"fstatvfs"}) ? -1 : REAL(fstatvfs)(fd, status);
+}
+
+int getrlimit(__rlimit_resource_t resource, struct rlimit* limit) noexcept {
+    return fails({"getrlimit"}) ? -1 : REAL(getrlimit)(resource, limit);
+}
+
+int posix_fallocate(int fd, off_t offset, off_t length) {
+    return fails({"posix_fallocate"}) ? errno : REAL(posix_fallocate)(fd, offset, length);
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+    return fails({"linkat"}) ? -1 : REAL(linkat)(from_folder, from, to_folder, to, flags);
+}
+
+int rename(const char* from, const char* to) noexcept {
+    return fails({"rename"}) ? -1 : REAL(rename)(from, to);
+}
+
+int unlink(const char* path) noexcept {
+    return fails({"unlink"}) ? -1 : REAL(unlink)(path);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+    return fails({"mkdir"}) ? -1 : REAL(mkdir)(path, mode);
+}
+
+int fchmod(int fd, mode_t mode) noexcept {
+    return fails({"fchmod"}) ? -1 : REAL(fchmod)(fd, mode);
+}
+
+ssize_t pread(int fd, void* to, std::size_t length, off_t offset) {
+    return fails({"pread"}) ? -1 : REAL(pread)(fd, to, length, offset);
+}
+
+ssize_t read(int fd, void* to, std::size_t length) {
+    return fails({"read"}) ? -1 : REAL(read)(fd, to, length);
+}
+
+ssize_t getrandom(void* to, std::size_t length, unsigned flags) {
+    return fails({"getrandom"}) ? -1 : REAL(getrandom)(to, length, flags);
+}
+
+}  // extern "C"

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+// What a process may meet in the middle of an operation: system calls that fail, memory that runs out. This program
+// replaces the calls of the C library that Flyring makes.
+
+namespace faults {
+
+/// One system call that is about to be made.
+struct Call {
+    const char* name;
+    int command = 0;      // of fcntl; whence of lseek
+    short lock = 0;       // what fcntl is to set: F_WRLCK, F_UNLCK
+    off_t offset = 0;     // of the lock's byte, or where lseek goes
+};
+
+/// While it lives, what this thread calls goes through `hook` first. It returns the errno to fail with, or 0.
+class Hook {
+  public:
+    explicit Hook(std::function<int(const Call&)> hook);
+    Hook(const Hook&) = delete;
+    Hook& operator=(const Hook&) = delete;
+    ~Hook();
+
+  private:
+    std::function<int(const Call&)> hook_;
+    const std::function<int(const Call&)>* before_;
+};
+
+/// While it lives, files of this thread lie on a file system of that type, with those flags (FS_IOC_GETFLAGS); no
+/// flags: it has none, as most.
+class FileSystem {
+  public:
+    explicit FileSystem(std::int64_t type, std::optional<unsigned> flags = std::nullopt);
+    FileSystem(const FileSystem&) = delete;
+    FileSystem& operator=(const FileSystem&) = delete;
+    ~FileSystem();
+    unsigned flags() const;
+};
+
+}  // namespace faults
