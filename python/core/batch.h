@@ -26,17 +26,25 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         if (done > 0)
             self->held_since = 0; /* some were taken: no test (6.2, 4) whose error would hide how many */
         int room = publisher_reserve(self, length(ring, all, done));
-        if (room < 0)
+        if (room < 0 && done == 0)
             return -1;
-        if (room == 0)
+        if (room <= 0) {
+            PyErr_Clear(); /* some were taken: the next call raises it again */
             break;
+        }
         int64_t most = ring_to_wrap(ring) < ring->longest ? ring_to_wrap(ring) : ring->longest, total;
         Py_ssize_t part = fit(ring, all, done, count, most, &total);
         if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->evicts))
             publisher_recompute(self, total);
         if (!ring_has_room(ring, total))
             part = fit(ring, all, done, count, ring->limit - RECORD_HEADER_LENGTH - ring->end, &total);
-        write(ring, all, done, part, total);
+        if (UNLIKELY(total >= LARGE_COPY)) {
+            PyThreadState *state = publisher_begin_copy(self);
+            write(ring, all, done, part, total);
+            publisher_end_copy(self, state);
+        } else {
+            write(ring, all, done, part, total);
+        }
         done += part;
     }
     return done;

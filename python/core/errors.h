@@ -16,6 +16,8 @@ PyObject *raise_error(const char *name, const char *format, ...);
 /* 6.13: ChannelReplacedError if another channel has the name. Calls the method _check_replaced of a publisher or
    subscriber: Python code runs. False with an exception. */
 bool check_replaced(PyObject *self);
+#define LARGE_COPY (1 << 20) /* bytes that are copied without the GIL: a tenth of a millisecond */
+
 /* When the module is loaded: false with an exception. */
 bool errors_load(void);
 

@@ -60,12 +60,26 @@ static bool room_for_copy(Lossy *self, int64_t length)
     return true;
 }
 
+/* Other threads run meanwhile. */
+static COLD void copy_large(Lossy *self, const lossy_record *found)
+{
+    int use = self->base.use;
+    reader_begin(&self->base);
+    Py_BEGIN_ALLOW_THREADS
+    copy_words(self->copy, found->payload, found->length); /* 4 */
+    Py_END_ALLOW_THREADS
+    self->base.use = use;
+}
+
 /* A copy of a payload there, to be tested by lossy_lapped: false with an exception. */
 static bool copy_payload(Lossy *self, const lossy_record *found)
 {
     if (!room_for_copy(self, found->length))
         return false;
-    copy_words(self->copy, found->payload, found->length); /* 4 */
+    if (UNLIKELY(found->length >= LARGE_COPY))
+        copy_large(self, found);
+    else
+        copy_words(self->copy, found->payload, found->length); /* 4 */
     return true;
 }
 

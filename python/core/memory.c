@@ -4,10 +4,14 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "memory.h"
 #include "arguments.h"
+#include "layout.h"
 
 #include <sys/mman.h>
 
 PyTypeObject *memory_type;
+
+#define POPULATE_READ 22 /* of madvise, Linux 5.14 */
+#define POPULATE_WRITE 23
 
 /* In a child the file is replaced by private zeros at the same place: views that were inherited can neither read nor
    damage the parent's channel, and the child's copy keeps nothing of it alive. */
@@ -22,41 +26,66 @@ static void memory_forked(fork_node *node)
     }
 }
 
+/* Maps the file, between self->guard bytes on each side that nobody may touch. False with errno. */
+static bool map(Memory *self, int fd)
+{
+    size_t guard = self->guard, length = (size_t)self->length;
+    int protection = self->writable ? PROT_READ | PROT_WRITE : PROT_READ, fixed = 0;
+    uint8_t *outer = NULL;
+    if (guard != 0) {
+        outer = mmap(NULL, length + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (outer == MAP_FAILED)
+            return false;
+        outer += guard;
+        fixed = MAP_FIXED;
+    }
+    fork_lock(); /* no child is made between the mapping and its registration */
+    uint8_t *base = mmap(outer, length, protection, MAP_SHARED | fixed, fd, 0);
+    if (base != MAP_FAILED)
+        self->base = base;
+    fork_unlock();
+    return base != MAP_FAILED;
+}
+
 static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"mapping", "writable", "path", NULL};
-    PyObject *mapping, *path = NULL;
+    static char *names[] = {"file", "length", "writable", "path", "guard", NULL};
+    PyObject *file, *path = NULL;
     int writable;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Op|O!:Memory", names, &mapping, &writable, &PyUnicode_Type, &path))
+    long long length;
+    Py_ssize_t guard = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!Lp|O!n:Memory", names, file_type, &file, &length, &writable,
+                                     &PyUnicode_Type, &path, &guard))
         return NULL;
+    if (length < 1 || guard < 0 || !file_is_ours((File *)file)) {
+        PyErr_SetString(PyExc_ValueError, "not an open file, a length and a guard");
+        return NULL;
+    }
     Memory *self = (Memory *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL)
         return NULL;
     self->path = path != NULL ? Py_NewRef(path) : PyUnicode_FromString("the file");
-    fork_add(&self->node, memory_forked);
-    if (PyObject_GetBuffer(mapping, &self->view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    if ((uintptr_t)self->view.buf % 4096 != 0) {
-        Py_DECREF(self);
-        PyErr_SetString(PyExc_ValueError, "the mapping must start at a page boundary");
-        return NULL;
-    }
-    self->base = self->view.buf;
-    self->length = self->view.len;
+    self->length = length;
     self->writable = writable;
+    self->guard = (size_t)guard;
+    fork_add(&self->node, memory_forked);
+    if (!map(self, ((File *)file)->fd)) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        Py_DECREF(self);
+        return NULL;
+    }
     return (PyObject *)self;
 }
 
 static void memory_release(Memory *self)
 {
     self->closed = true;
-    if (self->users == 0 && self->view.obj != NULL) {
+    if (self->users == 0 && self->base != NULL) {
         fork_lock(); /* a fork meanwhile must not remap what is no longer ours */
+        uint8_t *base = self->base;
         self->base = NULL;
+        munmap(base - self->guard, (size_t)self->length + 2 * self->guard);
         fork_unlock();
-        PyBuffer_Release(&self->view);
     }
 }
 
@@ -103,17 +132,27 @@ static void memory_read_only(Memory *self)
     raise_error("AccessDeniedError", "(Os)", self->path, "the channel was opened for reading only");
 }
 
-/* The address of the `size` bytes at args[0], checked; `count` arguments must have been given, as integers. */
-static uint8_t *cell(Memory *self, PyObject *const *args, Py_ssize_t given, Py_ssize_t count, int size, bool write)
+static bool integer(PyObject *object, int64_t *value)
 {
+    *value = PyLong_AsLongLong(object);
+    return *value != -1 || !PyErr_Occurred();
+}
+
+/* The address of the `size` bytes at args[0], checked. `count` integers must have been given, which are in `values` then,
+   but for the first. They are converted before the memory is looked at: an __index__ may close it. */
+static uint8_t *cell(Memory *self, PyObject *const *args, Py_ssize_t given, Py_ssize_t count, int size, bool write,
+                     int64_t *values)
+{
+    int64_t offset;
     if (given != count) {
         PyErr_Format(PyExc_TypeError, "%zd arguments expected, got %zd", count, given);
         return NULL;
     }
-    int64_t offset = PyLong_AsLongLong(args[0]);
-    if (offset == -1 && PyErr_Occurred())
-        return NULL;
-    if (!memory_covers(self, offset, size))
+    for (Py_ssize_t i = 1; i < count; i++) {
+        if (!integer(args[i], &values[i - 1]))
+            return NULL;
+    }
+    if (!integer(args[0], &offset) || !memory_covers(self, offset, size))
         return NULL;
     if (offset % size != 0) {
         PyErr_Format(PyExc_ValueError, "offset %lld is not a multiple of %d", (long long)offset, size);
@@ -126,57 +165,42 @@ static uint8_t *cell(Memory *self, PyObject *const *args, Py_ssize_t given, Py_s
     return self->base + offset;
 }
 
-static bool integer(PyObject *object, int64_t *value)
-{
-    *value = PyLong_AsLongLong(object);
-    return *value != -1 || !PyErr_Occurred();
-}
-
-static bool integer32(PyObject *object, int32_t *value)
-{
-    int64_t wide;
-    if (!integer(object, &wide))
-        return false;
-    if (wide < INT32_MIN || wide > INT32_MAX) {
-        PyErr_SetString(PyExc_OverflowError, "the value does not fit into 32 bits");
-        return false;
-    }
-    *value = (int32_t)wide;
-    return true;
-}
-
 /* Pairings are those of the caller: spec steps in slots.py and counters.py. */
 
 static PyObject *memory_load32(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
-    uint8_t *at = cell(self, args, n, 1, 4, false);
+    uint8_t *at = cell(self, args, n, 1, 4, false, NULL);
     return at == NULL ? NULL : PyLong_FromLong(LOAD32_ACQUIRE(at));
 }
 
 static PyObject *memory_load64(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
-    uint8_t *at = cell(self, args, n, 1, 8, false);
+    uint8_t *at = cell(self, args, n, 1, 8, false, NULL);
     return at == NULL ? NULL : PyLong_FromLongLong(LOAD64_ACQUIRE(at));
 }
 
 static PyObject *memory_load64_plain(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
-    uint8_t *at = cell(self, args, n, 1, 8, false);
+    uint8_t *at = cell(self, args, n, 1, 8, false, NULL);
     return at == NULL ? NULL : PyLong_FromLongLong(LOAD64_RELAXED(at));
 }
 
 static PyObject *memory_load64_volatile(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
-    uint8_t *at = cell(self, args, n, 1, 8, false);
+    uint8_t *at = cell(self, args, n, 1, 8, false, NULL);
     return at == NULL ? NULL : PyLong_FromLongLong(atomic_load_explicit(ATOMIC64(at), memory_order_seq_cst));
 }
 
 static PyObject *memory_store32(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
-    int32_t value;
-    uint8_t *at = cell(self, args, n, 2, 4, true);
-    if (at == NULL || !integer32(args[1], &value))
+    int64_t value;
+    uint8_t *at = cell(self, args, n, 2, 4, true, &value);
+    if (at == NULL)
         return NULL;
+    if (value < INT32_MIN || value > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the value does not fit into 32 bits");
+        return NULL;
+    }
     STORE32_RELEASE(at, value);
     return Py_NewRef(Py_None);
 }
@@ -184,8 +208,8 @@ static PyObject *memory_store32(Memory *self, PyObject *const *args, Py_ssize_t 
 static PyObject *memory_store64(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
     int64_t value;
-    uint8_t *at = cell(self, args, n, 2, 8, true);
-    if (at == NULL || !integer(args[1], &value))
+    uint8_t *at = cell(self, args, n, 2, 8, true, &value);
+    if (at == NULL)
         return NULL;
     STORE64_RELEASE(at, value);
     return Py_NewRef(Py_None);
@@ -194,8 +218,8 @@ static PyObject *memory_store64(Memory *self, PyObject *const *args, Py_ssize_t 
 static PyObject *memory_store64_plain(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
     int64_t value;
-    uint8_t *at = cell(self, args, n, 2, 8, true);
-    if (at == NULL || !integer(args[1], &value))
+    uint8_t *at = cell(self, args, n, 2, 8, true, &value);
+    if (at == NULL)
         return NULL;
     STORE64_RELAXED(at, value);
     return Py_NewRef(Py_None);
@@ -204,8 +228,8 @@ static PyObject *memory_store64_plain(Memory *self, PyObject *const *args, Py_ss
 static PyObject *memory_store64_volatile(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
     int64_t value;
-    uint8_t *at = cell(self, args, n, 2, 8, true);
-    if (at == NULL || !integer(args[1], &value))
+    uint8_t *at = cell(self, args, n, 2, 8, true, &value);
+    if (at == NULL)
         return NULL;
     atomic_store_explicit(ATOMIC64(at), value, memory_order_seq_cst);
     return Py_NewRef(Py_None);
@@ -214,20 +238,20 @@ static PyObject *memory_store64_volatile(Memory *self, PyObject *const *args, Py
 static PyObject *memory_add64(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
     int64_t delta;
-    uint8_t *at = cell(self, args, n, 2, 8, true);
-    if (at == NULL || !integer(args[1], &delta))
+    uint8_t *at = cell(self, args, n, 2, 8, true, &delta);
+    if (at == NULL)
         return NULL;
     return PyLong_FromLongLong(atomic_fetch_add_explicit(ATOMIC64(at), delta, memory_order_seq_cst));
 }
 
 static PyObject *memory_compare_and_set64(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
-    int64_t expected, value;
-    uint8_t *at = cell(self, args, n, 3, 8, true);
-    if (at == NULL || !integer(args[1], &expected) || !integer(args[2], &value))
+    int64_t values[2]; /* expected, new */
+    uint8_t *at = cell(self, args, n, 3, 8, true, values);
+    if (at == NULL)
         return NULL;
-    return PyBool_FromLong(atomic_compare_exchange_strong_explicit(ATOMIC64(at), &expected, value, memory_order_seq_cst,
-                                                                   memory_order_seq_cst));
+    return PyBool_FromLong(atomic_compare_exchange_strong_explicit(ATOMIC64(at), &values[0], values[1],
+                                                                   memory_order_seq_cst, memory_order_seq_cst));
 }
 
 static PyObject *memory_read(Memory *self, PyObject *const *args, Py_ssize_t n)
@@ -272,6 +296,54 @@ static PyObject *memory_fence(Memory *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
+static PyObject *memory_populate(Memory *self, PyObject *args)
+{
+    long long offset, length;
+    if (!PyArg_ParseTuple(args, "LL:populate", &offset, &length) || !memory_covers(self, offset, length))
+        return NULL;
+    memory_use(self);
+    Py_BEGIN_ALLOW_THREADS
+    madvise(self->base + offset, (size_t)length, self->writable ? POPULATE_WRITE : POPULATE_READ);
+    Py_END_ALLOW_THREADS
+    memory_unuse(self);
+    return Py_NewRef(Py_None);
+}
+
+/* The walk of recover (spec 6.8, 3): where the committed records stop, how many are messages, and 0, or the length that
+   cannot be there. */
+static PyObject *memory_walk(Memory *self, PyObject *args)
+{
+    long long ring, capacity, alignment, at, end;
+    if (!PyArg_ParseTuple(args, "LLLLL:walk", &ring, &capacity, &alignment, &at, &end))
+        return NULL;
+    if (at < 0 || at > end || (alignment != 8 && alignment != 64) || capacity < MIN_CAPACITY ||
+        (capacity & (capacity - 1)) != 0 || at % alignment != 0 || ring % 8 != 0) {
+        PyErr_SetString(PyExc_ValueError, "not a ring and positions");
+        return NULL;
+    }
+    if (!memory_covers(self, ring, capacity))
+        return NULL;
+    long long messages = 0, bad = 0;
+    memory_use(self);
+    Py_BEGIN_ALLOW_THREADS
+    while (at < end) {
+        const uint8_t *record = self->base + ring + (at & (capacity - 1));
+        int64_t length = LOAD32_ACQUIRE((void *)(record + RECORD_LENGTH)); /* pairs with publish 6 */
+        if (length <= 0)
+            break;
+        int64_t n = (length + alignment - 1) & -alignment;
+        if (length < RECORD_HEADER_LENGTH || n > end - at) {
+            bad = length;
+            break;
+        }
+        messages += LOAD32_RELAXED((void *)(record + RECORD_TYPE)) > 0;
+        at += n;
+    }
+    Py_END_ALLOW_THREADS
+    memory_unuse(self);
+    return Py_BuildValue("LLL", at, messages, bad);
+}
+
 static PyObject *memory_close(Memory *self, PyObject *ignored)
 {
     (void)ignored;
@@ -300,6 +372,11 @@ static PyMethodDef methods[] = {
     {"read", FAST(memory_read), "read(offset, length) -> bytes, a plain copy"},
     {"write", FAST(memory_write), "write(offset, data), a plain copy"},
     {"fence", (PyCFunction)memory_fence, METH_NOARGS, "fence(): sequentially consistent"},
+    {"populate", (PyCFunction)memory_populate, METH_VARARGS,
+     "populate(offset, length): maps these whole pages now, so that no first lap pays for it. Kernels before 5.14\n"
+     "cannot: it happens at first use"},
+    {"walk", (PyCFunction)memory_walk, METH_VARARGS,
+     "walk(ring, capacity, alignment, start, end) -> (stop, messages, 0 or the length that cannot be there)"},
     {"close", (PyCFunction)memory_close, METH_NOARGS, "close(): gives the mapping back; twice is fine"},
     {NULL, NULL, 0, NULL},
 };
@@ -310,7 +387,8 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Memory(mapping, writable, path=...): atomic access to a mapping by byte offset."},
+    {Py_tp_doc, "Memory(file, length, writable, path=..., guard=0): atomic access by byte offset to a mapping of the\n"
+                "file's first ``length`` bytes. ``guard``: bytes on each side that nobody may touch."},
     {Py_tp_new, memory_new},
     {Py_tp_dealloc, memory_dealloc},
     {Py_tp_methods, methods},

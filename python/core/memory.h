@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory: the mapping of a channel's file, held through the buffer protocol, so that nothing else can unmap it. */
+/* Memory: the mapping of a channel's file. It keeps no descriptor. */
 #ifndef FLYRING_MEMORY_H
 #define FLYRING_MEMORY_H
 
-#include "errors.h"
-#include "fork.h"
+#include "file.h"
 
 typedef struct {
     PyObject_HEAD
-    Py_buffer view;
-    uint8_t *base;
+    uint8_t *base; /* NULL: not mapped */
     int64_t length;
+    size_t guard; /* bytes in front of it and behind it that nobody may touch: for fuzzing */
     int users; /* publishers and subscribers: the mapping stays while there are any */
     bool writable, closed, forked;
     PyObject *path; /* for errors */

@@ -95,11 +95,13 @@ static PyObject *message_compare(Message *self, PyObject *other, int operation)
     Py_buffer view;
     if ((operation != Py_EQ && operation != Py_NE) || !PyObject_CheckBuffer(other))
         return Py_NewRef(Py_NotImplemented);
-    if (self->data == NULL)
-        return raise_error("ClosedError", "(sis)", "message", 0,
-                           "it was valid until its handler returned; compare it there, or use take");
     if (PyObject_GetBuffer(other, &view, PyBUF_SIMPLE) < 0)
         return NULL;
+    if (self->data == NULL) { /* asked now: getting the buffer may have run Python code */
+        PyBuffer_Release(&view);
+        return raise_error("ClosedError", "(sis)", "message", 0,
+                           "it was valid until its handler returned; compare it there, or use take");
+    }
     bool equal = view.len == self->length && memcmp(view.buf, self->data, (size_t)view.len) == 0;
     PyBuffer_Release(&view);
     return Py_NewRef(equal == (operation == Py_EQ) ? Py_True : Py_False);

@@ -37,9 +37,38 @@ static PyObject *file_system_type(PyObject *module, PyObject *fd)
     return PyLong_FromUnsignedLong((uint32_t)fs.f_type);
 }
 
+/* For Channel.close: all of these publishers and subscribers, or none. */
+static PyObject *close_all(PyObject *module, PyObject *users)
+{
+    (void)module;
+    Py_ssize_t count = PyList_Size(users);
+    if (count < 0)
+        return NULL;
+    /* Twice: the first time may run Python code, and so other threads; from the second on nothing does. */
+    for (int round = 0; round < 2; round++) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyObject *user = PyList_GetItem(users, i);
+            bool may = PyObject_TypeCheck(user, reader_type)      ? reader_may_close((Reader *)user)
+                       : PyObject_TypeCheck(user, publisher_type) ? publisher_may_close((Publisher *)user)
+                                                                  : PyErr_BadArgument();
+            if (!may)
+                return NULL;
+        }
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *user = PyList_GetItem(users, i);
+        if (PyObject_TypeCheck(user, reader_type))
+            reader_shut((Reader *)user);
+        else
+            publisher_shut((Publisher *)user);
+    }
+    return Py_NewRef(Py_None);
+}
+
 static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
+    {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
     {"dispatch", KEYWORDS(sbe_dispatch),
      "dispatch(handlers, otherwise=None)\n\n"
      "A handler for poll that calls ``handlers[Message](decoder, message)`` by template id."},
@@ -64,7 +93,7 @@ static int execute(PyObject *module)
     loaded = true;
     /* A base type before those that derive from it. */
     make_type *const makers[] = {
-        make_memory_type,     make_lock_file_type,
+        make_file_type,       make_held_type,       make_memory_type,
         make_message_type,    make_publisher_type,
         make_claim_type,      make_reader_type,
         make_subscriber_type, make_lossy_type,

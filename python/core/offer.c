@@ -4,6 +4,21 @@
 #include "publisher.h"
 #include "sbe/sbe.h"
 
+/* The end of an offer, from step 5 on. */
+static COLD PyObject *offer_large(Publisher *self, const void *bytes, int64_t length, int32_t type)
+{
+    ring_writer *ring = &self->ring;
+    PyThreadState *state = publisher_begin_copy(self);
+    memcpy(ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD, bytes, (size_t)length); /* 5 */
+    publisher_end_copy(self, state);
+    if (UNLIKELY(!publisher_usable(self))) /* forked meanwhile, or lost: nothing of it is visible */
+        return NULL;
+    ring_set_type(ring, type);
+    ring_commit(ring, RECORD_HEADER_LENGTH + length);
+    ring_advance(ring, ring_record_size(ring, RECORD_HEADER_LENGTH + length), 1);
+    return PyLong_FromLongLong(ring->end);
+}
+
 static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length, int32_t type, int64_t timeout)
 {
     if (UNLIKELY(!publisher_usable(self)))
@@ -20,6 +35,8 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
         if (room == 0)
             return PyLong_FromLong(BACK_PRESSURED);
         ring_announce(ring, n);
+        if (UNLIKELY(length >= LARGE_COPY)) /* more than is ever cleared ahead: it always comes here */
+            return offer_large(self, bytes, length, type);
     }
     memcpy(ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD, bytes, (size_t)length); /* 5 */
     ring_set_type(ring, type);

@@ -17,7 +17,7 @@ static void give_up(Subscriber *self)
         STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
         clear_gates(&self->base.shape, self->base.memory->base, self->slot);
     }
-    lock_shut(self->lock);
+    file_shut(self->lock);
 }
 
 /* Drops the pin if its last export is gone. */
@@ -66,6 +66,18 @@ bool subscriber_usable(Subscriber *self)
 }
 
 /* One message */
+
+/* Whether a ring has a record that was not read: next_message loads its length again. What this leaves out is most of
+   the work of a poll that finds nothing. */
+static inline bool anything_there(const Subscriber *self)
+{
+    for (int i = 0; i < self->base.count; i++) {
+        const ring_reader *ring = &subscriber_rings(self)[i];
+        if (LOAD32_RELAXED(ring->data + (ring->cursor & self->base.mask) + RECORD_LENGTH) > 0 && LIKELY(!ring->corrupt))
+            return true;
+    }
+    return false;
+}
 
 /* A message in a ring, or a run of equal ones. */
 typedef struct {
@@ -241,12 +253,16 @@ static Py_ssize_t poll_runs(Reader *self, int ring, void *poll, Py_ssize_t limit
 
 static Py_ssize_t kind_poll(Reader *self, void *handler, Py_ssize_t limit)
 {
+    if (!anything_there((Subscriber *)self))
+        return 0;
     Py_ssize_t done = reader_poll_rings(self, handler, limit, poll_messages);
     return done > 0 && !still_ours((Subscriber *)self) ? -1 : done;
 }
 
 static Py_ssize_t kind_poll_arrays(Reader *self, void *poll, Py_ssize_t limit)
 {
+    if (!anything_there((Subscriber *)self))
+        return 0;
     Py_ssize_t done = reader_poll_rings(self, poll, limit, poll_runs);
     return done > 0 && !still_ours((Subscriber *)self) ? -1 : done;
 }
@@ -326,14 +342,7 @@ static PyObject *kind_take(Reader *self)
 static bool kind_ready(void *context)
 {
     Subscriber *self = context;
-    if (!epoch_holds(&self->base.epoch))
-        return true;
-    for (int i = 0; i < self->base.count; i++) {
-        ring_reader *ring = &subscriber_rings(self)[i];
-        if (!ring->corrupt && LOAD32_RELAXED(ring->data + (ring->cursor & self->base.mask) + RECORD_LENGTH) > 0)
-            return true; /* next_message loads it again */
-    }
-    return false;
+    return !epoch_holds(&self->base.epoch) || anything_there(self);
 }
 
 static ring_place kind_ring_at(const Reader *self, int i)
@@ -358,7 +367,7 @@ static void kind_give_back(Reader *base)
             clear_gates(&base->shape, base->memory->base, self->slot); /* 6.6 */
     }
     epoch_drop(&self->base.epoch);
-    lock_shut(self->lock);
+    file_shut(self->lock);
 }
 
 const reader_kind subscriber_kind = {

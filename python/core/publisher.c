@@ -4,6 +4,8 @@
 #include "arguments.h"
 #include "sbe/sbe.h"
 
+PyTypeObject *publisher_type;
+
 /* Life */
 
 static void publisher_forked(fork_node *node)
@@ -22,7 +24,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOL:Publisher", memory_type, &memory, &PyTuple_Type, &shape, lock_file_type,
+    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOL:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
                           &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
@@ -42,7 +44,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     memory_use(file);
     self->memory = file;
-    self->lock = (LockFile *)Py_NewRef(lock);
+    self->lock = (File *)Py_NewRef(lock);
     self->name = Py_NewRef(name);
     self->shape = at;
     self->slot = slot;
@@ -74,8 +76,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     return (PyObject *)self;
 }
 
-/* 5.2 Close. No export of a claim may be alive. */
-static void publisher_shut(Publisher *self)
+void publisher_shut(Publisher *self)
 {
     if (self->closed)
         return;
@@ -91,7 +92,7 @@ static void publisher_shut(Publisher *self)
     }
     self->closed = true;
     epoch_drop(&self->epoch);
-    lock_shut(self->lock);
+    file_shut(self->lock);
     /* A waiting thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
     if (!self->busy && !self->forked)
         publisher_release_memory(self);
@@ -112,12 +113,27 @@ static void publisher_dealloc(Publisher *self)
     Py_DECREF(type);
 }
 
+bool publisher_may_close(Publisher *self)
+{
+    if (self->forked || self->closed)
+        return true;
+    if (self->copying) {
+        raise_error("TwoThreadsError", "(s)", "publisher");
+        return false;
+    }
+    if (self->claim != NULL && self->claim->exports != 0) {
+        raise_error("ViewAliveError", "(s)",
+                    "a memoryview or array of this publisher's claim is still alive; release it before close");
+        return false;
+    }
+    return true;
+}
+
 static PyObject *publisher_close(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
-    if (self->claim != NULL && self->claim->exports != 0 && !self->forked)
-        return raise_error("ViewAliveError", "(s)",
-                           "a memoryview or array of this publisher's claim is still alive; release it before close");
+    if (!publisher_may_close(self))
+        return NULL;
     publisher_shut(self);
     return Py_NewRef(Py_None);
 }
@@ -210,5 +226,5 @@ static PyType_Spec spec = {"flyring._core.Publisher", sizeof(Publisher), 0, Py_T
 
 PyTypeObject *make_publisher_type(PyObject *module)
 {
-    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return publisher_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }

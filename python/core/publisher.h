@@ -18,9 +18,10 @@ typedef struct {
     slot_epoch epoch;
     ring_writer ring;
     struct Claim *claim; /* the open one, borrowed: it refers to us */
-    bool busy; /* while a wait has given up the GIL; changed with the GIL held only, so exact */
+    bool busy; /* while a wait or a copy has given up the GIL; changed with the GIL held only, so exact */
     bool owner_pending; /* 6.1: the owner record comes before the first record */
     /* Cold. */
+    bool copying; /* without the GIL, into the ring: it cannot be closed */
     bool closed, forked;
     int wait;
     int32_t slot;
@@ -28,7 +29,7 @@ typedef struct {
     bool evicts; /* there is a lag limit */
     Memory *memory;
     geometry shape;
-    LockFile *lock;
+    File *lock;
     PyObject *name; /* bytes */
     PyObject *message_class; /* that was claimed last, or NULL; and its layout (sbe.h) */
     struct Layout *message_layout;
@@ -75,6 +76,18 @@ int publisher_reserve(Publisher *self, int64_t n);
 void publisher_recompute(Publisher *self, int64_t n);
 /* The same, waiting for `timeout` ns. */
 int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout);
+
+/* publisher.c */
+
+extern PyTypeObject *publisher_type;
+/* Whether it can be closed now: raises and returns false while a view of a claim is alive, or a copy is on its way. */
+bool publisher_may_close(Publisher *self);
+/* 5.2 Close, without asking; twice is fine. */
+void publisher_shut(Publisher *self);
+
+/* Around a copy of LARGE_COPY bytes or more, so that other threads can run meanwhile. */
+PyThreadState *publisher_begin_copy(Publisher *self);
+void publisher_end_copy(Publisher *self, PyThreadState *state);
 
 PyTypeObject *make_publisher_type(PyObject *module), *make_claim_type(PyObject *module);
 

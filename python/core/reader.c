@@ -218,8 +218,12 @@ PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObjec
     PyObject *values[3] = {NULL, NULL, NULL};
     Py_ssize_t limit = DEFAULT_POLL_LIMIT;
     int64_t timeout = WAIT_NOT;
-    if (!parse_arguments(&expected, args, n, names, values))
+    if (LIKELY(names == NULL && n >= 1 && n <= 3)) {
+        for (Py_ssize_t i = 0; i < n; i++)
+            values[i] = args[i];
+    } else if (!parse_arguments(&expected, args, n, names, values)) {
         return NULL;
+    }
     if (!PyCallable_Check(values[0])) {
         PyErr_SetString(PyExc_TypeError, "handler must be callable");
         return NULL;
@@ -304,17 +308,29 @@ static PyObject *reader_ended(Reader *self, PyObject *number)
     return PyBool_FromLong(ring_ended(&self->shape, self->data->base, at.number, at.cursor));
 }
 
+bool reader_may_close(Reader *self)
+{
+    if (self->forked || self->closed)
+        return true;
+    if (self->use == BUSY) {
+        if (self->thread == PyThread_get_thread_ident())
+            raise_error("ViewAliveError", "(s)",
+                        "close inside of a handler would unmap its message; return first");
+        else
+            raise_error("TwoThreadsError", "(s)", "subscriber");
+        return false;
+    }
+    if (self->kind->expire_messages(self))
+        return true;
+    reader_view_alive();
+    return false;
+}
+
 static PyObject *reader_close(Reader *self, PyObject *ignored)
 {
     (void)ignored;
-    if (self->use == BUSY && !self->forked) {
-        if (self->thread == PyThread_get_thread_ident())
-            return raise_error("ViewAliveError", "(s)",
-                               "close inside of a handler would unmap its message; return first");
-        return raise_error("TwoThreadsError", "(s)", "subscriber");
-    }
-    if (!self->forked && !self->kind->expire_messages(self))
-        return reader_view_alive();
+    if (!reader_may_close(self))
+        return NULL;
     reader_shut(self);
     return Py_NewRef(Py_None);
 }

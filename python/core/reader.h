@@ -93,6 +93,9 @@ bool reader_replace_message(Reader *self, Message **current);
 PyObject *reader_view_alive(void); /* raises */
 /* ClosedError or TwoThreadsError: raises and returns true if it is closed, forked or in use. */
 bool reader_in_use(Reader *self);
+/* Whether it can be closed now: raises and returns false inside of its handler, in another thread meanwhile, and while
+   an export of a message is alive. */
+bool reader_may_close(Reader *self);
 /* Closes without asking. Twice is fine. */
 void reader_shut(Reader *self);
 /* Which of the chosen rings has that number; -1 with an exception. */

@@ -21,8 +21,10 @@ bool publisher_in_use(Publisher *self)
 
 bool publisher_explain_unusable(Publisher *self)
 {
-    if (!publisher_in_use(self))
+    if (self->claim != NULL && !self->closed && !self->forked && !self->busy)
         raise_error("ViewAliveError", "(s)", "a claim of this publisher is open; commit or abort it first");
+    else
+        publisher_in_use(self);
     return false;
 }
 
@@ -32,6 +34,18 @@ void publisher_release_memory(Publisher *self)
     self->memory = NULL;
     if (memory != NULL)
         memory_unuse(memory);
+}
+
+PyThreadState *publisher_begin_copy(Publisher *self)
+{
+    self->busy = self->copying = true;
+    return PyEval_SaveThread();
+}
+
+void publisher_end_copy(Publisher *self, PyThreadState *state)
+{
+    PyEval_RestoreThread(state);
+    self->busy = self->copying = false;
 }
 
 /* Room */
@@ -83,12 +97,8 @@ static int publish_owner(Publisher *self, int64_t *needed)
 static int recompute(Publisher *self, int64_t n)
 {
     ring_writer *ring = &self->ring;
-    for (bool evicted = false, tested = false;;) {
+    for (bool lag_tested = false, tested = false;;) {
         ring_recompute(ring);
-        if (ring->end >= MAX_POSITION - 2 * ring->capacity) {
-            raise_error("CorruptRingError", "(iLs)", self->slot, (long long)ring->end, "its position nears 2^62");
-            return -1;
-        }
         int64_t needed = ring_needed_gate(ring, n);
         if (self->owner_pending) {
             if (publish_owner(self, &needed)) {
@@ -99,10 +109,14 @@ static int recompute(Publisher *self, int64_t n)
             self->held_since = 0;
             return 1;
         }
-        if (self->evicts && !evicted &&
-            evict_laggards(&self->shape, self->memory->base, self->lock, ring->trailer, needed)) { /* 6.2, 3 */
-            evicted = true;
-            continue;
+        if (UNLIKELY(needed > MAX_POSITION - ring->lag)) { /* it would end beyond 2^62 */
+            raise_error("CorruptRingError", "(iLs)", self->slot, (long long)ring->end, "its position nears 2^62");
+            return -1;
+        }
+        if (self->evicts && !lag_tested) { /* 6.2, 3 */
+            lag_tested = true;
+            if (evict_laggards(&self->shape, self->memory->base, self->lock, ring->trailer, needed))
+                continue;
         }
         int64_t now = now_ns(); /* 6.2, 4 */
         if (self->held_since == 0) {

@@ -145,6 +145,8 @@ static inline void ring_pad(ring_writer *ring)
 static inline int64_t ring_gate_limit(const ring_writer *ring, int64_t *gate)
 {
     int64_t limit = ring->end + ring->capacity;
+    if (UNLIKELY(limit > MAX_POSITION)) /* 11: nothing is published beyond it */
+        limit = MAX_POSITION;
     for (int32_t slot = 0; slot < ring->subscribers; slot++) {
         *gate = LOAD64_ACQUIRE(ring->trailer + gate_offset(slot)); /* pairs with poll 4, join 2 and 4 (release) */
         if (*gate >= 0 && *gate < limit - ring->lag) /* so written, the sum cannot overflow */

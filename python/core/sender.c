@@ -4,7 +4,7 @@
 
 static PyObject *sender_class; /* flyring.Sender */
 
-#define TRIES 100 /* of reading a slot that changes: its owner needs a microsecond, or died there */
+#define TRIES 1000 /* of reading a slot that changes (6.12): its owner needs a microsecond, or died there */
 
 static void set(sender *self, int64_t epoch, const uint8_t *name, int32_t length)
 {

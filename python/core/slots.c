@@ -22,7 +22,7 @@ static void evict_slot(const geometry *shape, uint8_t *base, int32_t slot)
     clear_gates(shape, base, slot);
 }
 
-bool evict_laggards(const geometry *shape, uint8_t *base, LockFile *lock, const uint8_t *trailer, int64_t needed)
+bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed)
 {
     bool any = false;
     int64_t control_lock = shape->control + CONTROL_CONTROL_LOCK;
@@ -45,7 +45,7 @@ static bool is_kept(const uint8_t *slot)
     return LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_KEPT) != 0 && LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_EVICTING) == 0;
 }
 
-bool retire_dead(const geometry *shape, uint8_t *base, LockFile *lock, const uint8_t *trailer, int64_t needed)
+bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed)
 {
     bool any = false;
     if (shape->foreign != 0)

@@ -4,7 +4,7 @@
 #define FLYRING_SLOTS_H
 
 #include "geometry.h"
-#include "lock.h"
+#include "file.h"
 
 /* The epoch of a slot, by which its owner sees that the slot was taken away. */
 typedef struct {
@@ -35,9 +35,9 @@ static inline void epoch_drop(slot_epoch *epoch)
 /* All gates of a subscriber slot := -1 (release): 6.6, 6.7, 6.11. */
 void clear_gates(const geometry *shape, uint8_t *base, int32_t slot);
 /* 6.2, 3 for the slots whose gate in the ring with this trailer is below `needed`: true if any was evicted. */
-bool evict_laggards(const geometry *shape, uint8_t *base, LockFile *lock, const uint8_t *trailer, int64_t needed);
+bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed);
 /* 6.7 for those slots: true if any was retired. */
-bool retire_dead(const geometry *shape, uint8_t *base, LockFile *lock, const uint8_t *trailer, int64_t needed);
+bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed);
 /* 6.14: the ring's publisher closed, and the cursor is at the end. Of a foreign publisher that is not known: false. */
 bool ring_ended(const geometry *shape, const uint8_t *base, int32_t ring, int64_t cursor);
 

@@ -55,7 +55,7 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
         return NULL;
     }
     if (!PyArg_ParseTuple(args, "O!O!O!O!iLO!pO:Subscriber", memory_type, &data, memory_type, &memory, &PyTuple_Type,
-                          &shape, lock_file_type, &lock, &slot, &epoch, &PyTuple_Type, &rings, &kept, &wait) ||
+                          &shape, file_type, &lock, &slot, &epoch, &PyTuple_Type, &rings, &kept, &wait) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     geometry at;
@@ -71,7 +71,7 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
                                                 (int)PyTuple_Size(rings), strategy, subscriber_forked);
     if (self == NULL)
         return NULL;
-    self->lock = (LockFile *)Py_NewRef(lock);
+    self->lock = (File *)Py_NewRef(lock);
     self->slot = slot;
     self->kept = kept;
     epoch_watch(&self->base.epoch, ((Memory *)memory)->base + subscriber_slot_offset(&at, slot) + SUBSCRIBER_SLOT_EPOCH,

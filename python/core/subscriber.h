@@ -22,7 +22,7 @@ typedef struct {
     bool lost, kept;
     int32_t slot;
     sender *senders; /* of the rings */
-    LockFile *lock;
+    File *lock;
 } Subscriber;
 
 static inline ring_reader *subscriber_rings(const Subscriber *self)

@@ -28,6 +28,7 @@ from flyring import (
     system,
     unlink,
 )
+from flyring._core import File
 
 
 def test_a_new_channel_has_the_defaults_of_the_spec(folder: Path) -> None:
@@ -131,7 +132,7 @@ def test_kind_must_be_given_and_options_must_exist() -> None:
 
 def test_names_and_paths(folder: Path) -> None:
     assert channel_path("a.B-c_9") == f"{folder}/a.B-c_9.ring"
-    assert channel_path("./x") == "./x"
+    assert channel_path("./x") == f"{os.getcwd()}/./x"
     assert channel_path(folder / "some file") == f"{folder}/some file"
     for bad in ("", "a b", "ä", "x" * 65, "a\n", "a\0b"):
         with pytest.raises(InvalidArgumentError):
@@ -189,10 +190,10 @@ def test_failed_creates_leave_nothing_behind(folder: Path, monkeypatch: pytest.M
     for attempt in (Channel.create, Channel.replace):
         with monkeypatch.context() as patch:
 
-            def refuse(fd: int, path: str) -> None:
+            def refuse(file: File, path: str) -> None:
                 raise UnsuitableFileSystemError(path, "for the test")
 
-            patch.setattr(system, "test_locks", refuse)
+            patch.setattr("flyring.channel.test_locks", refuse)
             with pytest.raises(UnsuitableFileSystemError):
                 attempt("new", "inbox")
     with pytest.raises(ChannelExistsError):
@@ -201,17 +202,16 @@ def test_failed_creates_leave_nothing_behind(folder: Path, monkeypatch: pytest.M
 
 
 def test_file_systems_without_nameless_files_work_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.open
     refused = 0
 
-    def no_nameless(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+    def no_nameless(path: str, flags: int, mode: int = 0) -> File:
         nonlocal refused
         if flags & os.O_TMPFILE == os.O_TMPFILE:
             refused += 1
             raise OSError(errno.EOPNOTSUPP, "no O_TMPFILE here")
-        return real(path, flags, *rest, **more)
+        return File(path, flags, mode)
 
-    monkeypatch.setattr(os, "open", no_nameless)
+    monkeypatch.setattr(system, "File", no_nameless)
     Channel.create("plain", "inbox").close()
     Channel.replace("plain", "inbox").close()
     with pytest.raises(ChannelExistsError):
@@ -233,7 +233,17 @@ def test_an_unknown_file_system_is_refused_unless_asked_for(monkeypatch: pytest.
 
 
 def test_a_file_system_without_locks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "is_locked", lambda lock, at: False)
+    class Lockless:
+        def try_lock(self, at: int) -> bool:
+            return True
+
+        def is_locked(self, at: int) -> bool:
+            return False
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(system, "new_lock", lambda file, path: Lockless())
     with pytest.raises(UnsuitableFileSystemError, match="locks"):
         Channel.create("lockless", "inbox")
 

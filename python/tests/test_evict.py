@@ -341,7 +341,7 @@ def test_without_a_limit_nobody_is_evicted() -> None:
 def test_while_the_control_lock_is_taken_nobody_is_evicted_for_his_lag() -> None:
     with Channel.create("locked", "broadcast", capacity=4096, publishers=1) as channel:
         slow, publisher = channel.subscriber(), channel.publisher(max_lag=4096)
-        lock = new_lock(channel._attached.fd, channel.path)
+        lock = new_lock(channel._attached.file, channel.path)
         with control_lock(lock, channel.path):
             sent = fill(publisher)
             time.sleep(0.002)
@@ -362,7 +362,7 @@ def test_a_limit_that_was_granted_stays_when_one_who_joined_since_allows_less() 
         while publisher.position < 3968:
             assert publisher.offer(b"y") > 0
             sent += 1
-        lock = new_lock(channel._attached.fd, channel.path)
+        lock = new_lock(channel._attached.file, channel.path)
         with control_lock(lock, channel.path):  # or slow were evicted
             assert publisher.offer_batch([b"z"] * 4) == 1
         lock.close()

@@ -19,7 +19,7 @@ def test_the_file_is_opened_and_mapped_for_reading_only() -> None:
     with Channel.create("ro", "broadcast"):
         pass
     with Channel.open("ro", read_only=True) as channel:
-        assert fcntl.fcntl(channel._attached.fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        assert fcntl.fcntl(channel._attached.file.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
         maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if channel.path in line]
         assert {line[1] for line in maps} == {"r--s"}
 

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import struct
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 from . import layout
-from ._core import Memory
+from ._core import File, Memory, close_all
 from ._identity import REAL, Identity
 from .closing import Closing
 from .counters import Counters
@@ -31,8 +30,8 @@ from .errors import (
 from .header import Foreign, Header, Kind, check_options
 from .lossy import LossySubscriber, Start
 from .publisher import Publisher
-from .slots import Attached, check_max_lag, evict, take_publisher_slot, take_subscriber_slot
-from .stats import Look, Stats, locked_in
+from .slots import Attached, check_max_lag, evict, give_back, take_publisher_slot, take_subscriber_slot
+from .stats import Look, Stats
 from .subscriber import Subscriber
 from .system import channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
 from .wait import Wait
@@ -40,7 +39,8 @@ from .wait import Wait
 if TYPE_CHECKING:
     from .sbe.schema import Schema
 
-POPULATE_READ, POPULATE_WRITE = 22, 23  # of madvise, Linux 5.14; mmap has no names for them
+
+User = TypeVar("User", Publisher, Subscriber, LossySubscriber)
 
 
 class Options(TypedDict, total=False):
@@ -81,7 +81,7 @@ class Channel(Closing):
 
     def __init__(
         self,
-        fd: int,
+        file: File,
         path: str,
         header: Header,
         schema: bytes,
@@ -89,20 +89,16 @@ class Channel(Closing):
         any_file_system: bool,
         read_only: bool = False,
     ) -> None:
-        """For this package, which gives ``fd`` away when this returns; use the class methods."""
+        """For this package, which gives ``file`` away when this returns; use the class methods."""
         self._pid = os.getpid()
         self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber] = weakref.WeakSet()
         self._schema = schema
         self._any_file_system = any_file_system
-        self._read_only = mmap.mmap(fd, header.sections_end, mmap.MAP_SHARED, mmap.PROT_READ)
-        self._data = memory = Memory(self._read_only, False, path)
-        self._read_write = None
+        self._read_only = read_only
+        self._data = memory = Memory(file, header.sections_end, False, path)
         if not read_only:
-            self._read_write = mmap.mmap(fd, header.sections_end, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-            memory = Memory(self._read_write, True, path)
-        self._attached = Attached(path, fd, header, memory, identity)
-        status = os.fstat(fd)
-        self._inode = status.st_dev, status.st_ino
+            memory = Memory(file, header.sections_end, True, path)
+        self._attached = Attached(path, file, header, memory, identity)
         self._closed = False
 
     @classmethod
@@ -150,17 +146,19 @@ class Channel(Closing):
         if schema is not None:
             check_is_schema(schema)
         check_folder(path, create=False)
-        fd = open_file(path, read_only)
+        file = open_file(path, read_only)
         try:
-            header = Header.parse(os.pread(fd, layout.HEADER_LENGTH, 0), os.fstat(fd).st_size, path)
-            check_file_system(fd, path, any_file_system)
+            header = Header.parse(
+                os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size, path
+            )
+            check_file_system(file, path, any_file_system, read_only)
             if not read_only:
-                test_locks(fd, path)
+                test_locks(file, path)
             check_schema(path, header, None if schema is None else schema.id, min_schema_version)
-            text = os.pread(fd, header.schema_length, header.schema_offset)
-            return cls(fd, path, header, text, _identity, any_file_system, read_only)
+            text = os.pread(file.fileno(), header.schema_length, header.schema_offset)
+            return cls(file, path, header, text, _identity, any_file_system, read_only)
         except BaseException as error:
-            os.close(fd)
+            file.close()
             if isinstance(error, OSError) and not isinstance(error, FlyringError):
                 raise failed("attach", error, path) from error
             raise
@@ -193,18 +191,19 @@ class Channel(Closing):
     ) -> Self:
         header, schema = description
         any_file_system = options.get("any_file_system", False)
-        fd = create_file(
-            path,
-            header.file_length,
-            options.get("mode", 0o600),
-            any_file_system,
-            replace,
-            lambda fd: write_content(fd, header, schema, identity),
-        )
+        made: list[Self] = []
+
+        def make(file: File) -> Self:
+            write_content(file, header, schema, identity)
+            made.append(cls(file, path, header, schema, identity, any_file_system))
+            test_locks(file, path)
+            return made[0]
+
         try:
-            return cls(fd, path, header, schema, identity, any_file_system)
+            return create_file(path, header.file_length, options.get("mode", 0o600), any_file_system, replace, make)
         except BaseException:
-            os.close(fd)
+            for channel in made:
+                channel.close()
             raise
 
     def _compare(self, wanted: Header, schema: bytes) -> None:
@@ -236,9 +235,7 @@ class Channel(Closing):
         except BaseException:
             slot.lock.close()
             raise
-        self._users.add(publisher)
-        populate(self._read_write, POPULATE_WRITE, self.header.ring(publisher.ring), self.header.ring_stride)
-        return publisher
+        return self._made(publisher, [(self._attached.memory, self.header.ring(slot.slot), self.header.ring_stride)])
 
     def subscriber(
         self, name: str = "", *, kept: bool = False, rings: Iterable[int] | None = None, wait: Wait = "backoff"
@@ -255,13 +252,13 @@ class Channel(Closing):
         try:
             subscriber = Subscriber(self, slot, wait)
         except BaseException:
-            slot.lock.close()
+            give_back(self._attached, slot)
             raise
-        self._users.add(subscriber)
-        for ring in subscriber.rings:
-            populate(self._read_only, POPULATE_READ, self.header.ring(ring), self.header.capacity)
-            populate(self._read_write, POPULATE_WRITE, self.header.trailer(ring), self.header.trailer_length)
-        return subscriber
+        pages = []
+        for ring, _ in slot.cursors:
+            pages.append((self._data, self.header.ring(ring), self.header.capacity))
+            pages.append((self._attached.memory, self.header.trailer(ring), self.header.trailer_length))
+        return self._made(subscriber, pages)
 
     def lossy_subscriber(
         self, rings: Iterable[int] | None = None, start: Start = "now", *, wait: Wait = "backoff"
@@ -275,10 +272,21 @@ class Channel(Closing):
         if self.foreign == "publisher":
             raise InvalidArgumentError("foreign", "what a foreign publisher overwrites is lost unseen; take the slot")
         subscriber = LossySubscriber(self, rings, start, wait)
-        self._users.add(subscriber)
-        for ring in subscriber.rings:
-            populate(self._read_only, POPULATE_READ, self.header.ring(ring), self.header.ring_stride)
-        return subscriber
+        return self._made(
+            subscriber, [(self._data, self.header.ring(ring), self.header.ring_stride) for ring in subscriber.rings]
+        )
+
+    def _made(self, user: User, pages: Iterable[tuple[Memory, int, int]]) -> User:
+        """A new publisher or subscriber, with the pages that it uses mapped."""
+        try:
+            self._users.add(user)
+            for memory, offset, length in pages:
+                memory.populate(offset, length)
+            self._check_open()  # another thread may have closed it meanwhile
+        except BaseException:
+            user.close()
+            raise
+        return user
 
     def evict(self, slot: int) -> None:
         """Takes a subscriber slot away from its owner, alive or dead, and stops it from holding publishers back.
@@ -300,27 +308,15 @@ class Channel(Closing):
     def close(self) -> None:
         """Closes the channel and every publisher and subscriber made from it; twice is fine.
 
-        ViewAliveError or TwoThreadsError if one of those cannot be closed now: the others are, the channel stays open.
+        ViewAliveError or TwoThreadsError if one of those cannot be closed now: nothing is closed then.
         """
         if self._closed:
             return
-        failure: FlyringError | None = None
-        for user in list(self._users):
-            try:
-                user.close()
-            except FlyringError as error:
-                failure = error
-        if failure is not None:
-            raise failure
-        self._closed = True
+        close_all(list(self._users))
         self._data.close()
         self._attached.memory.close()
-        with contextlib.suppress(BufferError):  # another thread is just leaving its wait: unmapped when it has left
-            self._read_only.close()
-            if self._read_write is not None:
-                self._read_write.close()
-        if self._has_descriptor():
-            os.close(self._attached.fd)
+        self._attached.file.close()
+        self._closed = True
 
     @property
     def closed(self) -> bool:
@@ -331,23 +327,15 @@ class Channel(Closing):
     def _forked(self) -> bool:
         return self._pid != os.getpid()
 
-    def _has_descriptor(self) -> bool:
-        """False if other code closed it (closefrom): the number may be another file's by now."""
-        try:
-            status = os.fstat(self._attached.fd)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._inode
-
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedError("channel", self._forked)
-        if not self._has_descriptor():
+        if not self._attached.file.ours:
             raise ClosedError("channel", detail="somebody else closed its descriptor; open it again")
 
     def _check_writable(self) -> None:
         self._check_open()
-        if self._read_write is None:
+        if self._read_only:
             raise AccessDeniedError(self.path, "the channel was opened for reading only")
 
     def _check_ours(self, end: Foreign) -> None:
@@ -360,7 +348,7 @@ class Channel(Closing):
         Publishers that are held back, and subscribers that get nothing, call it now and then.
         """
         with contextlib.suppress(OSError):
-            if self.closed or os.fstat(self._attached.fd).st_nlink > 0:
+            if self.closed or os.fstat(self._attached.file.fileno()).st_nlink > 0:
                 return
             standing = channel_at(self.path)
             if standing is not None and standing != self.id:
@@ -437,7 +425,7 @@ class Channel(Closing):
         Takes no lock and writes nothing. ClosedError."""
         self._check_open()
         at = self._attached
-        return Look(at.header, at.memory, locked_in(at.fd)).stats(at.path)
+        return Look(at.header, at.memory, at.file.is_locked).stats(at.path)
 
     # Python's habits
 
@@ -448,7 +436,7 @@ class Channel(Closing):
             self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reopen, (type(self), os.path.abspath(self.path), self._any_file_system, self._read_write is None)
+        return reopen, (type(self), self.path, self._any_file_system, self._read_only)
 
     def __repr__(self) -> str:
         return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
@@ -466,11 +454,11 @@ def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool
 def channel_at(path: str) -> UUID | None:
     """The id of the whole channel at a path, if there is one."""
     try:
-        fd = open_file(path, read_only=True)
+        file = open_file(path, read_only=True)
         try:
-            page, size = os.pread(fd, layout.HEADER_LENGTH, 0), os.fstat(fd).st_size
+            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
         finally:
-            os.close(fd)
+            file.close()
         return Header.parse(page, size, path).channel_id
     except (FlyringError, OSError):
         return None
@@ -532,13 +520,13 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
     return header, schema
 
 
-def write_content(fd: int, header: Header, schema: bytes, identity: Identity) -> None:
+def write_content(file: File, header: Header, schema: bytes, identity: Identity) -> None:
     """All of a new file that is not zero (spec 3.2, 4; section 4.7 for the rings)."""
 
     def put(offset: int, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            written = os.pwrite(fd, view, offset)
+            written = os.pwrite(file.fileno(), view, offset)
             view, offset = view[written:], offset + written
 
     def word(offset: int, value: int) -> None:
@@ -563,11 +551,3 @@ def write_content(fd: int, header: Header, schema: bytes, identity: Identity) ->
         put(header.trailer(ring), bytes(trailer))
     if schema:
         put(header.schema_offset, schema)
-
-
-def populate(mapping: mmap.mmap | None, advice: int, offset: int, length: int) -> None:
-    """Maps the pages now, so that no first lap pays for it. Kernels before 5.14 cannot: it happens at first use."""
-    if mapping is None:
-        return
-    with contextlib.suppress(OSError):
-        mapping.madvise(advice, offset, length)

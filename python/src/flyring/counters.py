@@ -105,7 +105,7 @@ class Counters:
             raise InvalidArgumentError("type_id", f"{type_id} must be a 32-bit integer")
         self._channel._check_writable()  # its descriptor may be another file's by now
         memory = self._memory
-        lock = new_lock(self._attached.fd, self._attached.path)
+        lock = new_lock(self._attached.file, self._attached.path)
         try:
             with control_lock(lock, self._attached.path):
                 number = self._unused()
@@ -175,7 +175,7 @@ class Counters:
     def _free(self, number: int) -> None:
         self._channel._check_writable()
         metadata = self._metadata_at(number)
-        lock = new_lock(self._attached.fd, self._attached.path)
+        lock = new_lock(self._attached.file, self._attached.path)
         try:
             with control_lock(lock, self._attached.path):
                 self._memory.store32(metadata + layout.COUNTER_METADATA_STATE, layout.COUNTER_METADATA_STATE_RECLAIMED)

@@ -10,7 +10,6 @@ from . import _core, layout
 from .closing import Closing
 from .errors import ClosedError
 from .slots import PublisherSlot, read_slot
-from .system import is_locked
 from .wait import Wait
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Publisher(_core.Publisher, Closing):
     __slots__ = ("__weakref__", "_channel", "_lock", "_name")
 
     _channel: Channel
-    _lock: _core.LockFile
+    _lock: _core.File
     _name: str
 
     def __new__(cls, channel: Channel, slot: PublisherSlot, wait: Wait, max_lag: int) -> Self:
@@ -112,7 +111,7 @@ class Publisher(_core.Publisher, Closing):
             slot=k,
             name=fields.name if fields else "",
             pid=fields.pid if fields else 0,
-            live=is_locked(self._lock, slot + layout.CONTROL_SLOT_LOCK),
+            live=self._lock.is_locked(slot + layout.CONTROL_SLOT_LOCK),
             kept=memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
             position=position,
         )

@@ -7,21 +7,21 @@ less, more is done.
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from . import layout
-from ._core import LockFile, Memory
+from ._core import File, Memory
 from ._identity import Identity
 from .errors import ChannelDiffersError, CorruptRingError, InvalidArgumentError, NoFreeSlotError
 from .header import Header
-from .system import NAME, control_lock, new_lock, try_lock
+from .system import NAME, control_lock, new_lock
 
 PATIENCE = 0.010  # for a slot to become free
-RETRY = 0.0005
+RETRY = 0.001
+MAX_EPOCH = 2**62  # what is above, or negative, no owner can have counted: it counts as 0
 CHANGING = -1  # name_length while the slot's fields change
 
 
@@ -30,7 +30,7 @@ class Attached:
     """What the operations on slots need of a channel."""
 
     path: str
-    fd: int
+    file: File
     header: Header
     memory: Memory  # read-only if the channel is
     identity: Identity
@@ -38,7 +38,7 @@ class Attached:
 
 @dataclass(frozen=True)
 class PublisherSlot:
-    lock: LockFile
+    lock: File
     slot: int
     epoch: int
     position: int
@@ -48,7 +48,7 @@ class PublisherSlot:
 
 @dataclass(frozen=True)
 class SubscriberSlot:
-    lock: LockFile
+    lock: File
     slot: int
     epoch: int
     cursors: tuple[tuple[int, int], ...]  # (ring, position), ascending
@@ -83,7 +83,7 @@ def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
             return [names.index(wanted)]
         return [k for k, n in enumerate(names) if not n] + [k for k, n in enumerate(names) if n]
 
-    def take(lock: LockFile, k: int) -> PublisherSlot:
+    def take(lock: File, k: int) -> PublisherSlot:
         slot = header.publisher_slot(k)
         renew_boot(channel)
         position, count = recover(channel, k)
@@ -114,7 +114,7 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterab
             free.append(k)
         return free
 
-    def take(lock: LockFile, k: int) -> SubscriberSlot:
+    def take(lock: File, k: int) -> SubscriberSlot:
         slot = header.subscriber_slot(k)
         renew_boot(channel)
         epoch = change_slot(channel, slot, wanted, None)
@@ -145,7 +145,7 @@ def evict(channel: Attached, k: int) -> None:
     if not isinstance(k, int) or not 0 <= k < header.subscribers:
         raise InvalidArgumentError("slot", f"{k!r} is not a subscriber slot: there are {header.subscribers}, from 0 on")
     slot = header.subscriber_slot(k)
-    lock = new_lock(channel.fd, channel.path)
+    lock = new_lock(channel.file, channel.path)
     try:
         with control_lock(lock, channel.path):
             channel.memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # pairs with 5.4 and 6.9, 5
@@ -177,17 +177,17 @@ def take_slot(
     name: str,
     candidates: Callable[[], Sequence[int]],
     offset: Callable[[int], int],
-    take: Callable[[LockFile, int], Slot],
+    take: Callable[[File, int], Slot],
 ) -> Slot:
     """Steps 1, 2 and the last of both: locks one of the candidates, and takes it under the control lock."""
-    lock = new_lock(channel.fd, channel.path)
+    lock = new_lock(channel.file, channel.path)
     try:
         give_up = time.monotonic() + PATIENCE
         while True:
             with control_lock(lock, channel.path):
                 chosen = candidates()
                 for k in chosen:
-                    if try_lock(lock, offset(k)):
+                    if lock.try_lock(offset(k)):
                         return take(lock, k)
             if time.monotonic() > give_up:
                 break
@@ -217,7 +217,7 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
     if renamed:
         memory.write(slot + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
     epoch = memory.add64(slot + layout.PUBLISHER_SLOT_EPOCH, 1) + 1  # pairs with 5.4; evict may be raising it too
-    if not 0 < epoch < 2**63:  # no owner can have counted that far: start again
+    if not 0 < epoch <= MAX_EPOCH + 1:
         epoch = 1
         memory.store64(slot + layout.PUBLISHER_SLOT_EPOCH, epoch)
     if renamed:
@@ -231,6 +231,14 @@ def renew_boot(channel: Attached) -> None:
     boot = channel.identity.this_boot().bytes
     if channel.memory.read(at, len(boot)) != boot:
         channel.memory.write(at, boot)
+
+
+def give_back(channel: Attached, slot: SubscriberSlot) -> None:
+    """A slot that was taken and is not wanted after all."""
+    if not slot.kept:
+        for ring in range(channel.header.publishers):
+            channel.memory.store64(channel.header.gate(ring, slot.slot), layout.NOT_GATING)  # pairs with 6.2, 2
+    slot.lock.close()
 
 
 # Positions
@@ -290,14 +298,17 @@ def recover(channel: Attached, ring: int) -> tuple[int, int]:
     claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
     check_position(header, ring, published, "published")  # 1
     check_position(header, ring, claimed, "claimed")
+    window = min(layout.CLEAR_AHEAD, header.capacity // layout.CLEAR_AHEAD_DIVISOR) if header.alignment == 64 else 0
     if claimed < published or (published & mask) + (claimed - published) > header.capacity:
         raise CorruptRingError(ring, published, f"claimed is {claimed}")
-    if claimed == published or memory.load32(data + (published & mask) + layout.RECORD_LENGTH) <= 0:  # 2
+    if claimed - published > header.capacity // layout.MAX_MESSAGE_DIVISOR + window:
+        raise CorruptRingError(ring, published, f"claimed ({claimed}) is too far ahead of published")
+    end, messages = committed(header, memory, ring, published, claimed)  # 3: changes nothing
+    if end == published:  # 2: nothing is committed there
         count = memory.load64(trailer + layout.TRAILER_MESSAGES_BEGUN)
         memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, count)
     else:
         count = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)
-    end, messages = committed(header, memory, ring, published, claimed)  # 3
     count = (count + messages + 2**63) % 2**64 - 2**63  # wraps, if the file says so
     if end < claimed:  # 4
         memory.store32(data + (claimed & mask) + layout.RECORD_LENGTH, 0)
@@ -311,16 +322,11 @@ def recover(channel: Attached, ring: int) -> tuple[int, int]:
 
 def committed(header: Header, memory: Memory, ring: int, start: int, end: int) -> tuple[int, int]:
     """Walks the committed records from ``start``, at most to ``end``: where they stop, and how many are messages."""
-    count, position = 0, start
-    while position < end:
-        length, kind = struct.unpack("<ii", memory.read(header.ring(ring) + (position & (header.capacity - 1)), 8))
-        if length <= 0:
-            break
-        if length < layout.RECORD_HEADER_LENGTH or length > end - position:
-            raise CorruptRingError(ring, position, f"a record of {length} bytes cannot be here")
-        count += kind > 0
-        position += -(-length // header.alignment) * header.alignment
-    return position, count
+    check_position(header, ring, start, "published")
+    stop, messages, bad = memory.walk(header.ring(ring), header.capacity, header.alignment, start, end)
+    if bad:
+        raise CorruptRingError(ring, stop, f"a record of {bad} bytes cannot be here")
+    return stop, messages
 
 
 # Reading others' slots
@@ -339,7 +345,7 @@ class SlotFields:
 
 def read_slot(memory: Memory, slot: int) -> SlotFields | None:
     """None while the slot's fields change (or an owner died while changing them)."""
-    for _ in range(100):
+    for _ in range(1000):
         epoch = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # pairs with change_slot (release)
         length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
         if not 0 <= length <= layout.MAX_NAME_LENGTH:

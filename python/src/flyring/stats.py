@@ -4,8 +4,6 @@ locked or written, so two numbers may be of different moments; each alone is wha
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from . import layout
 from ._core import Memory
 from .header import Header
 from .slots import SlotFields, read_slot
-from .system import FLOCK
 
 NOT_KNOWN = -1
 CHANGING = SlotFields(epoch=-1, flag=False, name="", pid=0, attached_at=0)
@@ -238,16 +235,6 @@ class Look:
 def fields_of(memory: Memory, slot: int) -> SlotFields:
     """Epoch -1 stands for a slot whose fields are changing, or whose owner died while it changed them."""
     return read_slot(memory, slot) or CHANGING
-
-
-def locked_in(fd: int) -> Callable[[int], bool]:
-    """Whether a process has the lock on a byte of that file. Works with a descriptor for reading as well."""
-
-    def locked(at: int) -> bool:
-        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0))
-        return bool(FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
-
-    return locked
 
 
 def monotonic() -> int:

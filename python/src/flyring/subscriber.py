@@ -28,7 +28,7 @@ class Subscriber(_core.Subscriber, Reader):
 
     __slots__ = ("__weakref__", "_channel", "_lock", "_name")
 
-    _lock: _core.LockFile
+    _lock: _core.File
     _name: str
 
     def __new__(cls, channel: Channel, slot: SubscriberSlot, wait: Wait) -> Self:

@@ -8,17 +8,19 @@ import errno
 import fcntl
 import os
 import re
+import resource
 import secrets
 import stat
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import TypeVar
 
 from . import layout
-from ._core import LockFile, file_system_type
+from ._core import File, Held, file_system_type
 from .errors import (
     AccessDeniedError,
     ChannelExistsError,
+    FlyringError,
     InvalidArgumentError,
     IoError,
     NoSpaceError,
@@ -29,8 +31,8 @@ from .errors import (
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 FILE_SYSTEMS = {0x01021994, 0x858458F6, 0xEF53, 0x58465342, 0x9123683E, 0x794C7630}
-FLOCK = struct.Struct("hh4xqqi4x")  # struct flock of 64-bit Linux
-CONTROL_LOCK_RETRY = 0.0001
+BTRFS, OVERLAY = 0x9123683E, 0x794C7630
+GET_FLAGS, SET_FLAGS, NO_COPY_ON_WRITE = 0x80086601, 0x40086602, 0x00800000  # FS_IOC_GETFLAGS, _SETFLAGS, FS_NOCOW_FL
 CONTROL_LOCK_PATIENCE = 5.0
 
 
@@ -38,16 +40,21 @@ CONTROL_LOCK_PATIENCE = 5.0
 
 
 def channel_path(name: str | os.PathLike[str]) -> str:
-    """The path that a channel's name stands for (spec 3.1); what contains a ``/`` is a path already.
+    """The absolute path that a channel's name stands for (spec 3.1); what contains a ``/`` is a path already.
 
     InvalidArgumentError if it is neither a name nor a path.
     """
     text = os.fspath(name)
-    if "/" in text:
+    if "/" not in text:
+        if not NAME.fullmatch(text):
+            raise InvalidArgumentError("name", f"{text!r} must be 1 to 64 of A-Z a-z 0-9 . _ - (or a path, with a /)")
+        text = f"{os.environ.get('FLYRING_DIR') or default_folder()}/{text}.ring"
+    if text.startswith("/"):
         return text
-    if not NAME.fullmatch(text):
-        raise InvalidArgumentError("name", f"{text!r} must be 1 to 64 of A-Z a-z 0-9 . _ - (or a path, with a /)")
-    return f"{os.environ.get('FLYRING_DIR') or default_folder()}/{text}.ring"
+    try:
+        return f"{os.getcwd()}/{text}"
+    except OSError as error:
+        raise failed("getcwd", error, text) from error
 
 
 def default_folder() -> str:
@@ -58,7 +65,7 @@ def check_folder(path: str, create: bool) -> None:
     """Makes the folder of names if asked to, and refuses the default one if others could have put files there."""
     folder = os.path.dirname(path)
     default = folder == default_folder()
-    if create and folder in (default_folder(), os.environ.get("FLYRING_DIR")):
+    if create and folder == os.path.dirname(channel_path("any")):
         try:
             os.mkdir(folder, 0o700)
         except FileExistsError:
@@ -90,11 +97,12 @@ def failed(call: str, error: OSError, path: str) -> OSError:
 # Files
 
 
-def open_file(path: str, read_only: bool = False) -> int:
+def open_file(path: str, read_only: bool = False) -> File:
     """Opens an existing channel's file for reading and, unless ``read_only``, for writing (spec 3.3)."""
     access = os.O_RDONLY if read_only else os.O_RDWR
     try:
-        fd = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = File(path, access | os.O_NOFOLLOW | os.O_NONBLOCK)
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise NoSuchChannelError(path) from error
@@ -103,97 +111,140 @@ def open_file(path: str, read_only: bool = False) -> int:
         if error.errno in (errno.EISDIR, errno.ENXIO):
             raise NotAChannelError(path, "it is not a regular file") from error
         raise failed("open", error, path) from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    if not regular:
+        file.close()
         raise NotAChannelError(path, "it is not a regular file")
-    return fd
+    return file
+
+
+Made = TypeVar("Made")
 
 
 def create_file(
-    path: str, length: int, mode: int, any_file_system: bool, replace: bool, write: Callable[[int], None]
-) -> int:
-    """A whole new file under its name, or nothing (spec 3.2): ``write(fd)`` fills it before it has the name.
+    path: str, length: int, mode: int, any_file_system: bool, replace: bool, make: Callable[[File], Made]
+) -> Made:
+    """A whole new file under its name, or nothing (spec 3.2): ``make(file)`` fills it and attaches to it before it has
+    the name.
 
-    The descriptor, or ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
+    What ``make`` gave, or ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
     """
     check_folder(path, create=True)
     if not replace and os.path.lexists(path):
         raise ChannelExistsError(path)
     folder, base = os.path.split(path)
     unique = f"{folder}/.{base.removesuffix('.ring')}.{secrets.token_hex(8)}.tmp"
-    fd, named = open_new(folder, unique)
+    named = True  # it may be: an interrupt can come at any time
     try:
-        os.fchmod(fd, mode)
-        check_file_system(fd, path, any_file_system)
-        reserve(fd, length, path)
-        write(fd)
-        test_locks(fd, path)
-        if not named and not replace:
-            link(fd, path)
-        else:
+        file, named = open_new(folder, unique)
+        try:
+            os.fchmod(file.fileno(), mode)
+            forbid_copy_on_write(file, path, any_file_system)
+            check_file_system(file, path, any_file_system, read_only=False)
+            reserve(file, length, path)
+            made = make(file)
+            if not named and not replace:
+                link(file, path)
+                return made
             if not named:
-                link(fd, unique)
                 named = True
+                link(file, unique)
             if replace:
                 os.rename(unique, path)
+                named = False
             else:
                 os.link(unique, path)
-                os.unlink(unique)
-            named = False
-    except BaseException as error:
-        os.close(fd)
+            return made
+        except BaseException:
+            file.close()
+            raise
+    except FlyringError:
+        raise
+    except FileExistsError as error:
+        raise ChannelExistsError(path) from error
+    except OSError as error:
+        raise failed("create", error, path) from error
+    finally:
         if named:
             with contextlib.suppress(OSError):
                 os.unlink(unique)
-        if isinstance(error, FileExistsError) and not isinstance(error, ChannelExistsError):
-            raise ChannelExistsError(path) from error
-        if type(error).__module__ == "builtins" and isinstance(error, OSError):
-            raise failed("create", error, path) from error
-        raise
-    return fd
 
 
-def open_new(folder: str, unique: str) -> tuple[int, bool]:
-    """A descriptor of a new file, and whether it has the unique name (where there are no nameless files)."""
+def open_new(folder: str, unique: str) -> tuple[File, bool]:
+    """A new file, and whether it has the unique name (where there are no nameless files)."""
     try:
-        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), False
+        return File(folder, os.O_TMPFILE | os.O_RDWR, 0o600), False
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
             raise failed("open", error, folder) from error
     try:
-        return os.open(unique, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), True
+        return File(unique, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), True
     except OSError as error:
         raise failed("open", error, folder) from error
 
 
-def link(fd: int, path: str) -> None:
+def link(file: File, path: str) -> None:
     """Gives a nameless file its name: linkat of /proc/self/fd/N, which os.link does only with a folder descriptor."""
-    descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptors = File("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.link(str(fd), path, src_dir_fd=descriptors, follow_symlinks=True)
+        os.link(str(file.fileno()), path, src_dir_fd=descriptors.fileno(), follow_symlinks=True)
     finally:
-        os.close(descriptors)
+        descriptors.close()
 
 
-def reserve(fd: int, length: int, path: str) -> None:
-    status = os.fstatvfs(fd)
+def reserve(file: File, length: int, path: str) -> None:
+    status = os.fstatvfs(file.fileno())
     free = status.f_bavail * status.f_frsize
     if status.f_blocks and free < length:  # no blocks at all: a file system without a limit
         raise NoSpaceError(path, length, free)
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most != resource.RLIM_INFINITY and most < length:  # beyond it comes SIGXFSZ
+        raise NoSpaceError(path, length, most)
     try:
-        os.posix_fallocate(fd, 0, length)
+        os.posix_fallocate(file.fileno(), 0, length)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise NoSpaceError(path, length, free) from error
         raise failed("posix_fallocate", error, path) from error
 
 
-def check_file_system(fd: int, path: str, any_file_system: bool) -> None:
-    kind = file_system_type(fd)
-    if not any_file_system and kind not in FILE_SYSTEMS:
+def forbid_copy_on_write(file: File, path: str, any_file_system: bool) -> None:
+    """On btrfs, for a file that is still empty: else what was reserved would not be what is written (spec 3.1)."""
+    if any_file_system or file_system_type(file.fileno()) != BTRFS:
+        return
+    try:
+        flags = file_flags(file) | NO_COPY_ON_WRITE
+        fcntl.ioctl(file.fileno(), SET_FLAGS, struct.pack("l", flags))
+    except OSError as error:
+        raise UnsuitableFileSystemError(path, f"btrfs without NOCOW ({error.strerror})") from error
+
+
+def file_flags(file: File) -> int:
+    (flags,) = struct.unpack("l", fcntl.ioctl(file.fileno(), GET_FLAGS, bytes(struct.calcsize("l"))))
+    return int(flags)
+
+
+def check_file_system(file: File, path: str, any_file_system: bool, read_only: bool) -> None:
+    """Spec 3.1. UnsuitableFileSystemError."""
+    if any_file_system:
+        return
+    kind = file_system_type(file.fileno())
+    if kind not in FILE_SYSTEMS:
         raise UnsuitableFileSystemError(
             path, f"its file system (type {kind:#x}) is not known to work; use /dev/shm, or any_file_system=True"
         )
+    if kind == OVERLAY and read_only:
+        raise UnsuitableFileSystemError(
+            path, "overlay: a reader may keep an old copy; attach read-write or use a volume"
+        )
+    if kind == BTRFS:
+        try:
+            flags = file_flags(file)
+        except OSError as error:
+            raise UnsuitableFileSystemError(path, f"btrfs without NOCOW ({error.strerror})") from error
+        if not flags & NO_COPY_ON_WRITE:
+            raise UnsuitableFileSystemError(
+                path, "btrfs without NOCOW: a write may find no space; create the channel anew"
+            )
 
 
 def unlink(name: str | os.PathLike[str]) -> None:
@@ -204,7 +255,7 @@ def unlink(name: str | os.PathLike[str]) -> None:
     path = channel_path(name)
     check_folder(path, create=False)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = File(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise NoSuchChannelError(path) from error
@@ -212,76 +263,53 @@ def unlink(name: str | os.PathLike[str]) -> None:
             raise NotAChannelError(path, "it is not a regular file") from error
         raise failed("open", error, path) from error
     try:
-        regular = stat.S_ISREG(os.fstat(fd).st_mode)
-        if not regular or os.pread(fd, 8, 0) != bytes.fromhex(layout.MAGIC_HEX):
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        if not regular or os.pread(file.fileno(), 8, 0) != bytes.fromhex(layout.MAGIC_HEX):
             raise NotAChannelError(path, "it does not begin with the magic; nothing was removed")
         os.unlink(path)
+    except FlyringError:
+        raise
     except FileNotFoundError as error:
         raise NoSuchChannelError(path) from error
-    except PermissionError as error:
+    except OSError as error:
         raise failed("unlink", error, path) from error
     finally:
-        os.close(fd)
+        file.close()
 
 
 # Locks
 
 
-def new_lock(fd: int, path: str) -> LockFile:
+def new_lock(file: File, path: str) -> File:
     """A description of its own of the attached file (spec 5.1)."""
     try:
-        return LockFile(f"/proc/self/fd/{fd}")
+        return file.reopen()
     except OSError as error:
         raise failed("open", error, path) from error
 
 
-def try_lock(lock: LockFile, at: int) -> bool:
-    """Takes the lock on byte ``at`` of the file unless another description has it."""
-    try:
-        fcntl.fcntl(lock.fileno(), fcntl.F_OFD_SETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0))
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            return False
-        raise
-    return True
-
-
-def release_lock(lock: LockFile, at: int) -> None:
-    fcntl.fcntl(lock.fileno(), fcntl.F_OFD_SETLK, FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, at, 1, 0))
-
-
-def is_locked(lock: LockFile, at: int) -> bool:
-    """Whether another description than this one has the lock on byte ``at``."""
-    answer = fcntl.fcntl(lock.fileno(), fcntl.F_OFD_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0))
-    return bool(FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
-
-
-@contextlib.contextmanager
-def control_lock(lock: LockFile, path: str) -> Iterator[None]:
-    """Holds the channel's control lock; IoError (EAGAIN) after 5 s."""
+def control_lock(lock: File, path: str) -> Held:
+    """Holds the channel's control lock, for a ``with``; IoError (EAGAIN) after 5 s."""
     at = layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK
-    give_up = time.monotonic() + CONTROL_LOCK_PATIENCE
-    while not try_lock(lock, at):
-        if time.monotonic() > give_up:
-            raise IoError("fcntl(F_OFD_SETLK)", errno.EAGAIN, f"the control lock of {path}")
-        time.sleep(CONTROL_LOCK_RETRY)
     try:
-        yield
-    finally:
-        with contextlib.suppress(Exception):  # closed already: closing unlocks
-            release_lock(lock, at)
+        held = lock.hold(at, CONTROL_LOCK_PATIENCE)
+    except OSError as error:
+        raise failed("fcntl(F_OFD_SETLK)", error, path) from error
+    if held is None:
+        raise IoError("fcntl(F_OFD_SETLK)", errno.EAGAIN, f"the control lock of {path}")
+    return held
 
 
-def test_locks(fd: int, path: str) -> None:
+def test_locks(file: File, path: str) -> None:
     """The self-test of spec 5.1: a lock taken through one description is seen through a second one."""
     at = layout.HEADER_LENGTH + layout.CONTROL_LOCK_TEST
-    first, second = new_lock(fd, path), new_lock(fd, path)
+    first, second = new_lock(file, path), new_lock(file, path)
     try:
-        if try_lock(first, at) and not is_locked(second, at):
+        if first.try_lock(at) and not second.is_locked(at):
             raise UnsuitableFileSystemError(path, "its locks do not work between file descriptions")
+    except FlyringError:
+        raise
     except OSError as error:
-        if isinstance(error, UnsuitableFileSystemError):
-            raise
         raise UnsuitableFileSystemError(path, f"it has no open-file-description locks ({error.strerror})") from error
     finally:
         first.close()

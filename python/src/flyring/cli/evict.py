@@ -9,7 +9,7 @@ from .. import layout
 from ..channel import Channel
 from ..slots import Attached
 from ..stats import fields_of
-from ..system import is_locked, new_lock
+from ..system import new_lock
 from .report import print_json
 
 
@@ -31,9 +31,9 @@ def owner(channel: Attached, k: int) -> dict[str, Any]:
     """Whose slot it is, before it is taken away."""
     header, memory = channel.header, channel.memory
     fields = fields_of(memory, header.subscriber_slot(k))
-    lock = new_lock(channel.fd, channel.path)
+    lock = new_lock(channel.file, channel.path)
     try:
-        live = is_locked(lock, header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK)
+        live = lock.is_locked(header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK)
     finally:
         lock.close()
     rings = [ring for ring in range(header.publishers) if memory.load64(header.gate(ring, k)) >= 0]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import mmap
 import os
 import stat
 import struct
@@ -18,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import layout
-from .._core import Memory, crc32c
+from .._core import File, Memory, crc32c
 from ..errors import FlyringError, NoSuchChannelError, NotAChannelError
 from ..header import Header
 from ..stats import Look
-from ..system import FLOCK, channel_path, check_folder, failed
+from ..system import channel_path, check_folder, failed
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Image:
     """
 
     path: str
-    fd: int
+    file: File | None
     size: int
     page: bytes
     header: Header | None
@@ -46,8 +44,7 @@ class Image:
 
     def locked(self, at: int, length: int = 1) -> bool:
         """Whether a process has a lock on these bytes of the file. Works with a descriptor for reading as well."""
-        answer = fcntl.fcntl(self.fd, fcntl.F_OFD_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0))
-        return bool(FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+        return self.file is not None and self.file.is_locked(at, length)
 
     def control_locked(self) -> bool:
         return self.locked(layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK)
@@ -78,38 +75,38 @@ def open_image(name: str) -> Iterator[Image]:
     path = channel_path(name)
     check_folder(path, create=False)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+        file = File(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise NoSuchChannelError(path) from error
         if error.errno not in (errno.ELOOP, errno.ENXIO):
             raise failed("open", error, path) from error
         what = "it is a symbolic link" if error.errno == errno.ELOOP else "it is not a regular file"
-        yield Image(path, -1, 0, b"", None, NotAChannelError(path, what), None)
+        yield Image(path, None, 0, b"", None, NotAChannelError(path, what), None)
         return
     try:
-        image = read_image(fd, path)
+        image = read_image(file, path)
         try:
             yield image
         finally:
             if image.memory is not None:
                 image.memory.close()
     finally:
-        os.close(fd)
+        file.close()
 
 
-def read_image(fd: int, path: str) -> Image:
+def read_image(file: File, path: str) -> Image:
     try:
-        status = os.fstat(fd)
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            return Image(path, fd, 0, b"", None, NotAChannelError(path, "it is not a regular file"), None)
-        page = os.pread(fd, layout.HEADER_LENGTH, 0)
+            return Image(path, file, 0, b"", None, NotAChannelError(path, "it is not a regular file"), None)
+        page = os.pread(file.fileno(), layout.HEADER_LENGTH, 0)
         header, problem = parse(page, status.st_size, path)
         length = min(status.st_size, header.sections_end) if header else 0
-        memory = Memory(mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ), False) if length else None
+        memory = Memory(file, length, False, path) if length else None
     except OSError as error:
         raise error if isinstance(error, FlyringError) else failed("read", error, path) from error
-    return Image(path, fd, status.st_size, page, header, problem, memory)
+    return Image(path, file, status.st_size, page, header, problem, memory)
 
 
 def parse(page: bytes, size: int, path: str) -> tuple[Header | None, FlyringError | None]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import layout
-from .._core import LockFile
+from .._core import File
 from ..channel import Channel
 from ..errors import CorruptRingError
 from ..slots import Attached, clear_name, committed
 from ..slots import recover as recover_ring
-from ..system import control_lock, new_lock, release_lock, try_lock
+from ..system import control_lock, new_lock
 from .counters import NEVER
 from .report import print_json, printable
 
@@ -51,7 +51,7 @@ def recover(name: str, as_json: bool) -> int:
 
 def recover_channel(channel: Attached) -> Outcome:
     header, outcome = channel.header, Outcome()
-    lock = new_lock(channel.fd, channel.path)
+    lock = new_lock(channel.file, channel.path)
     try:
         if header.foreign:
             outcome.live.append(f"{header.foreign} 0 (foreign)")  # it has no lock that could be tested: 6.15
@@ -69,10 +69,10 @@ def recover_channel(channel: Attached) -> Outcome:
 
 
 def recover_slot(
-    channel: Attached, lock: LockFile, slot: int, where: str, outcome: Outcome, body: Any, number: int
+    channel: Attached, lock: File, slot: int, where: str, outcome: Outcome, body: Any, number: int
 ) -> None:
     """Under the control lock: ``body`` if no process owns the slot."""
-    if not try_lock(lock, slot + layout.CONTROL_SLOT_LOCK):
+    if not lock.try_lock(slot + layout.CONTROL_SLOT_LOCK):
         outcome.live.append(where)
         return
     try:
@@ -84,7 +84,7 @@ def recover_slot(
             )
         body(channel, number, where, outcome)
     finally:
-        release_lock(lock, slot + layout.CONTROL_SLOT_LOCK)
+        lock.unlock(slot + layout.CONTROL_SLOT_LOCK)
 
 
 def free_ring(channel: Attached, ring: int, where: str, outcome: Outcome) -> None:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import time
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from .._core import Memory
+from .._core import File, Memory
 from . import DemoError
 
 FILE_LENGTH = 4096
@@ -29,11 +28,7 @@ def pause(strategy: str) -> Callable[[int], None]:
 
 
 def map_counter(path: Path) -> Memory:
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        return Memory(mmap.mmap(fd, FILE_LENGTH), True)
-    finally:
-        os.close(fd)
+    return Memory(File(str(path), os.O_RDWR), FILE_LENGTH, True)
 
 
 def create_counter(path: Path) -> Memory:
