@@ -122,6 +122,7 @@ def bad_options(run, language):
         {"subscribers": -1},
         {"subscribers": 1025},
         {"kind": "inbox", "subscribers": 0},
+        {"kind": "inbox", "subscribers": 2},
         {"alignment": 0},
         {"alignment": 16},
         {"counters": -1},

@@ -38,8 +38,8 @@ LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
 WORK = {"publisher": 50, "reliable": 30, "kept": 30, "lossy": 10}  # messages a second, each language, at least
 CHANNELS = (
-    {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 3, "subscribers": 4, "counters": 1024},
-    {"kind": "inbox", "capacity": 16384, "alignment": 8, "publishers": 2, "subscribers": 3, "counters": 1024},
+    {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 3, "subscribers": 5, "counters": 1024},
+    {"kind": "inbox", "capacity": 16384, "alignment": 8, "publishers": 2, "subscribers": 1, "counters": 1024},
     {"kind": "broadcast", "capacity": 8192, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 1024},
 )
 ACTORS = (
@@ -48,10 +48,10 @@ ACTORS = (
     (0, "publisher", "news"),
     (0, "reliable", "first"),
     (0, "reliable", "second"),
+    (0, "reliable", "third"),
     (0, "kept", "journal"),
     (1, "publisher", "left"),
     (1, "publisher", "right"),
-    (1, "reliable", "third"),
     (1, "kept", "ledger"),
     (2, "publisher", "impatient", 4096),
     (2, "publisher", "patient"),
