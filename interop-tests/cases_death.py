@@ -152,6 +152,7 @@ def lapped(run, writer, reader):
             got += numbers
             lost = b.call("lost", subscriber=name, ring=0)
             laps += lost["messages"] > before
+            true("something is received at each look", numbers, lost)
             equal(f"received and lost at step {step}", len(got) + lost["messages"], count)
             if lost["messages"] == before and numbers:
                 equal("in a row", numbers, list(range(count - len(numbers), count)))
@@ -176,8 +177,9 @@ def evicted(run, victim, operator, writer):
         c.call("publisher", channel=name, publisher=name)
         fields = {"name": "journal", "kept": True} if kept else {}
         slot = a.call("subscriber", channel=name, subscriber=name, **fields)["slot"]
-        fill(c, name)
-        b.call("evict", channel=name, slot=slot)
+        sent = fill(c, name)
+        unread = b.call("evict", channel=name, slot=slot)["messages"]
+        equal("messages that it had not read", unread, len(sent))
         above("position of an offer", c.call("offer", publisher=name, data="aa", type=1)["position"], 0)
         answer = refused("slot-lost", a, "poll", subscriber=name, limit=10)
         equal("slot", answer.get("slot"), slot)
@@ -187,6 +189,35 @@ def evicted(run, victim, operator, writer):
         c.call("offer", publisher=name, data="bb", type=1)
         equal("afresh", data_of(drain(a, name + "2")), ["bb"])
         refused("invalid-argument", b, "evict", channel=name, slot=2)
+
+
+def handed_on(run, writer, first, second):
+    """An inbox's reader goes, and one with another name goes on where it was. What an eviction loses is counted."""
+    c, a, b = run.peer(writer, 1), run.peer(first, 2), run.peer(second, 3)
+    name = run.name()
+    c.call("create", channel=name, name=name, kind="inbox", capacity=4096, counters=0)
+    for peer in (a, b):
+        peer.call("open", channel=name, name=name)
+    c.call("publisher", channel=name, publisher=name)
+    sent = fill(c, name)
+    a.call("subscriber", channel=name, subscriber=name, name="monday")
+    answer = refused("no-free-slot", b, "subscriber", channel=name, subscriber=name, name="tuesday")
+    true(
+        "the error names the owner", "monday" in answer["message"] and str(a.hello["pid"]) in answer["message"], answer
+    )
+    got = data_of(a.call("poll", subscriber=name, limit=3)["messages"])
+    refused("invalid-argument", a, "forget", subscriber=name)
+    a.call("close", subscriber=name)
+    b.call("subscriber", channel=name, subscriber=name, name="tuesday")
+    got += data_of(b.call("poll", subscriber=name, limit=2)["messages"])
+    equal("what both got", got, sent[:5])
+    equal("not read", c.call("evict", channel=name, slot=0)["messages"], len(sent) - 5)
+    refused("slot-lost", b, "poll", subscriber=name, limit=1)
+    b.call("close", subscriber=name)
+    c.call("offer", publisher=name, data="aa", type=1)
+    a.call("subscriber", channel=name, subscriber=name + "2")
+    c.call("offer", publisher=name, data="bb", type=1)
+    equal("afresh", data_of(drain(a, name + "2")), ["bb"])
 
 
 def too_far_behind(run, writer, reader):
@@ -276,6 +307,7 @@ def tests(languages):
         yield f"{b} kept, has read more than {a} had published when it died", kept_ahead, a, b
         yield f"{b} is lapped by {a}", lapped, a, b
         yield f"{a} is evicted by {b}", evicted, a, b, after(b)
+        yield f"{b} goes on in an inbox where {a} left it", handed_on, after(b), a, b
         yield f"{b} is too far behind {a}", too_far_behind, a, b
         yield f"{a} notices that {b} replaced the channel", replaced_noticed, a, b
         yield f"{b} sees that {a} has ended", ended, a, b

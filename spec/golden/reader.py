@@ -158,11 +158,15 @@ class Ring:
         return p + self.capacity < self._word(128) + 8  # claimed
 
     def _jump(self):
-        """Step 5: goes on with what is published next. False if there is nothing consistent at the moment.
+        """Step 5: goes on at the oldest boundary that leaves a quarter of the ring before this reader is lapped again;
+        without one with what is published next. False if there is nothing consistent at the moment.
 
         Three reads in Python last longer than a message of a publisher at full speed, so that the count may never be
         consistent. Then the newest boundary is as good a place to go on: a record begins there, and its count is known."""
-        start = self._consistent() or max(self._boundaries(), default=None)
+        room = 3 * self.capacity // 4
+        boundaries = [b for b in self._boundaries() if b[0] > self.position]
+        start = min((b for b in boundaries if b[0] + room >= self._word(128)), default=None)
+        start = start or self._consistent() or max(boundaries, default=None)
         if start is None:
             return False
         position, count = start
