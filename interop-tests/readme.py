@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import flyring
+
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "spec" / "sbe" / "prices.xml"
 PROGRAMS = {"hello": ("hello.py", "hello.cpp", "Hello.java"), "prices": ("prices.py", "prices.cpp", "Prices.java")}
@@ -39,6 +41,16 @@ def snippets() -> dict[str, str]:
         for number, files in enumerate(PROGRAMS.values())
         for language, file in zip(LANGUAGES, files)
     }
+
+
+def fill(path: str) -> None:
+    """Each ring, so that nothing fits any more."""
+    with flyring.Channel.open(path) as channel:
+        for _ in range(channel.publishers):
+            publisher = channel.publisher()
+            for length in (publisher.max_message_length, 0):
+                while publisher.offer(bytes(length)):
+                    pass
 
 
 def main() -> int:
@@ -91,6 +103,18 @@ def main() -> int:
                 else:
                     failed += 1
                     print(f"FAILED: {program} in {reader} printed {got}, not {expected}")
+            fill(f"{channels}/{program}.ring")
+            for sender in LANGUAGES:
+                ended = subprocess.run(
+                    [*commands[sender], "full"], cwd=folder, env=environment, timeout=60, capture_output=True, text=True
+                )
+                says = "full" in ended.stderr or "back-pressured" in ended.stderr or "room" in ended.stderr
+                if ended.returncode > 0 and says:
+                    passed += 1
+                    print(f"ok: {program} in {sender} says that the ring is full")
+                else:
+                    failed += 1
+                    print(f"FAILED: {program} in {sender} ended with {ended.returncode} on a full ring: {ended.stderr}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
