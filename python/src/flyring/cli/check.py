@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 
 from .. import layout
+from .blocked import blocked, waiting
 from .counters import check_counters
 from .foreign import ReadByForeign, WrittenByForeign, check_foreign_slots
 from .image import Image, open_image
-from .report import Findings, finding_json, finding_text, print_json, printable
+from .report import Finding, Findings, finding_json, finding_text, print_json, printable
 from .ring import RingCheck
 from .slots import check_control, check_slots
 from .zeros import check_zeros
@@ -51,7 +54,27 @@ def examine(image: Image) -> Findings:
         time.sleep(PAUSE)
         again = {finding.place for finding in check_once(image).found}
         findings.found = [finding for finding in findings.found if finding.place in again]
+    findings.found = list(one_for_each_death(findings.found))
+    if (look := image.look()) is not None:
+        stats = look.stats(image.path)
+        findings.notes += [*blocked(stats), *waiting(stats)]
     return findings
+
+
+def one_for_each_death(found: list[Finding]) -> Iterator[Finding]:
+    """A subscriber that died has a gate in each of its rings: that is one finding."""
+    gates: dict[str | None, list[Finding]] = {}
+    for finding in found:
+        if (finding.severity, finding.kind) == ("left", "gate"):
+            gates.setdefault(finding.slot, []).append(finding)
+    for finding in found:
+        of_slot = gates.get(finding.slot, [])
+        if finding not in of_slot or len(of_slot) == 1:
+            yield finding
+        elif finding is of_slot[0]:
+            rings = ", ".join(str(one.ring) for one in of_slot)
+            what = f"the owner died; its gates hold publishers of rings {rings} back until one of them retires the slot"
+            yield replace(finding, what=what, ring=None, position=None)
 
 
 def check_once(image: Image) -> Findings:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from .blocked import blocked, waiting
 from .fields import fields
 from .image import Image, open_image
-from .report import print_json, printable, seconds_text, size_text, table, time_text
+from .report import print_json, printable, size_text, table, time_text
 
 FIELDS = (
     "minor", "kind", "alignment", "foreign", "capacity", "publishers", "subscribers", "counters", "file_length",
@@ -42,6 +42,7 @@ def describe(image: Image) -> dict[str, Any]:
         "problem": None if problem is None else {"code": problem.code, "message": str(problem)},
         "header": None,
         "successor": 0,
+        "waits": [],
         "another_boot": image.another_boot(),
         "publishers": [],
         "subscribers": [],
@@ -55,6 +56,7 @@ def describe(image: Image) -> dict[str, Any]:
         document["successor"] = stats.successor
         document["publishers"] = [asdict(one) for one in stats.publishers]
         document["subscribers"] = [asdict(one) for one in stats.subscribers]
+        document["waits"] = [*blocked(stats), *waiting(stats)]
         document["counters"] = [asdict(one) | {"key": one.key.rstrip(b"\0").hex()} for one in stats.counters]
     return document
 
@@ -82,27 +84,13 @@ def show(document: dict[str, Any]) -> None:
         print(f"  replaced   {what}; processes that have this file go on with it")
     show_slots("publisher", document["publishers"])
     show_slots("subscriber", document["subscribers"])
-    for line in blocked(document["publishers"], document["subscribers"]):
-        print(line)
+    for line in document["waits"]:
+        print(printable(line))
     used = document["counters"]
     print(f"\n{len(used)} of {header['counters']} counters in use")
     if used:
         rows = [(c["id"], c["type_id"], c["value"], c["key"] or "-", c["label"]) for c in used]
         print(table(("ID", "TYPE", "VALUE", "KEY", "LABEL"), rows))
-
-
-def blocked(publishers: list[dict[str, Any]], subscribers: list[dict[str, Any]]) -> Iterator[str]:
-    """Who is held back, since when, and by whom."""
-    for ring in publishers:
-        if not ring["blocked_since"]:
-            continue
-        who = f"publisher {ring['slot']} ({printable(ring['name']) or 'no name'}, pid {ring['pid']})"
-        yield f"BLOCKED {who} for {seconds_text(ring['blocked_for'])}, wants {ring['blocked_length']} bytes; waits for"
-        for k in ring["blocked_by"]:
-            slot = subscribers[k]
-            owner = f"pid {slot['pid']}" if slot["state"] == "live" else "nobody owns it"
-            kept = ", kept: flyring evict frees it" if slot["kept"] and slot["state"] != "live" else ""
-            yield f"  subscriber {k} ({printable(slot['name']) or 'no name'}, {owner}{kept})"
 
 
 def show_slots(kind: str, slots: list[dict[str, Any]]) -> None:

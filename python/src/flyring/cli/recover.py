@@ -18,7 +18,9 @@ from ..errors import CorruptRingError
 from ..slots import Attached, clear_name, committed
 from ..slots import recover as recover_ring
 from ..system import control_lock, new_lock
+from .check import examine
 from .counters import NEVER
+from .image import open_image
 from .report import print_json, printable
 
 
@@ -35,8 +37,11 @@ def recover(name: str, as_json: bool) -> int:
     """Status 1 if something could not be recovered."""
     with Channel.open(name, any_file_system=True) as channel:
         outcome = recover_channel(channel._attached)
+    with open_image(channel.path) as image:
+        broken = sum(finding.severity == "broken" for finding in examine(image).found)
     if as_json:
-        print_json({"path": channel.path, "done": outcome.done, "failed": outcome.failed, "live": outcome.live})
+        document = {"path": channel.path, "done": outcome.done, "failed": outcome.failed, "live": outcome.live}
+        print_json(document | {"broken": broken})
     else:
         for one in outcome.done:
             print(f"{one['where']}: {printable(one['what'])}")
@@ -44,9 +49,11 @@ def recover(name: str, as_json: bool) -> int:
             print(f"NOT RECOVERED {one['where']}: {printable(one['what'])}")
         if outcome.live:
             print(f"alive, left alone: {', '.join(outcome.live)}")
-        if not outcome.done and not outcome.failed:
+        if broken:
+            print(f"{broken} broken rules are left, which recovering does not mend: see flyring check")
+        elif not outcome.done and not outcome.failed:
             print("there was nothing to recover")
-    return 1 if outcome.failed else 0
+    return 1 if outcome.failed or broken else 0
 
 
 def recover_channel(channel: Attached) -> Outcome:
@@ -147,5 +154,7 @@ def end_frees(channel: Attached, outcome: Outcome) -> None:
         at = metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE
         if state == layout.COUNTER_METADATA_STATE_RECLAIMED and memory.load64(at) == NEVER:
             memory.write(metadata + layout.COUNTER_METADATA_KEY, bytes(layout.COUNTER_METADATA_KEY_LENGTH))
+            value = header.counter_values_offset + layout.COUNTER_VALUE_STRIDE * i
+            memory.add64(value + layout.COUNTER_VALUE_REGISTRATION_ID, 1)
             memory.write(at, struct.pack("<q", channel.identity.wall_clock() // 1_000_000))
             outcome.done.append({"action": "counter", "where": f"counter {i}", "what": "a free that was cut is ended"})

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is held back, since when, and by whom; and what waits for a kept subscriber that nobody is (spec 6.2, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..stats import Stats, SubscriberStats
+from .report import seconds_text
+
+
+def blocked(stats: Stats) -> Iterator[str]:
+    """A sentence for each publisher that waits for room."""
+    for ring in stats.publishers:
+        if not ring.blocked_since:
+            continue
+        holders = "; ".join(holder(stats.subscribers[k]) for k in ring.blocked_by)
+        who = f"publisher {ring.slot} ({ring.name or 'no name'}, pid {ring.pid})"
+        yield f"BLOCKED {who} for {seconds_text(ring.blocked_for)}, wants {ring.blocked_length} bytes, held by {holders}"
+
+
+def holder(slot: SubscriberStats) -> str:
+    owner = f"pid {slot.pid}" if slot.state == "live" else "nobody owns it"
+    free = ": flyring evict frees it" if slot.kept and slot.state != "live" else ""
+    return f"subscriber {slot.slot} ({slot.name or 'no name'}, {owner}{', kept' if slot.kept else ''}{free})"
+
+
+def waiting(stats: Stats) -> Iterator[str]:
+    """A sentence for each kept slot that nobody owns and for which something waits."""
+    for slot in stats.subscribers:
+        rings = [gate for gate in slot.gates if gate.lag]
+        if not slot.kept or slot.state == "live" or not rings:
+            continue
+        known = all(gate.lag_messages >= 0 for gate in rings)
+        what = f"{sum(gate.lag_messages for gate in rings)} messages" if known else "messages"
+        where = ", ".join(str(gate.ring) for gate in rings)
+        who = f"subscriber {slot.slot} ({slot.name or 'no name'})"
+        yield f"{who} is kept and nobody owns it: {what} wait in ring {where}; flyring evict frees them"
