@@ -16,7 +16,8 @@ def blocked(stats: Stats) -> Iterator[str]:
             continue
         holders = "; ".join(holder(stats.subscribers[k]) for k in ring.blocked_by)
         who = f"publisher {ring.slot} ({ring.name or 'no name'}, pid {ring.pid})"
-        yield f"BLOCKED {who} for {seconds_text(ring.blocked_for)}, wants {ring.blocked_length} bytes, held by {holders}"
+        wait = f"{seconds_text(ring.blocked_for)}, wants {ring.blocked_length} bytes"
+        yield f"BLOCKED {who} for {wait}, held by {holders}"
 
 
 def holder(slot: SubscriberStats) -> str:
