@@ -70,6 +70,13 @@ void resume(Run& run) {
     mark();
 }
 
+void join_evicted(Run& run) {
+    run.channel.evict(2);  // "reader"
+    mark();
+    const Subscriber subscriber = run.channel.subscriber(reader_name, true);
+    mark();
+}
+
 /// Says in PATH.done how many messages of each ring the handler has seen, before the gate can say so.
 void poll(Run& run) {
     const flyring::detail::Fd fd(::open((run.path + ".done").c_str(), O_RDWR | O_CLOEXEC));
@@ -137,6 +144,7 @@ Operations owning() {
         {"close-channel", close_channel},
         {"join", join},
         {"join-kept", join_kept},
+        {"join-evicted", join_evicted},
         {"resume", resume},
         {"poll", poll},
         {"leave", leave},

@@ -130,6 +130,7 @@ const std::vector<Scenario>& scenarios() {
         add("poll").base = Base::wrapped;
         add("join");
         add("join-kept");
+        add("join-evicted").gives_up = {reader_name};
         add("resume");
         add("leave");
         add("close-kept");

@@ -21,12 +21,14 @@ from flyring.slots import read_slot
 CURRENT = [path for path in GOLDEN if path.parent.name == f"{layout.MAJOR}.{layout.MINOR}"]
 NEWER = [path for path in GOLDEN if path.parent.name == "newer"]
 REFUSED = sorted(SPEC.glob("golden/refused/*.json"))
+DEAD = sorted(SPEC.glob("golden/dead/*.json"))
 
 
 def test_there_are_golden_files() -> None:
     assert len(CURRENT) >= 23
     assert len(NEWER) >= 7
     assert len(REFUSED) >= 3
+    assert len(DEAD) >= 31
 
 
 def bytes_of(data: Any) -> bytes:
@@ -196,6 +198,45 @@ def test_a_file_that_needs_a_newer_version_is_refused(path: Path, folder: Path) 
     assert (caught.value.code, caught.value.field, caught.value.found) == tuple(
         expected[key] for key in ("error", "field", "found")
     )
+
+
+def written(data: bytes, runs: list[list[Any]]) -> bytes:
+    changed = bytearray(data)
+    for at, text in runs:
+        changed[at : at + len(text) // 2] = bytes.fromhex(text)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("path", DEAD, ids=golden_id)
+def test_the_next_owner_takes_over_the_dead(path: Path, folder: Path) -> None:
+    golden = load_golden(path)
+    inject = golden["inject"]
+    identity = Identity(
+        channel_id=UUID(inject["channel_id"]),
+        created_at=inject["created_at"],
+        boot_id=UUID(inject["boot_id"]),
+        pid=inject["pid"],
+        now=inject["now"],
+    )
+    base = written(bytes(golden["file_length"]), golden["base"])
+    for number, point in enumerate(golden["dead"]):
+        what = f"killed at point {number}, last store: {point['last_store']}"
+        left = written(base, point["left"])
+        (folder / "dead.ring").write_bytes(left)
+        with Channel.open("dead", _identity=identity) as channel:
+            actor = Actor(channel)
+            for operation in point["operations"]:
+                try:
+                    actor.do(operation)
+                except Exception as error:
+                    raise AssertionError(f"{what}: {operation}: {error!r}") from error
+            ours, theirs = (folder / "dead.ring").read_bytes(), written(left, point["after"])
+            assert ours == theirs, f"{what}: {first_difference(ours, theirs)}"
+            reader, found = actor.objects["reader"], []
+            while (message := reader.take()) is not None:
+                entry = {"ring": message.ring, "type": message.type, "position": message.position}
+                found.append(entry | {"data": bytes(message).hex()})
+            assert sorted(found, key=lambda entry: entry["ring"]) == point["finds"], what
 
 
 def check_header(channel: Channel, expected: dict[str, Any]) -> None:

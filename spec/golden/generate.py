@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the golden files: NAME.ring, and NAME.json with the operations that make it and what a reader finds in it.
-The layout version of the simulation has a folder of its own; newer/ and refused/ hold what later versions may bring.
+The layout version of the simulation has a folder of its own; newer/ and refused/ hold what later versions may bring,
+dead/ what the killed leave.
 
 generate.py           write them all
 generate.py --check   compare with what is here; exit status 1 and one line per difference
@@ -16,6 +17,7 @@ import struct
 import sys
 import uuid
 
+import dead
 import newer
 import typed as messages
 from simulation import MAJOR, MINOR, Channel
@@ -42,7 +44,8 @@ def to_bytes(data):
 class Golden:
     """Does operations in the simulation and writes down each with its result."""
 
-    def __init__(self, golden, **options):
+    def __init__(self, golden, channel=None, **options):
+        """In a new channel, or in one that is there."""
         self.golden, self.options, self.operations, self.objects = golden, options, [], {}
         self.typed = []  # what the messages decode to
         self.inject = {
@@ -53,7 +56,7 @@ class Golden:
             "now": NOW,
             "monotonic": MONOTONIC,
         }
-        self.channel = Channel(options, self.inject)
+        self.channel = channel or Channel(options, self.inject)
 
     def did(self, op, fields, **result):
         self.operations.append({"op": op} | fields | result)
@@ -190,6 +193,13 @@ def dump(value, indent=0):
         ]
         return "[\n" + ",\n".join(lines) + "\n" + " " * indent + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def lines(facts):
+    """JSON with a line per key, and per point of the list of the dead."""
+    rest = {key: value for key, value in facts.items() if key != "dead"}
+    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in rest.items())
+    return "{\n" + head + ' "dead": [\n  ' + ",\n  ".join(map(json.dumps, facts["dead"])) + "\n ]\n}\n"
 
 
 def empty_inbox():
@@ -678,9 +688,15 @@ def all_files():
         files[f"{CURRENT}/{name}"] = content
     for name, (ring, facts) in newer.files(made).items():
         files |= {name + ".ring": ring, name + ".json": dump(facts).encode()}
+    for name, facts in dead.contents(Golden).items():
+        files[name + ".json"] = lines(facts).encode()
     for path, content in files.items():
         folder = path.split("/")[0]
-        assert folder in ("newer", "refused") or not path.endswith(".ring") or version(content) == folder == CURRENT
+        assert (
+            folder in ("newer", "refused", "dead")
+            or not path.endswith(".ring")
+            or version(content) == folder == CURRENT
+        )
     return files
 
 
@@ -693,7 +709,7 @@ def wrong_files(files):
     there = {str(p.relative_to(HERE)) for p in HERE.glob("*/*") if p.suffix in (".ring", ".json")}
     for name in sorted(there | set(files)):
         folder = name.split("/")[0]
-        if folder in (CURRENT, "newer", "refused"):
+        if folder in (CURRENT, "newer", "refused", "dead"):
             if name not in files or name not in there or (HERE / name).read_bytes() != files[name]:
                 yield f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py, look at the difference"
         elif not re.fullmatch(r"\d+\.\d+", folder):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flyring's steps (spec/channel.md, layout 1.0) done literally on a bytearray, by one thread: a second opinion on the
 spec for making golden files. Section numbers in comments are those of channel.md. Locks are a set of names, memory
-orderings do not exist here, and time stands still at the injected values."""
+orderings do not exist here, and time stands still at the injected values. Stores are made one after another in the order
+of the steps, and `on_store` is called after each: so dead.py knows what a process that is killed there leaves."""
 
+import contextlib
 import itertools
 import struct
 import uuid
@@ -91,6 +93,7 @@ class Channel:
         assert o["kind"] != "inbox" or o["subscribers"] == 1
         schema = o["schema"].encode()
         self.inject, self.locked = inject, set()
+        self.on_store, self.quiet = None, False
         self.C, self.P, self.S, self.A, self.N = (
             o["capacity"],
             o["publishers"],
@@ -160,13 +163,26 @@ class Channel:
         return struct.unpack_from("<i", self.b, at)[0]
 
     def put32(self, at, value):
-        struct.pack_into("<i", self.b, at, value)
+        self.put(at, struct.pack("<i", value))
 
     def get64(self, at):
         return struct.unpack_from("<q", self.b, at)[0]
 
     def put64(self, at, value):
-        struct.pack_into("<q", self.b, at, value)
+        self.put(at, struct.pack("<q", value))
+
+    def put(self, at, data):
+        self.b[at : at + len(data)] = data
+        if self.on_store and not self.quiet:
+            self.on_store(at)
+
+    @contextlib.contextmanager
+    def in_any_order(self, at):
+        """Plain stores that the spec does not order among each other: one store, at this place."""
+        self.quiet = True
+        yield
+        self.quiet = False
+        self.put(at, b"")
 
     def publisher_slot(self, k):
         return 4096 + 256 + 256 * k
@@ -220,13 +236,23 @@ class Channel:
                 return i
         raise AssertionError("no free slot: no golden file needs that")
 
-    def new_owner(self, slot, name):
-        """The fields that both kinds of slot have."""
-        self.put32(slot + 88, self.inject["pid"])
-        self.put64(slot + 96, self.inject["now"])
-        self.b[slot + 24 : slot + 88] = name.ljust(64, b"\0")
+    def new_owner(self, slot, name, start=None):
+        """5.2, 4; without `start` 5.3, 4."""
+        same = self.get32(slot + 20) == len(name) and self.slot_name(slot) == name
+        if not same:
+            self.put32(slot + 20, -1)
+        with self.in_any_order(slot + 88):
+            if start is not None:
+                self.put64(slot + 8, start)
+                self.put32(slot + 16, 0)
+                self.put64(slot + 128, 0)
+            self.put32(slot + 88, self.inject["pid"])
+            self.put64(slot + 96, self.inject["now"])
+            if not same:
+                self.put(slot + 24, name.ljust(64, b"\0"))
         self.put64(slot, self.get64(slot) + 1)
-        self.put32(slot + 20, len(name))
+        if not same:
+            self.put32(slot + 20, len(name))
         return self.get64(slot)
 
     def take_publisher(self, name, max_lag=0):
@@ -241,23 +267,32 @@ class Channel:
             )
         published, count = self.recover(k)
         slot = self.publisher_slot(k)
-        self.put64(slot + 8, published)
-        self.put32(slot + 16, 0)
-        self.put64(slot + 128, 0)
-        p = Publisher(k, name, self.new_owner(slot, name), published, count)
+        p = Publisher(k, name, self.new_owner(slot, name, published), published, count)
         p.lag = max_lag or None
         p.owner_pending = self.foreign != "subscriber"  # 6.15: Agrona's reader knows no owner records
         return p
 
     def recover(self, k):
-        """6.8. Nobody dies here, so nothing lies between p and q but what was cleared ahead."""
-        p, q, count = (self.get_trailer(k, w) for w in ("published", "claimed", "messages_begun"))
-        assert count == self.get_trailer(k, "messages_done") and self.get32(self.record(k, p)) == 0
-        if p < q:
+        """6.8"""
+        p, q = (self.get_trailer(k, w) for w in ("published", "claimed"))
+        assert 0 <= p <= q <= p + self.C // 4 + self.window and (p & (self.C - 1)) + q - p <= self.C
+        if p == q or self.get32(self.record(k, p)) <= 0:
+            count = self.get_trailer(k, "messages_begun")
+            self.set_trailer(k, "messages_done", count)
+        else:
+            count = self.get_trailer(k, "messages_done")
+        r = p
+        while r < q and (length := self.get32(self.record(k, r))) > 0:
+            assert 8 <= length and self.align(length) <= q - r
+            count += self.get32(self.record(k, r) + 4) > 0
+            r += self.align(length)
+        if r < q:
             self.put32(self.record(k, q), 0)
-            self.put32(self.record(k, p) + 4, -1)
-            self.put32(self.record(k, p), q - p)
-            self.set_trailer(k, "published", q)
+            self.put32(self.record(k, r) + 4, -1)
+            self.put32(self.record(k, r), q - r)
+        self.set_trailer(k, "messages_begun", count)
+        self.set_trailer(k, "published", q)
+        self.set_trailer(k, "messages_done", count)
         return q, count
 
     def close_publisher(self, p):
@@ -289,20 +324,33 @@ class Channel:
             s.cursors = {k: self.gate(j, k) for k in gating}
             s.counts = {k: self.count_of(k, c) for k, c in s.cursors.items()}
             return s
+        if is_kept:
+            self.put32(slot + 8, 1)
         chosen = list(range(self.P)) if rings is None else rings  # 6.4 join
         for k in range(self.P):
-            self.set_gate(j, k, self.get_trailer(k, "published") if k in chosen else -1)
+            if k not in chosen:
+                self.set_gate(j, k, -1)
+        for _ in range(2):
+            for k in chosen:
+                self.set_gate(j, k, self.get_trailer(k, "published"))
         s.cursors = {k: self.get_trailer(k, "published") for k in chosen}
-        s.counts = {k: self.get_trailer(k, "messages_done") for k in chosen}
+        s.counts = {k: self.count_of_published(k) for k in chosen}
         if is_kept:
-            lost = sum(max(0, s.counts[k] - self.count(j, k)) for k in chosen if self.count(j, k) >= 0)
+            known = [k for k in chosen if self.count(j, k) >= 0 and s.counts[k] >= 0]
+            lost = sum(max(0, s.counts[k] - self.count(j, k)) for k in known)
             self.put64(slot + 136, self.get64(slot + 136) + lost)
         for k in chosen:
             self.set_count(j, k, s.counts[k])
         if kept:
             self.put32(slot + 16, 1)
-        self.put32(slot + 8, 0)
+        if self.get32(slot + 8):
+            self.put32(slot + 8, 0)
         return s
+
+    def count_of_published(self, k):
+        """6.10, of a consistent read; -1 if there is none, as the publisher died between its stores."""
+        count = self.get_trailer(k, "messages_done")
+        return count if count == self.get_trailer(k, "messages_begun") else -1
 
     def count_of(self, k, g):
         """6.5: the count of position g of ring k."""
@@ -330,8 +378,11 @@ class Channel:
         assert not self.inbox
         slot = self.subscriber_slot(s.slot)
         self.put32(slot + 16, 0)
+        for k in range(self.P):
+            self.set_gate(s.slot, k, -1)
+        self.put32(slot + 20, -1)
+        self.put(slot + 24, bytes(64))
         self.put32(slot + 20, 0)
-        self.b[slot + 24 : slot + 88] = bytes(64)
         self.close_subscriber(s)
 
     # --- 6.1 to 6.3: publishing -------------------------------------------------------------------------------------
@@ -399,9 +450,10 @@ class Channel:
     def write(self, p, position, record_length, kind, payload):
         """Step 5, and a record's length."""
         at = self.record(p.ring, position)
-        if payload is not None:
-            self.b[at + 8 : at + 8 + len(payload)] = payload
-        self.put32(at + 4, kind)
+        with self.in_any_order(at + 4):
+            if payload is not None:
+                self.put(at + 8, payload)
+            self.put32(at + 4, kind)
         self.put32(at, record_length)
 
     def finish(self, p, n, messages):
@@ -413,6 +465,7 @@ class Channel:
         s = self.C.bit_length() - 1 - 3
         if p.t >> s != (p.t + n) >> s:
             at = self.trailer(p.ring) + 16 * (((p.t + n) >> s) & 7)
+            self.put64(at, -1)
             self.put64(at + 8, p.count)
             self.put64(at, p.t + n)
         p.t += n
@@ -446,6 +499,13 @@ class Channel:
         return True
 
     def claim(self, p, length, kind):
+        reserved = self.reserve(p, length, kind)
+        if reserved:
+            self.put32(self.record(p.ring, p.t) + 4, kind)
+        return reserved
+
+    def reserve(self, p, length, kind):
+        """6.1 steps 1 to 4."""
         assert p.claim is None and kind > 0
         n = self.align(8 + length)
         assert n <= self.C // 4
@@ -473,7 +533,7 @@ class Channel:
         return p.t
 
     def offer(self, p, kind, data):
-        return self.commit(p, data) if self.claim(p, len(data), kind) else -1
+        return self.commit(p, data) if self.reserve(p, len(data), kind) else -1
 
     def offer_batch(self, p, kind, messages):
         taken = 0
@@ -492,9 +552,10 @@ class Channel:
                 break
             m, n = len(ends), ends[-1]
             self.begin(p, n)
-            for i in range(1, m):
-                data = messages[taken + i]
-                self.write(p, p.t + ends[i - 1], 8 + len(data), kind, data)
+            with self.in_any_order(self.record(p.ring, p.t + ends[0])):
+                for i in range(1, m):
+                    data, at = messages[taken + i], self.record(p.ring, p.t + ends[i - 1])
+                    self.put(at, struct.pack("<ii", 8 + len(data), kind) + data)
             self.write(p, p.t, 8 + len(messages[taken]), kind, messages[taken])
             self.finish(p, n, m)
             taken += m

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what `steps --states FOLDER` saw real processes store with the files of the dead (spec/golden/dead), which the
+simulation made: each of these is reached, in the same order, and whatever lies between two of them are bytes of the one
+or the other: stores that the spec does not order among each other, and copies in portions.
+
+    dead.py FOLDER    the last line is `N passed, N failed`"""
+
+import json
+import pathlib
+import sys
+
+BY_HAND = {"evict-late-gate"}  # no process stores so if it is stepped
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "spec" / "golden" / "dead"
+
+
+def changed(data, runs):
+    data = bytearray(data)
+    for at, text in runs:
+        data[at : at + len(text) // 2] = bytes.fromhex(text)
+    return bytes(data)
+
+
+def reached(stem):
+    """The contents of the file, one after another."""
+    states = [stem.with_suffix(".ring").read_bytes()]
+    for line in stem.with_suffix(".stores").read_text().splitlines():
+        at, text = line.split()
+        states.append(changed(states[-1], [(int(at), text)]))
+    return states
+
+
+def dead(path):
+    golden = json.loads(path.read_text())
+    base = changed(bytes(golden["file_length"]), golden["base"])
+    return [(point["last_store"], changed(base, point["left"])) for point in golden["dead"]]
+
+
+def different(one, other):
+    at = next(i for i, (a, b) in enumerate(zip(one, other)) if a != b)
+    return f"at {at} {one[at : at + 8].hex()} was expected, {other[at : at + 8].hex()} found"
+
+
+def compare(points, states):
+    """What is wrong, or nothing."""
+    if points[0][1] != states[0]:
+        return f"the file before the operation: {different(points[0][1], states[0])}"
+    n = 0
+    for state in states[1:]:
+        if n + 1 < len(points) and state == points[n + 1][1]:
+            n += 1
+            continue
+        old, new = points[n][1], points[min(n + 1, len(points) - 1)][1]
+        if any(byte != a and byte != b for byte, a, b in zip(state, old, new)):
+            return f"after {points[n][0]!r}: {different(new, state)}"
+    return f"never reached: {points[n + 1][0]!r}" if n + 1 < len(points) else ""
+
+
+def main():
+    folder, failed = pathlib.Path(sys.argv[1]), 0
+    paths = sorted(path for path in GOLDEN.glob("*.json") if path.stem not in BY_HAND)
+    for path in paths:
+        stem = folder / path.stem
+        wrong = compare(dead(path), reached(stem)) if stem.with_suffix(".ring").exists() else "no scenario of steps"
+        failed += bool(wrong)
+        print(f"{'FAIL ' if wrong else 'ok   '} {path.stem}{': ' if wrong else ''}{wrong}")
+    print(f"{len(paths) - failed} passed, {failed} failed")
+    return 1 if failed or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
