@@ -35,7 +35,7 @@ class Memory:
     def write(self, offset: int, data: Buffer, /) -> None: ...
     def fence(self) -> None: ...
     def walk(
-        self, ring: int, capacity: int, alignment: int, start: int, end: int, /
+        self, ring: int, capacity: int, alignment: int, start: int, end: int, check_types: bool = False, /
     ) -> tuple[int, int, int]: ...
     def populate(self, offset: int, length: int, /) -> None: ...
     def close(self) -> None: ...
@@ -118,6 +118,7 @@ class Publisher:
         name: bytes,
         wait: str,
         max_lag: int,
+        monotonic: int,
         /,
     ) -> Self: ...
     def offer(self, data: Buffer | MessageFlyweight, type: int = 1, timeout: float | None = 0) -> int:
@@ -210,7 +211,7 @@ class Subscriber(Reader):
         lock: File,
         slot: int,
         epoch: int,
-        rings: tuple[tuple[int, int], ...],
+        rings: tuple[tuple[int, int, int], ...],
         kept: bool,
         wait: str,
         /,
@@ -230,6 +231,7 @@ class LossySubscriber(Reader):
         geometry: tuple[int, int, int, int, int, int, int, int],
         rings: tuple[int, ...],
         oldest: bool,
+        newest_after_lap: bool,
         wait: str,
         /,
     ) -> Self: ...
