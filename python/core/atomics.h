@@ -34,6 +34,8 @@
 #define STORE64_RELEASE(at, v) atomic_store_explicit(ATOMIC64(at), (int64_t)(v), memory_order_release)
 #define FENCE_ACQUIRE() atomic_thread_fence(memory_order_acquire)
 #define FENCE_RELEASE() atomic_thread_fence(memory_order_release)
+/* Keeps the compiler from moving a store over it; the machine does as the other fences say. */
+#define FENCE_COMPILER() atomic_signal_fence(memory_order_seq_cst)
 #define FENCE_SEQ_CST() atomic_thread_fence(memory_order_seq_cst)
 
 /* Copies `length` bytes that another process may be overwriting: relaxed 8-byte loads. `from` must be aligned to 8, and

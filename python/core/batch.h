@@ -35,7 +35,7 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         int64_t most = ring_to_wrap(ring) < ring->longest ? ring_to_wrap(ring) : ring->longest, total;
         Py_ssize_t part = fit(ring, all, done, count, most, &total);
         if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->evicts))
-            publisher_recompute(self, total);
+            publisher_recompute(self, total, length(ring, all, done));
         if (!ring_has_room(ring, total))
             part = fit(ring, all, done, count, ring->limit - RECORD_HEADER_LENGTH - ring->end, &total);
         if (UNLIKELY(total >= LARGE_COPY)) {

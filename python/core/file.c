@@ -18,7 +18,7 @@ PyTypeObject *file_type;
 static PyTypeObject *held_type;
 
 #define HOLD_RETRY_NS 100000 /* 5.1 */
-#define MOST_MARK_BITS 42
+#define MOST_MARK_BITS 40 /* the mark is below 2^40: 5.1 */
 #define LEAST_MARK_BITS 33 /* an ext4 without extents ends at 2^34 */
 
 bool file_is_ours(const File *self)
@@ -39,7 +39,7 @@ static bool set_mark(File *self)
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return false;
     for (int bits = MOST_MARK_BITS; bits >= LEAST_MARK_BITS; bits--) { /* file systems end at different lengths */
-        int64_t top = INT64_C(1) << bits;
+        int64_t top = INT64_C(1) << (bits - 1);
         self->mark = top | (random & (top - 1));
         if (lseek(self->fd, self->mark, SEEK_SET) == self->mark)
             return true;

@@ -42,13 +42,13 @@ static bool add_rings(Lossy *self, PyObject *rings)
 static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *memory, *shape, *rings, *wait;
-    int oldest, strategy;
+    int oldest, newest, strategy;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!pO:LossySubscriber", memory_type, &memory, &PyTuple_Type, &shape, &PyTuple_Type,
-                          &rings, &oldest, &wait) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!ppO:LossySubscriber", memory_type, &memory, &PyTuple_Type, &shape, &PyTuple_Type,
+                          &rings, &oldest, &newest, &wait) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     geometry at;
@@ -64,6 +64,7 @@ static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     self->longest = at.capacity / MAX_MESSAGE_DIVISOR;
     self->oldest = oldest != 0;
+    self->newest = newest != 0;
     if (!add_rings(self, rings)) {
         self->base.closed = true;
         Py_DECREF(self);

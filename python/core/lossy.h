@@ -25,6 +25,7 @@ typedef struct {
     lossy_ring *peeked_ring; /* NULL: nothing is peeked at */
     int64_t peeked_length; /* of its record, aligned */
     bool oldest; /* where its rings start: at what is still there, or at now */
+    bool newest; /* where it goes on after it was lapped: at now, or at what leaves it a quarter of the ring */
 } Lossy;
 
 static inline lossy_ring *lossy_rings(const Lossy *self)

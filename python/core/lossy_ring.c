@@ -47,28 +47,44 @@ static bool start_at_now(Lossy *self, lossy_ring *ring)
     return true;
 }
 
+/* The smallest boundary above `above` that `room` bytes more can be published behind before its reader is lapped: 1 found,
+   then `best` is there; 0 none; -1 an exception. */
+static int oldest_boundary(Lossy *self, lossy_ring *ring, int64_t above, int64_t room, lossy_ring *best)
+{
+    lossy_ring found[BOUNDARIES];
+    for (int e = 0; e < BOUNDARIES; e++) {
+        const uint8_t *word = ring->trailer + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE;
+        found[e] = *ring;
+        found[e].cursor = LOAD64_ACQUIRE(word); /* pairs with publish 8, the last */
+        found[e].messages = LOAD64_RELAXED(word + TRAILER_BOUNDARY_COUNT);
+        FENCE_ACQUIRE(); /* pairs with the release fence of publish 8 */
+        if (LOAD64_RELAXED(word) != found[e].cursor)
+            found[e].cursor = -1; /* it changes */
+    }
+    int64_t published = LOAD64_ACQUIRE(ring->trailer + TRAILER_PUBLISHED); /* after them; pairs with publish 7 */
+    FENCE_ACQUIRE();
+    int64_t claimed = LOAD64_ACQUIRE(ring->trailer + TRAILER_CLAIMED);
+    *best = (lossy_ring){.cursor = -1};
+    for (int e = 0; e < BOUNDARIES; e++) {
+        int64_t at = found[e].cursor;
+        if (at != -1 && (!is_position(self, at) || at > published))
+            return ring_is_corrupt(ring, at, "boundary %lld is not a position up to published", e);
+        if (at > above && at + self->base.capacity - room >= claimed && (best->cursor < 0 || at < best->cursor))
+            *best = found[e];
+    }
+    return best->cursor >= 0;
+}
+
 /* Start at what is still there: 1 found, 0 none, -1 an exception. */
 static int start_at_oldest(Lossy *self, lossy_ring *ring)
 {
-    lossy_ring best = {.cursor = -1};
-    for (int e = 0; e < BOUNDARIES; e++) {
-        const uint8_t *word = ring->trailer + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE;
-        lossy_ring there = *ring;
-        there.cursor = LOAD64_ACQUIRE(word); /* pairs with publish 8, the last */
-        there.messages = LOAD64_RELAXED(word + TRAILER_BOUNDARY_COUNT);
-        FENCE_ACQUIRE(); /* pairs with the release fence of publish 8 */
-        if (LOAD64_RELAXED(word) != there.cursor || there.cursor < 0)
-            continue;
-        if (!is_position(self, there.cursor) || there.cursor > LOAD64_ACQUIRE(ring->trailer + TRAILER_PUBLISHED))
-            return ring_is_corrupt(ring, there.cursor, "boundary %lld is not a position below published", e);
-        if (!lossy_lapped(self, &there) && (best.cursor < 0 || there.cursor < best.cursor))
-            best = there;
+    lossy_ring best;
+    int found = oldest_boundary(self, ring, -1, RECORD_HEADER_LENGTH, &best);
+    if (found > 0) {
+        *ring = best;
+        ring->started = true;
     }
-    if (best.cursor < 0)
-        return 0;
-    *ring = best;
-    ring->started = true;
-    return 1;
+    return found;
 }
 
 bool lossy_start(Lossy *self, lossy_ring *ring)
@@ -88,8 +104,16 @@ lossy_turn lossy_begin_turn(const Lossy *self, const lossy_ring *ring)
 int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn)
 {
     int64_t published, count;
-    if (!consistent_count(ring, &published, &count))
+    lossy_ring best;
+    int found = self->newest ? 0 : oldest_boundary(self, ring, ring->cursor, self->base.capacity / 4, &best);
+    if (found < 0)
+        return -1;
+    if (found > 0) {
+        published = best.cursor;
+        count = best.messages;
+    } else if (!consistent_count(ring, &published, &count)) {
         return 0; /* nothing new is behind published */
+    }
     if (published <= ring->cursor || !is_position(self, published))
         return ring_is_corrupt(ring, ring->cursor, "it was lapped, but published is %lld", published);
     ring->lost_bytes += published - ring->cursor;

@@ -309,12 +309,13 @@ static PyObject *memory_populate(Memory *self, PyObject *args)
     return Py_NewRef(Py_None);
 }
 
-/* The walk of recover (spec 6.8, 3): where the committed records stop, how many are messages, and 0, or the length that
-   cannot be there. */
+/* The walk of recover (spec 6.8, 3) and of the count of a position (6.5): where the committed records stop, how many are
+   messages, and 0, or the length of one that cannot be there. */
 static PyObject *memory_walk(Memory *self, PyObject *args)
 {
     long long ring, capacity, alignment, at, end;
-    if (!PyArg_ParseTuple(args, "LLLLL:walk", &ring, &capacity, &alignment, &at, &end))
+    int check_types = 0;
+    if (!PyArg_ParseTuple(args, "LLLLL|p:walk", &ring, &capacity, &alignment, &at, &end, &check_types))
         return NULL;
     if (at < 0 || at > end || (alignment != 8 && alignment != 64) || capacity < MIN_CAPACITY ||
         (capacity & (capacity - 1)) != 0 || at % alignment != 0 || ring % 8 != 0) {
@@ -332,11 +333,13 @@ static PyObject *memory_walk(Memory *self, PyObject *args)
         if (length <= 0)
             break;
         int64_t n = (length + alignment - 1) & -alignment;
-        if (length < RECORD_HEADER_LENGTH || n > end - at) {
+        int32_t type = LOAD32_RELAXED((void *)(record + RECORD_TYPE));
+        if (length < RECORD_HEADER_LENGTH || n > end - at || (at & (capacity - 1)) + n > capacity ||
+            (check_types && type < 1 && type != TYPE_PADDING && type != TYPE_OWNER)) {
             bad = length;
             break;
         }
-        messages += LOAD32_RELAXED((void *)(record + RECORD_TYPE)) > 0;
+        messages += type > 0;
         at += n;
     }
     Py_END_ALLOW_THREADS
@@ -376,7 +379,8 @@ static PyMethodDef methods[] = {
      "populate(offset, length): maps these whole pages now, so that no first lap pays for it. Kernels before 5.14\n"
      "cannot: it happens at first use"},
     {"walk", (PyCFunction)memory_walk, METH_VARARGS,
-     "walk(ring, capacity, alignment, start, end) -> (stop, messages, 0 or the length that cannot be there)"},
+     "walk(ring, capacity, alignment, start, end, check_types=False) -> (stop, messages, 0 or the length of a record\n"
+     "that cannot be there)"},
     {"close", (PyCFunction)memory_close, METH_NOARGS, "close(): gives the mapping back; twice is fine"},
     {NULL, NULL, 0, NULL},
 };

@@ -30,7 +30,7 @@ static COLD bool unpin(Subscriber *self)
     Message *message = self->base.pinned;
     self->base.pinned = NULL;
     if (epoch_holds(&self->base.epoch) && !self->pinned_ring->corrupt)
-        store_gate(self->pinned_ring, self->pinned_ring->cursor);
+        store_gate(self->pinned_ring);
     Py_DECREF((PyObject *)message);
     return true;
 }
@@ -46,16 +46,34 @@ static COLD bool explain_lost(Subscriber *self)
 
 static COLD bool explain_unusable(Subscriber *self)
 {
-    return !reader_in_use(&self->base) && explain_lost(self);
+    if (reader_in_use(&self->base))
+        return false;
+    if (self->base.pinned != NULL && !unpin(self)) {
+        reader_view_alive();
+        return false;
+    }
+    return explain_lost(self);
+}
+
+
+/* 6.9, 5: false, with an exception and the gates taken back, if the slot was taken away: what was read may have been
+   overwritten before. */
+static inline bool still_ours(Subscriber *self)
+{
+    FENCE_ACQUIRE(); /* 6.9, 5: pairs with 6.11, which raises the epoch before it takes the gates away */
+    return LIKELY(epoch_holds(&self->base.epoch)) || explain_lost(self);
 }
 
 static inline bool usable(Subscriber *self)
 {
     if (UNLIKELY(self->base.use != IDLE || !epoch_holds(&self->base.epoch)))
         return explain_unusable(self);
-    if (UNLIKELY(self->base.pinned != NULL && !unpin(self))) {
-        reader_view_alive();
-        return false;
+    if (UNLIKELY(self->base.pinned != NULL)) {
+        if (!unpin(self)) {
+            reader_view_alive();
+            return false;
+        }
+        return still_ours(self);
     }
     return true;
 }
@@ -87,13 +105,6 @@ typedef struct {
     int32_t type;
 } record;
 
-/* 6.9, 5: false, with an exception, if the slot was taken away: what was read may have been overwritten before. */
-static inline bool still_ours(Subscriber *self)
-{
-    FENCE_ACQUIRE(); /* 6.9, 5: pairs with 6.11, which raises the epoch before it takes the gates away */
-    return LIKELY(epoch_holds(&self->base.epoch)) || explain_lost(self);
-}
-
 /* 6.9, 2 and 3: the ring is out until the subscriber closes. */
 static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
@@ -103,8 +114,17 @@ static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char
     PyOS_snprintf(text, sizeof text, reason, (long long)value);
     ring->corrupt = true;
     if (!self->kept)
-        store_gate(ring, NOT_GATING);
+        store_gate_at(ring, NOT_GATING, COUNT_UNKNOWN);
     raise_error("CorruptRingError", "(iLs)", ring->number, (long long)ring->cursor, text);
+}
+
+/* 6.9, 4, on the way: false with an exception if the slot was taken away (6.9, 5). */
+static inline bool store_gate_if_due(Subscriber *self, ring_reader *ring)
+{
+    if (LIKELY(ring->cursor - ring->stored < self->base.store_every))
+        return true;
+    store_gate(ring);
+    return still_ours(self);
 }
 
 /* Poll 1 to 3. The next message at or after the cursor: 1 found, 0 none, -1 an exception. */
@@ -136,8 +156,8 @@ ALWAYS_INLINE int next_message(Subscriber *self, ring_reader *ring, record *foun
             return -1;
         }
         ring->cursor += n;
-        if (ring->cursor - ring->stored >= self->base.store_every)
-            store_gate(ring, ring->cursor);
+        if (UNLIKELY(!store_gate_if_due(self, ring)))
+            return -1;
     }
     return 0;
 }
@@ -188,8 +208,9 @@ static int next_run(Subscriber *self, ring_reader *ring, void *receiver, Py_ssiz
         if (kind != ARRAY_SKIPPED)
             return 1;
         ring->cursor = found->next;
-        if (ring->cursor - ring->stored >= self->base.store_every)
-            store_gate(ring, ring->cursor);
+        count_messages(ring, 1);
+        if (!store_gate_if_due(self, ring))
+            return -1;
     }
     return 0;
 }
@@ -199,6 +220,21 @@ static int next_run(Subscriber *self, ring_reader *ring, void *receiver, Py_ssiz
 /* What differs between poll and poll_arrays; known when it is compiled. Finds what is handed out next, of at most
    `most` messages: 1 found, 0 none, -1 an exception. The cursor moves over what is not a message. */
 typedef int next_function(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t most, record *found);
+
+/* The handler of `messages` from `start` on raised, or left an export alive: the gate stays in front of that. Its own
+   exception stays, also if the slot was taken away meanwhile. */
+static COLD void end_of_failed(Subscriber *self, ring_reader *ring, bool pinned, int64_t start, int64_t messages)
+{
+    if (pinned) {
+        self->pinned_ring = ring;
+        store_gate_at(ring, start, ring->count < 0 ? COUNT_UNKNOWN : ring->count - messages);
+    } else {
+        store_gate(ring);
+    }
+    FENCE_ACQUIRE(); /* 6.9, 5 */
+    if (!epoch_holds(&self->base.epoch) && !self->lost)
+        give_up(self);
+}
 
 /* 6.9 on one ring: receiver many messages were handed out, at most `limit`; -1 with an exception. */
 ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t limit,
@@ -219,22 +255,23 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *re
         message->position = start;
         message->type = found.type;
         ring->cursor = found.next; /* consumed, even if the handler raises */
+        count_messages(ring, found.count);
         done += (Py_ssize_t)found.count;
         int result = hand_out(&self->base, receiver, current);
         if (UNLIKELY(result != HANDED)) {
-            if (result == PINNED)
-                self->pinned_ring = ring;
             if (result != FORKED)
-                store_gate(ring, result == PINNED ? start : ring->cursor);
+                end_of_failed(self, ring, result == PINNED, start, found.count);
             return -1;
         }
-        if (ring->cursor - ring->stored >= self->base.store_every)
-            store_gate(ring, ring->cursor);
+        if (UNLIKELY(!store_gate_if_due(self, ring)))
+            return -1;
     }
     if (more < 0)
         return -1;
-    store_gate(ring, ring->cursor); /* 6.9, 4: at the end */
-    return done;
+    if (ring->stored == ring->cursor)
+        return done;
+    store_gate(ring); /* 6.9, 4: at the end */
+    return LIKELY(still_ours(self)) ? done : -1;
 }
 
 static Py_ssize_t poll_messages(Reader *self, int ring, void *handler, Py_ssize_t limit, Message **current)
@@ -255,16 +292,14 @@ static Py_ssize_t kind_poll(Reader *self, void *handler, Py_ssize_t limit)
 {
     if (!anything_there((Subscriber *)self))
         return 0;
-    Py_ssize_t done = reader_poll_rings(self, handler, limit, poll_messages);
-    return done > 0 && !still_ours((Subscriber *)self) ? -1 : done;
+    return reader_poll_rings(self, handler, limit, poll_messages);
 }
 
 static Py_ssize_t kind_poll_arrays(Reader *self, void *poll, Py_ssize_t limit)
 {
     if (!anything_there((Subscriber *)self))
         return 0;
-    Py_ssize_t done = reader_poll_rings(self, poll, limit, poll_runs);
-    return done > 0 && !still_ours((Subscriber *)self) ? -1 : done;
+    return reader_poll_rings(self, poll, limit, poll_runs);
 }
 
 /* take */
@@ -293,7 +328,11 @@ static inline PyObject *take_once(Subscriber *self)
             return NULL;
         }
         if (more == 0) {
-            store_gate(ring, ring->cursor);
+            if (UNLIKELY(ring->stored != ring->cursor)) {
+                store_gate(ring);
+                if (!still_ours(self))
+                    return NULL;
+            }
             continue;
         }
         if (UNLIKELY(ring->from->object == NULL) && !make_sender(self, ring))
@@ -304,8 +343,9 @@ static inline PyObject *take_once(Subscriber *self)
             return NULL;
         memcpy(message->bytes, found.payload, (size_t)found.length);
         ring->cursor = found.next;
+        count_messages(ring, 1);
         self->base.next = at;
-        store_gate(ring, ring->cursor);
+        store_gate(ring);
         if (UNLIKELY(!still_ours(self))) {
             Py_DECREF((PyObject *)message);
             return NULL;

@@ -19,13 +19,13 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 {
     PyObject *memory, *shape, *lock, *name, *wait;
     int slot, strategy;
-    long long epoch, position, count, max_lag;
+    long long epoch, position, count, max_lag, monotonic;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOL:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
-                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOLL:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
+                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag, &monotonic) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     Memory *file = (Memory *)memory;
@@ -51,6 +51,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->wait = strategy;
     self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
     self->evicts = max_lag != 0;
+    self->monotonic = monotonic;
     int shift = 0;
     while ((int64_t)BOUNDARIES << shift < at.capacity)
         shift++;

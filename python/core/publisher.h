@@ -25,7 +25,10 @@ typedef struct {
     bool closed, forked;
     int wait;
     int32_t slot;
-    int64_t held_since; /* ns: the first failure or the last test (6.2, 4); 0: not held back */
+    int64_t held_since; /* ns: held back first, or the last test (6.2, 4); 0: not held back */
+    int64_t looked; /* ns: the last look because of `successor` (6.2, 0) */
+    int64_t monotonic; /* ns, of tests: what is stored in blocked_since; 0: the clock's */
+    bool blocked; /* blocked_since is not 0 (6.2, 5) */
     bool evicts; /* there is a lag limit */
     Memory *memory;
     geometry shape;
@@ -72,8 +75,8 @@ static inline bool publisher_usable(Publisher *self)
 /* 6.1, 1 and 2 for a record of size n at the end, which may move over padding: 1 there is room, 0 back-pressured, -1 an
    exception. */
 int publisher_reserve(Publisher *self, int64_t n);
-/* 6.2, 1 to 3 for n bytes at the end. */
-void publisher_recompute(Publisher *self, int64_t n);
+/* 6.2, 1 to 3, for n bytes at the end, the first of whose messages takes `first`. */
+void publisher_recompute(Publisher *self, int64_t n, int64_t first);
 /* The same, waiting for `timeout` ns. */
 int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout);
 

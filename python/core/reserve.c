@@ -3,6 +3,7 @@
 #include "publisher.h"
 
 #define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
+#define LOOK_AFTER_NS 1000000 /* 6.2, 0 */
 
 /* Whether the publisher can be used */
 
@@ -64,18 +65,17 @@ static bool check_replaced_while_held(Publisher *self)
     return false;
 }
 
-/* 6.1, owner record: 1 published, 0 no room. `needed` gets what a gate must reach for there to be room. */
-static int publish_owner(Publisher *self, int64_t *needed)
+/* 6.1, owner record: 1 published, 0 no room. `wanted` gets the bytes that were wanted last, of it or its padding. */
+static int publish_owner(Publisher *self, int64_t *wanted)
 {
     ring_writer *ring = &self->ring;
     int64_t name_length = PyBytes_Size(self->name);
     int64_t length = RECORD_HEADER_LENGTH + OWNER_RECORD_NAME + name_length, n = ring_record_size(ring, length);
     for (;;) {
-        int64_t to_wrap = ring_to_wrap(ring), wanted = n > to_wrap ? to_wrap : n;
-        if (!ring_has_room(ring, wanted)) {
-            *needed = ring_needed_gate(ring, wanted);
+        int64_t to_wrap = ring_to_wrap(ring);
+        *wanted = n > to_wrap ? to_wrap : n;
+        if (!ring_has_room(ring, *wanted))
             return 0;
-        }
         if (n <= to_wrap)
             break;
         ring_pad(ring);
@@ -93,22 +93,57 @@ static int publish_owner(Publisher *self, int64_t *needed)
     return 1;
 }
 
+/* 6.2, 5, no room for n bytes: others can see who is held back, and since when. */
+static void blocked(Publisher *self, int64_t n, int64_t now)
+{
+    uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
+    STORE64_RELAXED(slot + PUBLISHER_SLOT_BLOCKED_LENGTH, n);
+    STORE64_RELEASE(slot + PUBLISHER_SLOT_BLOCKED_SINCE, self->monotonic != 0 ? self->monotonic : now);
+    self->blocked = true;
+}
+
+/* 6.2, 5, room again. */
+static void unblocked(Publisher *self)
+{
+    self->held_since = 0;
+    if (!self->blocked)
+        return;
+    uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
+    STORE64_RELEASE(slot + PUBLISHER_SLOT_BLOCKED_SINCE, 0);
+    self->blocked = false;
+}
+
+/* 6.2, 0: false with an exception. */
+static bool look_for_successor(Publisher *self)
+{
+    if (LIKELY(LOAD32_RELAXED(self->memory->base + self->shape.control + CONTROL_SUCCESSOR) == 0))
+        return true;
+    int64_t now = now_ns();
+    if (self->looked != 0 && now - self->looked < LOOK_AFTER_NS)
+        return true;
+    self->looked = now;
+    return check_replaced_while_held(self);
+}
+
 /* 6.2 for n bytes at the end: 1 there is room, 2 the end moved (start again), 0 back-pressured, -1 an exception. */
 static int recompute(Publisher *self, int64_t n)
 {
     ring_writer *ring = &self->ring;
+    if (!look_for_successor(self))
+        return -1;
     for (bool lag_tested = false, tested = false;;) {
         ring_recompute(ring);
-        int64_t needed = ring_needed_gate(ring, n);
+        int64_t wanted = n;
         if (self->owner_pending) {
-            if (publish_owner(self, &needed)) {
-                self->held_since = 0;
+            if (publish_owner(self, &wanted)) {
+                unblocked(self);
                 return 2;
             }
         } else if (ring_has_room(ring, n)) {
-            self->held_since = 0;
+            unblocked(self);
             return 1;
         }
+        int64_t needed = ring_needed_gate(ring, wanted);
         if (UNLIKELY(needed > MAX_POSITION - ring->lag)) { /* it would end beyond 2^62 */
             raise_error("CorruptRingError", "(iLs)", self->slot, (long long)ring->end, "its position nears 2^62");
             return -1;
@@ -119,29 +154,33 @@ static int recompute(Publisher *self, int64_t n)
                 continue;
         }
         int64_t now = now_ns(); /* 6.2, 4 */
-        if (self->held_since == 0) {
+        if (self->held_since != 0 && !tested && now - self->held_since >= RETIRE_AFTER_NS) {
+            tested = true;
             self->held_since = now;
-            return 0;
+            bool changed = retire_dead(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
+            changed |= take_back(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
+            if (!check_replaced_while_held(self))
+                return -1;
+            if (changed)
+                continue;
         }
-        if (tested || now - self->held_since < RETIRE_AFTER_NS)
-            return 0;
-        tested = true;
-        self->held_since = now;
-        bool retired = retire_dead(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
-        if (!check_replaced_while_held(self))
-            return -1;
-        if (!retired)
-            return 0;
+        if (self->held_since == 0)
+            self->held_since = now;
+        if (!self->blocked)
+            blocked(self, wanted, now);
+        return 0;
     }
 }
 
-void publisher_recompute(Publisher *self, int64_t n)
+void publisher_recompute(Publisher *self, int64_t n, int64_t first)
 {
     ring_writer *ring = &self->ring;
     ring_recompute(ring);
     if (self->evicts && !ring_has_room(ring, n) &&
         evict_laggards(&self->shape, self->memory->base, self->lock, ring->trailer, ring_needed_gate(ring, n)))
         ring_recompute(ring);
+    if (ring_has_room(ring, first))
+        unblocked(self);
 }
 
 int publisher_reserve(Publisher *self, int64_t n)

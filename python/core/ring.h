@@ -69,6 +69,7 @@ static __attribute__((noinline, unused)) void ring_announce_up_to(ring_writer *r
     to = to < room ? to : room;
     if (to <= ring->cleared)
         return;
+    FENCE_COMPILER(); /* 7: published of the record before is stored first, whenever this process is killed */
     STORE64_RELAXED(ring->trailer + TRAILER_CLAIMED, to); /* 3: read by lossy 2-4 after their acquire fence; recover */
     FENCE_RELEASE(); /* 3: before any byte changes; pairs with the acquire fence of lossy 2-4 */
     for (int64_t at = first > ring->cleared + unit ? first : ring->cleared + unit; at <= to; at += unit)
@@ -121,6 +122,7 @@ static inline void ring_advance(ring_writer *ring, int64_t n, int64_t messages)
     int64_t start = ring->end, end = start + n;
     int64_t count = ring->count =
         (int64_t)((uint64_t)ring->count + (uint64_t)messages); /* wraps, if the file says so */
+    FENCE_COMPILER(); /* 7: the length of 6 is stored first, whenever this process is killed */
     STORE64_RELAXED(trailer + TRAILER_MESSAGES_BEGUN, count); /* 7: lossy reads it last */
     STORE64_RELEASE(trailer + TRAILER_PUBLISHED, end); /* 7: pairs with join 2 and 4, lossy 5 (acquire) */
     STORE64_RELEASE(trailer + TRAILER_MESSAGES_DONE, count); /* 7: pairs with lossy 5, which reads it first (acquire) */

@@ -39,10 +39,41 @@ bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint
     return any;
 }
 
-/* Kept, and there is where to resume. */
+static bool holds_back(const uint8_t *gate, int64_t needed)
+{
+    int64_t position = LOAD64_ACQUIRE(gate); /* pairs with poll 4 */
+    return position >= 0 && position < needed;
+}
+
+static bool is_evicted(const uint8_t *slot)
+{
+    return LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_EVICTING) != 0; /* pairs with 5.3, 5 (release) */
+}
+
+bool take_back(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed)
+{
+    bool any = false;
+    int64_t control_lock = shape->control + CONTROL_CONTROL_LOCK;
+    if (shape->foreign != 0)
+        return false; /* 6.15: it cannot be evicted */
+    for (int32_t k = 0; k < shape->subscribers; k++) {
+        const uint8_t *slot = base + subscriber_slot_offset(shape, k);
+        if (!holds_back(trailer + gate_offset(k), needed) || !is_evicted(slot))
+            continue;
+        if (!lock_try(lock, control_lock))
+            return any; /* not this time */
+        if (is_evicted(slot)) { /* under the lock: the gates may be the next owner's by now */
+            clear_gates(shape, base, k);
+            any = true;
+        }
+        lock_release(lock, control_lock);
+    }
+    return any;
+}
+
 static bool is_kept(const uint8_t *slot)
 {
-    return LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_KEPT) != 0 && LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_EVICTING) == 0;
+    return LOAD32_ACQUIRE(slot + SUBSCRIBER_SLOT_KEPT) != 0; /* pairs with 5.3, 5 (release) */
 }
 
 bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed)
@@ -54,13 +85,11 @@ bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t
         int64_t offset = subscriber_slot_offset(shape, k);
         uint8_t *slot = base + offset;
         const uint8_t *gate = trailer + gate_offset(k);
-        int64_t position = LOAD64_ACQUIRE(gate); /* pairs with poll 4 */
-        if (position < 0 || position >= needed || is_kept(slot))
+        if (!holds_back(gate, needed) || is_kept(slot))
             continue;
         if (!lock_try(lock, offset + CONTROL_SLOT_LOCK))
             continue; /* its owner lives */
-        position = LOAD64_ACQUIRE(gate);
-        if (!is_kept(slot) && position >= 0 && position < needed) {
+        if (!is_kept(slot) && holds_back(gate, needed)) {
             atomic_fetch_add_explicit(ATOMIC64(slot + SUBSCRIBER_SLOT_EPOCH), 1,
                                       memory_order_release); /* pairs with 5.4 */
             clear_gates(shape, base, k);

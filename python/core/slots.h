@@ -36,6 +36,8 @@ static inline void epoch_drop(slot_epoch *epoch)
 void clear_gates(const geometry *shape, uint8_t *base, int32_t slot);
 /* 6.2, 3 for the slots whose gate in the ring with this trailer is below `needed`: true if any was evicted. */
 bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed);
+/* 6.11, take back, for those slots that were evicted: true if any gate was set to -1. */
+bool take_back(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed);
 /* 6.7 for those slots: true if any was retired. */
 bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed);
 /* 6.14: the ring's publisher closed, and the cursor is at the end. Of a foreign publisher that is not known: false. */

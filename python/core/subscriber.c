@@ -2,6 +2,8 @@
 /* Subscriber: how it begins, and what it tells (spec 5.3, 6.6). */
 #include "subscriber.h"
 
+#define UNKNOWN INT64_MIN /* a count that stays below 0, whatever is added */
+
 /* Life */
 
 static void subscriber_forked(fork_node *node)
@@ -21,8 +23,8 @@ static bool add_rings(Subscriber *self, PyObject *rings)
     }
     for (int i = 0; i < self->base.count; i++) {
         int ring;
-        long long cursor;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(rings, i), "iL:ring", &ring, &cursor))
+        long long cursor, count;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(rings, i), "iLL:ring", &ring, &cursor, &count))
             return false;
         if (ring < 0 || ring >= self->base.shape.publishers || cursor < 0 || cursor >= MAX_POSITION ||
             cursor % self->base.alignment != 0) {
@@ -34,6 +36,7 @@ static bool add_rings(Subscriber *self, PyObject *rings)
             .gate = self->base.memory->base + ring_trailer_offset(&self->base.shape, ring) + gate_offset(self->slot),
             .cursor = cursor,
             .stored = cursor,
+            .count = count < 0 ? UNKNOWN : count,
             .from = &self->senders[i],
             .number = ring,
         };

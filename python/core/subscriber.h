@@ -11,6 +11,7 @@ typedef struct {
     uint8_t *gate;
     int64_t cursor;
     int64_t stored; /* what the gate holds */
+    int64_t count; /* of the cursor (6.5), wrapping; below 0: not known */
     sender *from;
     int32_t number;
     bool corrupt; /* reported; not read again */
@@ -30,12 +31,24 @@ static inline ring_reader *subscriber_rings(const Subscriber *self)
     return self->base.rings;
 }
 
-static inline void store_gate(ring_reader *ring, int64_t position)
+/* 6.9, 4: `count` is that of the position. */
+static inline void store_gate_at(ring_reader *ring, int64_t position, int64_t count)
 {
     if (ring->stored != position) {
         ring->stored = position;
-        STORE64_RELEASE(ring->gate, position); /* 6.9, 4: after the last read below it; pairs with 6.2, 2 */
+        STORE64_RELAXED(ring->gate + GATE_COUNT, count < 0 ? COUNT_UNKNOWN : count);
+        STORE64_RELEASE(ring->gate, position); /* after the last read below it; pairs with 6.2, 2 */
     }
+}
+
+static inline void store_gate(ring_reader *ring)
+{
+    store_gate_at(ring, ring->cursor, ring->count);
+}
+
+static inline void count_messages(ring_reader *ring, int64_t messages)
+{
+    ring->count = (int64_t)((uint64_t)ring->count + (uint64_t)messages); /* wraps, if the file says so */
 }
 
 /* poll.c */

@@ -15,7 +15,7 @@ The layout is documented in spec/channel.md and shared with the C++ and Java bin
 from typing import TYPE_CHECKING
 
 from ._core import Claim, Message
-from .channel import Channel, Options
+from .channel import Channel, Options, unlink
 from .counters import Counter, Counters
 from .errors import (
     AccessDeniedError,
@@ -35,6 +35,7 @@ from .errors import (
     NoSuchChannelError,
     NotAChannelError,
     SlotLostError,
+    SlotOwner,
     TruncatedError,
     TwoThreadsError,
     UnsuitableFileSystemError,
@@ -43,12 +44,12 @@ from .errors import (
 )
 from .header import Kind
 from .layout import BACK_PRESSURED
-from .lossy import LossySubscriber, Start
+from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Holder, Publisher
 from .sender import Sender
 from .stats import CounterStats, GateStats, PublisherStats, Stats, SubscriberStats
 from .subscriber import Subscriber
-from .system import channel_path, unlink
+from .system import channel_path
 from .wait import Wait
 
 __version__: str
@@ -86,6 +87,7 @@ __all__ = [
     "PublisherStats",
     "Sender",
     "SlotLostError",
+    "SlotOwner",
     "Start",
     "Stats",
     "Subscriber",
@@ -96,6 +98,7 @@ __all__ = [
     "VersionTooNewError",
     "ViewAliveError",
     "Wait",
+    "WhenLapped",
     "channel_path",
     "unlink",
 ]

@@ -34,7 +34,9 @@ class Memory:
     def read(self, offset: int, length: int, /) -> bytes: ...
     def write(self, offset: int, data: Buffer, /) -> None: ...
     def fence(self) -> None: ...
-    def walk(self, ring: int, capacity: int, alignment: int, start: int, end: int, /) -> tuple[int, int, int]: ...
+    def walk(
+        self, ring: int, capacity: int, alignment: int, start: int, end: int, check_types: bool = False, /
+    ) -> tuple[int, int, int]: ...
     def populate(self, offset: int, length: int, /) -> None: ...
     def close(self) -> None: ...
 
@@ -116,6 +118,7 @@ class Publisher:
         name: bytes,
         wait: str,
         max_lag: int,
+        monotonic: int,
         /,
     ) -> Self: ...
     def offer(self, data: Buffer | MessageFlyweight, type: int = 1, timeout: float | None = 0) -> int:
@@ -208,7 +211,7 @@ class Subscriber(Reader):
         lock: File,
         slot: int,
         epoch: int,
-        rings: tuple[tuple[int, int], ...],
+        rings: tuple[tuple[int, int, int], ...],
         kept: bool,
         wait: str,
         /,
@@ -228,6 +231,7 @@ class LossySubscriber(Reader):
         geometry: tuple[int, int, int, int, int, int, int, int],
         rings: tuple[int, ...],
         oldest: bool,
+        newest_after_lap: bool,
         wait: str,
         /,
     ) -> Self: ...

@@ -19,6 +19,8 @@ class Identity:
     boot_id: uuid.UUID | None = None
     pid: int | None = None
     now: int | None = None
+    monotonic: int | None = None
+    """ns: what ``blocked_since`` gets."""
 
     def new_channel_id(self) -> uuid.UUID:
         return self.channel_id or uuid.uuid4()

@@ -28,12 +28,12 @@ from .errors import (
     NoSuchChannelError,
 )
 from .header import Foreign, Header, Kind, check_options
-from .lossy import LossySubscriber, Start
+from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Publisher
 from .slots import Attached, check_max_lag, evict, give_back, take_publisher_slot, take_subscriber_slot
 from .stats import Look, Stats
 from .subscriber import Subscriber
-from .system import channel_path, check_file_system, check_folder, create_file, failed, open_file, test_locks
+from .system import channel_path, check_file_system, check_folder, create_file, failed, open_file, remove, test_locks
 from .wait import Wait
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Options(TypedDict, total=False):
     publishers: int
     """Publisher slots, and so rings: 1 to 1024 (4)."""
     subscribers: int
-    """Subscriber slots: 0 to 1024, an inbox at least 1 (4)."""
+    """Subscriber slots: 0 to 1024 (4); an inbox has 1."""
     alignment: int
     """Of records, in bytes: 64 or 8 (64)."""
     foreign: Foreign | None
@@ -107,7 +107,7 @@ class Channel(Closing):
     ) -> Self:
         """Makes the file whole and attaches.
 
-        ``kind``: "inbox" (slot 0 is kept, so that what comes before the first subscriber waits for it) or "broadcast".
+        ``kind``: "inbox" (one reader, whose place is kept: what comes before it is there waits for it) or "broadcast".
         InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
         """
         return cls._create(channel_path(name), describe(kind, options, _identity), options, _identity, replace=False)
@@ -177,7 +177,7 @@ class Channel(Closing):
             with contextlib.suppress(NoSuchChannelError):
                 channel = cls.open(path, any_file_system=options.get("any_file_system", False), _identity=_identity)
                 try:
-                    channel._compare(*description)
+                    channel._compare(description[0])
                 except BaseException:
                     channel.close()
                     raise
@@ -190,6 +190,8 @@ class Channel(Closing):
         cls, path: str, description: tuple[Header, bytes], options: Options, identity: Identity, replace: bool
     ) -> Self:
         header, schema = description
+        if replace:
+            tell_successor(path, layout.SUCCESSOR_REPLACED)
         any_file_system = options.get("any_file_system", False)
         made: list[Self] = []
 
@@ -206,13 +208,13 @@ class Channel(Closing):
                 channel.close()
             raise
 
-    def _compare(self, wanted: Header, schema: bytes) -> None:
+    def _compare(self, wanted: Header) -> None:
         for field in COMPARED:
             expected, actual = getattr(wanted, field), getattr(self.header, field)
             if expected != actual:
                 raise ChannelDiffersError(self.path, field, expected, actual)
-        if schema != self._schema:
-            raise ChannelDiffersError(self.path, "schema", f"{len(schema)} bytes", f"{len(self._schema)} other bytes")
+        if self.header.schema_version < wanted.schema_version:
+            raise ChannelDiffersError(self.path, "schema_version", wanted.schema_version, self.header.schema_version)
 
     # What is made from a channel
 
@@ -255,23 +257,30 @@ class Channel(Closing):
             give_back(self._attached, slot)
             raise
         pages = []
-        for ring, _ in slot.cursors:
+        for ring, _, _ in slot.cursors:
             pages.append((self._data, self.header.ring(ring), self.header.capacity))
             pages.append((self._attached.memory, self.header.trailer(ring), self.header.trailer_length))
         return self._made(subscriber, pages)
 
     def lossy_subscriber(
-        self, rings: Iterable[int] | None = None, start: Start = "now", *, wait: Wait = "backoff"
+        self,
+        rings: Iterable[int] | None = None,
+        start: Start = "now",
+        *,
+        when_lapped: WhenLapped = "oldest",
+        wait: Wait = "backoff",
     ) -> LossySubscriber:
         """A reader of the rings given (None: all) that takes no slot, holds no publisher back, and counts what it lost.
 
         It sees what is published from ``"now"`` on, or begins at the ``"oldest"`` message that is known to be still
-        there. InvalidArgumentError, also (foreign) if the publisher is a stock Agrona process; CorruptRingError.
+        there. ``when_lapped``: where it goes on after it was overtaken: at the ``"oldest"`` message that leaves it a
+        quarter of the ring, or at the ``"newest"``. InvalidArgumentError, also (foreign) if the publisher is a stock
+        Agrona process; CorruptRingError.
         """
         self._check_open()
         if self.foreign == "publisher":
             raise InvalidArgumentError("foreign", "what a foreign publisher overwrites is lost unseen; take the slot")
-        subscriber = LossySubscriber(self, rings, start, wait)
+        subscriber = LossySubscriber(self, rings, start, when_lapped, wait)
         return self._made(
             subscriber, [(self._data, self.header.ring(ring), self.header.ring_stride) for ring in subscriber.rings]
         )
@@ -288,8 +297,9 @@ class Channel(Closing):
             raise
         return user
 
-    def evict(self, slot: int) -> None:
-        """Takes a subscriber slot away from its owner, alive or dead, and stops it from holding publishers back.
+    def evict(self, slot: int) -> int:
+        """Takes a subscriber slot away from its owner, alive or dead, and stops it from holding publishers back: how
+        many messages it had not read, -1 if that is not known.
 
         The owner's next poll is SlotLostError. A kept slot stays kept, but what waited for it is lost: its next owner
         starts afresh. InvalidArgumentError, also (foreign) if the channel has a foreign end; AccessDeniedError;
@@ -298,7 +308,7 @@ class Channel(Closing):
         self._check_writable()
         if self.foreign:
             raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be evicted")
-        evict(self._attached, slot)
+        return evict(self._attached, slot)
 
     def counters(self) -> Counters:
         """The counters section."""
@@ -442,8 +452,7 @@ class Channel(Closing):
         return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
 
 
-COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "foreign", "counters", "schema_id",
-            "schema_version")  # fmt: skip
+COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "foreign", "counters", "schema_id")
 
 
 def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool) -> Channel:
@@ -462,6 +471,30 @@ def channel_at(path: str) -> UUID | None:
         return Header.parse(page, size, path).channel_id
     except (FlyringError, OSError):
         return None
+
+
+def tell_successor(path: str, successor: int) -> None:
+    """Spec 3.2: tells those who have the channel at a path that it is about to lose its name. A hint: whatever fails is
+    ignored."""
+    with contextlib.suppress(FlyringError, OSError, ValueError):
+        file = open_file(path)
+        try:
+            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
+            at = Header.parse(page, size, path).control_offset
+            memory = Memory(file, at + layout.SECTION_ALIGNMENT, True, path)
+            memory.store32(at + layout.CONTROL_SUCCESSOR, successor)
+            memory.close()
+        finally:
+            file.close()
+
+
+def unlink(name: str | os.PathLike[str]) -> None:
+    """Removes a channel's name; attached processes keep working.
+
+    NoSuchChannelError; NotAChannelError if the file has not our magic (nothing is removed then); AccessDeniedError.
+    """
+    path = channel_path(name)
+    remove(path, lambda: tell_successor(path, layout.SUCCESSOR_UNLINKED))
 
 
 def check_schema(path: str, header: Header, schema_id: int | None, min_schema_version: int) -> None:
@@ -503,7 +536,9 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
         kind=kind,
         capacity=options.get("capacity", layout.DEFAULT_CAPACITY),
         publishers=options.get("publishers", layout.DEFAULT_PUBLISHERS),
-        subscribers=options.get("subscribers", layout.DEFAULT_SUBSCRIBERS),
+        subscribers=options.get(
+            "subscribers", layout.INBOX_SUBSCRIBERS if kind == "inbox" else layout.DEFAULT_SUBSCRIBERS
+        ),
         alignment=options.get("alignment", layout.DEFAULT_ALIGNMENT),
         foreign=options.get("foreign"),
         counters=options.get("counters", layout.DEFAULT_COUNTERS),
@@ -539,6 +574,8 @@ def write_content(file: File, header: Header, schema: bytes, identity: Identity)
     trailer = bytearray(header.trailer_length)
     for slot in range(header.subscribers):
         word(header.gate(0, slot) - header.trailer(0), layout.NOT_GATING)
+        if header.foreign:
+            word(header.gate(0, slot) - header.trailer(0) + layout.GATE_COUNT, layout.COUNT_UNKNOWN)
     for ring in range(header.publishers):
         start = layout.START_STRIDE * ring % layout.START_MODULUS
         for eighth in range(layout.BOUNDARIES):

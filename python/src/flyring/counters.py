@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import layout
-from .errors import InvalidArgumentError, NoSpaceError
+from .errors import ClosedError, InvalidArgumentError, NoSpaceError
 from .system import control_lock, new_lock
 
 if TYPE_CHECKING:
@@ -20,64 +20,82 @@ IN_USE = 2**63 - 1
 class Counter:
     """One 64-bit counter. Values wrap. Any number of processes and threads may use it at once.
 
-    All methods raise ClosedError after the channel was closed, and in a forked child.
+    All methods raise ClosedError after the channel was closed, in a forked child, and once the counter was freed, by
+    whomever.
     """
 
-    __slots__ = ("_counters", "_value", "id")
+    __slots__ = ("_counters", "_registration", "_value", "id")
 
     def __init__(self, counters: Counters, number: int) -> None:
         self._counters = counters
         self._value = counters._value_at(number)
+        self._registration = counters._registration(number)
         self.id = number
+
+    def _check(self) -> None:
+        """It is still the counter that was allocated or found (spec 8)."""
+        if self._counters._registration(self.id) != self._registration:
+            raise ClosedError("counter", detail="it was freed")
 
     @property
     def label(self) -> str:
+        self._check()
         return self._counters._label(self.id)
 
     @property
     def type_id(self) -> int:
+        self._check()
         return self._counters._memory.load32(self._counters._metadata_at(self.id) + layout.COUNTER_METADATA_TYPE_ID)
 
     @property
     def key(self) -> bytes:
         """112 bytes, zero-filled."""
+        self._check()
         at = self._counters._metadata_at(self.id) + layout.COUNTER_METADATA_KEY
         return self._counters._memory.read(at, layout.COUNTER_METADATA_KEY_LENGTH)
 
     def get(self) -> int:
         """A plain load."""
+        self._check()
         return self._counters._memory.load64_plain(self._value)
 
     def get_volatile(self) -> int:
         """A sequentially consistent load."""
+        self._check()
         return self._counters._memory.load64_volatile(self._value)
 
     def set(self, value: int) -> None:
         """A plain store."""
+        self._check()
         self._counters._memory.store64_plain(self._value, value)
 
     def set_volatile(self, value: int) -> None:
         """A sequentially consistent store."""
+        self._check()
         self._counters._memory.store64_volatile(self._value, value)
 
     def set_release(self, value: int) -> None:
         """A release store: a reader of the value sees what was written before."""
+        self._check()
         self._counters._memory.store64(self._value, value)
 
     def get_and_add(self, delta: int) -> int:
         """Adds, and gives the value before; sequentially consistent."""
+        self._check()
         return self._counters._memory.add64(self._value, delta)
 
     def compare_and_set(self, expected: int, new: int) -> bool:
         """Sets ``new`` if the value is ``expected``: whether it was; sequentially consistent."""
+        self._check()
         return self._counters._memory.compare_and_set64(self._value, expected, new)
 
     def free(self) -> None:
         """Gives the counter back; it may become another one at once."""
-        self._counters._free(self.id)
+        self._counters._free(self.id, self._registration)
 
     def __repr__(self) -> str:
-        return f"<flyring.Counter {self.id} {self.label!r}>"
+        freed = self._counters._registration(self.id) != self._registration
+        return f"<flyring.Counter {self.id} {'freed' if freed else repr(self.label)}>"
 
 
 class Counters:
@@ -110,7 +128,6 @@ class Counters:
             with control_lock(lock, self._attached.path):
                 number = self._unused()
                 value, metadata = self._value_at(number), self._metadata_at(number)
-                memory.store64(value + layout.COUNTER_VALUE_REGISTRATION_ID, 0)
                 memory.store64(value + layout.COUNTER_VALUE_OWNER_ID, 0)
                 memory.store64(value + layout.COUNTER_VALUE_REFERENCE_ID, 0)
                 memory.store64(value + layout.COUNTER_VALUE_VALUE, 0)
@@ -151,13 +168,17 @@ class Counters:
     def _value_at(self, number: int) -> int:
         return self._attached.header.counter_values_offset + layout.COUNTER_VALUE_STRIDE * number
 
+    def _registration(self, number: int) -> int:
+        return self._memory.load64_plain(self._value_at(number) + layout.COUNTER_VALUE_REGISTRATION_ID)
+
     def _state(self, number: int) -> int:
         return self._memory.load32(self._metadata_at(number) + layout.COUNTER_METADATA_STATE)  # pairs with allocate
 
     def _label(self, number: int) -> str:
         metadata = self._metadata_at(number)
         length = self._memory.load32(metadata + layout.COUNTER_METADATA_LABEL_LENGTH)
-        length = min(max(length, 0), layout.COUNTER_METADATA_LABEL_MAX_LENGTH)
+        if not 0 <= length <= layout.COUNTER_METADATA_LABEL_MAX_LENGTH:
+            length = 0
         return self._memory.read(metadata + layout.COUNTER_METADATA_LABEL, length).decode("utf-8", "replace")
 
     def _unused(self) -> int:
@@ -172,14 +193,19 @@ class Counters:
                     return number
         raise NoSpaceError(self._attached.path, 1, 0, "counters")
 
-    def _free(self, number: int) -> None:
+    def _free(self, number: int, registration: int) -> None:
         self._channel._check_writable()
         metadata = self._metadata_at(number)
         lock = new_lock(self._attached.file, self._attached.path)
         try:
             with control_lock(lock, self._attached.path):
+                allocated = self._state(number) == layout.COUNTER_METADATA_STATE_ALLOCATED
+                if not allocated or self._registration(number) != registration:
+                    raise ClosedError("counter", detail="it was freed")
                 self._memory.store32(metadata + layout.COUNTER_METADATA_STATE, layout.COUNTER_METADATA_STATE_RECLAIMED)
                 self._memory.write(metadata + layout.COUNTER_METADATA_KEY, bytes(layout.COUNTER_METADATA_KEY_LENGTH))
+                following = (registration + 1 + 2**63) % 2**64 - 2**63  # wraps
+                self._memory.store64(self._value_at(number) + layout.COUNTER_VALUE_REGISTRATION_ID, following)
                 now = struct.pack("<q", self._attached.identity.wall_clock() // 1_000_000)
                 self._memory.write(metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE, now)
         finally:

@@ -9,9 +9,10 @@ every language. Where Python has an exception for the same thing, the class deri
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
 
@@ -66,15 +67,23 @@ class NoSuchChannelError(FlyringError, FileNotFoundError):
         super().__init__(f"there is no channel at {path}; create it first, or use open_or_create")
 
 
+def shortened(value: object) -> str:
+    """As text, of at most 200 characters."""
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
 class ChannelDiffersError(FlyringError):
-    """An existing channel is not what was asked for. Carries ``path``, ``field``, ``expected``, ``actual``."""
+    """An existing channel is not what was asked for. Carries ``path``, ``field``, ``expected``, ``actual``: texts of at
+    most 200 characters."""
 
     code = "differs"
 
     def __init__(self, path: str, field: str, expected: object, actual: object) -> None:
-        self.path, self.field, self.expected, self.actual = path, field, expected, actual
+        self.path, self.field = path, field
+        self.expected, self.actual = shortened(expected), shortened(actual)
         super().__init__(
-            f"the channel at {path} has {field} = {actual}, but {expected} was asked for; "
+            f"the channel at {path} has {field} = {self.actual}, but {self.expected} was asked for; "
             "ask for the same, or replace the channel"
         )
 
@@ -168,15 +177,33 @@ class AccessDeniedError(FlyringError, PermissionError):
         super().__init__(f"access to {path} was denied: {reason}")
 
 
+class SlotOwner(NamedTuple):
+    """Who owns a slot that was wanted. ``pid`` is the owner's in its own pid namespace."""
+
+    slot: int
+    name: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"{self.slot} by {self.name!r} (pid {self.pid})"
+
+
 class NoFreeSlotError(FlyringError):
-    """All slots are owned. Carries ``kind`` ("publisher" or "subscriber") and ``slots`` (how many there are)."""
+    """No slot can be had. Carries ``kind`` ("publisher" or "subscriber"), ``slots`` (how many there are) and
+    ``owners``: a ``SlotOwner`` for each of those wanted that is owned."""
 
     code = "no-free-slot"
 
-    def __init__(self, kind: str, slots: int, detail: str = "") -> None:
-        self.kind, self.slots = kind, slots
-        what = f"all {slots} {kind} slots of the channel are owned" if slots else f"the channel has no {kind} slots"
-        super().__init__(f"{detail or what}; close one, or create the channel with more")
+    def __init__(self, kind: str, slots: int, owners: Iterable[SlotOwner] = (), reason: str = "") -> None:
+        self.kind, self.slots, self.owners = kind, slots, tuple(owners)
+        super().__init__(reason or self._reason())
+
+    def _reason(self) -> str:
+        if self.slots == 0:
+            return f"the channel has no {self.kind} slots; create it with some"
+        shown = ", ".join(map(str, self.owners[:8]))
+        more = f" and {len(self.owners) - 8} more" if len(self.owners) > 8 else ""
+        return f"all {self.slots} {self.kind} slots are owned: {shown}{more}; close one, or create the channel with more"
 
 
 class MessageTooLargeError(FlyringError, ValueError):

@@ -174,9 +174,7 @@ class Header:
             raise NotAChannelError(path, "it does not begin with the magic" if page else "it is empty")
         check_version(page, path)
         if len(page) < layout.HEADER_LENGTH:
-            known = len(page) >= layout.HEADER_FILE_LENGTH + 8
-            expected = struct.unpack_from("<q", page, layout.HEADER_FILE_LENGTH)[0] if known else 0
-            raise TruncatedError(path, max(expected, layout.HEADER_LENGTH), size)
+            raise TruncatedError(path, layout.HEADER_LENGTH, size)
         (file_length,) = struct.unpack_from("<q", page, layout.HEADER_FILE_LENGTH)
         if file_length > size:
             raise TruncatedError(path, file_length, size)
@@ -198,12 +196,14 @@ class Header:
         capacity, kind = values["capacity"], values["kind"]
         (features,) = struct.unpack_from("<Q", page, layout.HEADER_REQUIRED_FEATURES)
         check("header_length", values["header_length"] == layout.HEADER_LENGTH)
+        if features not in FOREIGN:
+            raise CorruptHeaderError(path, "required_features", f"is {features}, which cannot be: 0, 2 or 4 can")
         check("kind", kind in KINDS.values())
         check("alignment", values["alignment"] in (8, 64))
         check("capacity", valid_capacity(capacity))
         check("publishers", 1 <= values["publishers"] <= layout.MAX_PUBLISHERS)
-        least = 1 if kind == layout.KIND_INBOX else 0
-        check("subscribers", least <= values["subscribers"] <= layout.MAX_SUBSCRIBERS)
+        check("subscribers", 0 <= values["subscribers"] <= layout.MAX_SUBSCRIBERS)
+        check("subscribers", kind != layout.KIND_INBOX or values["subscribers"] == layout.INBOX_SUBSCRIBERS)
         check("counters", 0 <= values["counters"] <= layout.MAX_COUNTERS)
         header = cls(
             kind="inbox" if kind == layout.KIND_INBOX else "broadcast",
@@ -226,9 +226,10 @@ class Header:
                 if values[field] != expected:
                     raise CorruptHeaderError(path, field, f"is {values[field]}, but must be {expected}")
         check("schema_length", 0 <= values["schema_length"] <= layout.MAX_SCHEMA_LENGTH)
-        check("schema_id", 0 <= values["schema_id"] <= 0xFFFF)
-        check("schema_version", 0 <= values["schema_version"] <= 0xFFFF)
-        if features not in FOREIGN or not may_be_foreign(header):
+        if values["schema_length"] > 0:
+            check("schema_id", 0 <= values["schema_id"] <= 0xFFFF)
+            check("schema_version", 0 <= values["schema_version"] <= 0xFFFF)
+        if not may_be_foreign(header):
             why = f"one end may be foreign, of {FOREIGN_SHAPE}"
             raise CorruptHeaderError(path, "required_features", f"is {features}, which cannot be: {why}")
         if header.sections_end > file_length:
@@ -301,7 +302,7 @@ def check_options(header: Header) -> None:
     check("capacity", valid_capacity(header.capacity), "a power of two from 4096 to 2^30 bytes")
     check("publishers", 1 <= header.publishers <= layout.MAX_PUBLISHERS, "1 to 1024")
     if header.kind == "inbox":
-        check("subscribers", 1 <= header.subscribers <= layout.MAX_SUBSCRIBERS, "1 to 1024 for an inbox")
+        check("subscribers", header.subscribers == layout.INBOX_SUBSCRIBERS, "1 for an inbox")
     check("subscribers", 0 <= header.subscribers <= layout.MAX_SUBSCRIBERS, "0 to 1024")
     check("alignment", header.alignment in (8, 64), "64 or 8")
     check("foreign", header.foreign in FEATURES, '"publisher", "subscriber" or None')

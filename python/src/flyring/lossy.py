@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Start = Literal["now", "oldest"]
 """``now``: what is published from now on. ``oldest``: from the oldest message that is known to be still there."""
+WhenLapped = Literal["oldest", "newest"]
+"""Where a reader that was overtaken goes on: ``oldest``: at the oldest message that leaves it a quarter of the ring.
+``newest``: at what is published next."""
 
 
 class LossySubscriber(_core.LossySubscriber, Reader):
@@ -34,13 +37,17 @@ class LossySubscriber(_core.LossySubscriber, Reader):
 
     __slots__ = ("__weakref__", "_channel")
 
-    def __new__(cls, channel: Channel, rings: Iterable[int] | None, start: Start, wait: Wait) -> Self:
+    def __new__(
+        cls, channel: Channel, rings: Iterable[int] | None, start: Start, when_lapped: WhenLapped, wait: Wait
+    ) -> Self:
         header = channel.header
         chosen = check_rings(rings, header.publishers)
         if start not in ("now", "oldest"):
             raise InvalidArgumentError("start", f'{start!r} must be "now" or "oldest"')
+        if when_lapped not in ("oldest", "newest"):
+            raise InvalidArgumentError("when_lapped", f'{when_lapped!r} must be "oldest" or "newest"')
         numbers = tuple(range(header.publishers) if chosen is None else chosen)
-        self = super().__new__(cls, channel._data, header.geometry, numbers, start == "oldest", wait)
+        self = super().__new__(cls, channel._data, header.geometry, numbers, start == "oldest", when_lapped == "newest", wait)
         self._channel = channel
         return self
 

@@ -65,6 +65,7 @@ class Publisher(_core.Publisher, Closing):
             slot.name,
             wait,
             max_lag,
+            attached.identity.monotonic or 0,
         )
         self._channel = channel
         self._lock = slot.lock

@@ -15,13 +15,12 @@ from typing import TypeVar
 from . import layout
 from ._core import File, Memory
 from ._identity import Identity
-from .errors import ChannelDiffersError, CorruptRingError, InvalidArgumentError, NoFreeSlotError
+from .errors import ChannelDiffersError, CorruptRingError, InvalidArgumentError, NoFreeSlotError, SlotOwner
 from .header import Header
 from .system import NAME, control_lock, new_lock
 
 PATIENCE = 0.010  # for a slot to become free
 RETRY = 0.001
-MAX_EPOCH = 2**62  # what is above, or negative, no owner can have counted: it counts as 0
 CHANGING = -1  # name_length while the slot's fields change
 
 
@@ -51,7 +50,7 @@ class SubscriberSlot:
     lock: File
     slot: int
     epoch: int
-    cursors: tuple[tuple[int, int], ...]  # (ring, position), ascending
+    cursors: tuple[tuple[int, int, int], ...]  # (ring, position, count or -1), ascending
     kept: bool
     name: str
 
@@ -97,11 +96,13 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterab
     """Spec 5.3. NoFreeSlotError, CorruptRingError, InvalidArgumentError, ChannelDiffersError (rings), IoError."""
     wanted = check_name(name)
     header, memory = channel.header, channel.memory
-    if kept and not wanted:
+    if kept and not wanted and header.kind != "inbox":
         raise InvalidArgumentError("name", "a kept subscriber needs a name, by which it gets its slot again")
     chosen = check_rings(rings, header.publishers)
 
     def candidates() -> Sequence[int]:
+        if header.kind == "inbox":
+            return [0]
         free = []
         for k in range(header.subscribers):
             slot = header.subscriber_slot(k)
@@ -117,49 +118,96 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterab
     def take(lock: File, k: int) -> SubscriberSlot:
         slot = header.subscriber_slot(k)
         renew_boot(channel)
-        epoch = change_slot(channel, slot, wanted, None)
         evicting = slot + layout.SUBSCRIBER_SLOT_EVICTING
         is_kept = bool(header.foreign or memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT))
         gates = {ring: memory.load64(header.gate(ring, k)) for ring in range(header.publishers)} if is_kept else {}
+        resumed: list[tuple[int, int]] | None = None
         if header.foreign or (memory.load32(evicting) == 0 and any(gate >= 0 for gate in gates.values())):
-            cursors = resume(channel, gates)  # always, if the publisher is foreign: 6.15
-            if chosen is not None and chosen != [ring for ring, _ in cursors]:
-                raise ChannelDiffersError(channel.path, "rings", chosen, [ring for ring, _ in cursors])
+            resumed = resume(channel, gates)  # always, if the publisher is foreign: 6.15
+            if chosen is not None and chosen != [ring for ring, _ in resumed]:
+                raise ChannelDiffersError(channel.path, "rings", chosen, [ring for ring, _ in resumed])
+        joined = list(range(header.publishers)) if chosen is None else chosen
+        for ring in joined if resumed is None else ():  # before anything is changed
+            published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)
+            check_position(header, ring, published, "published")
+        epoch = change_slot(channel, slot, wanted, None)
+        if resumed is not None:
+            cursors = [(ring, cursor, count_of(channel, ring, cursor)) for ring, cursor in resumed]
         else:
             if is_kept:  # killed inside of the join, half of it must not be resumed
                 memory.store32(evicting, 1)
-            cursors = join(channel, k, list(range(header.publishers)) if chosen is None else chosen)
+            cursors = join(channel, k, joined, is_kept)
             if kept:
                 memory.store32(slot + layout.SUBSCRIBER_SLOT_KEPT, 1)  # pairs with retire 6.7 (acquire)
                 is_kept = True
             if memory.load32(evicting):
-                memory.store32(evicting, 0)  # pairs with 6.7 and the next owner's load
+                memory.store32(evicting, 0)  # pairs with 6.11 and the next owner's load
         return SubscriberSlot(lock, k, epoch, tuple(cursors), is_kept, name)
 
     return take_slot(channel, "subscriber", name, candidates, header.subscriber_slot, take)
 
 
-def evict(channel: Attached, k: int) -> None:
-    """Spec 6.11. InvalidArgumentError, IoError."""
-    header = channel.header
+def evict(channel: Attached, k: int) -> int:
+    """Spec 6.11: how many messages the slot had not read, or -1. InvalidArgumentError, IoError."""
+    header, memory = channel.header, channel.memory
     if not isinstance(k, int) or not 0 <= k < header.subscribers:
         raise InvalidArgumentError("slot", f"{k!r} is not a subscriber slot: there are {header.subscribers}, from 0 on")
     slot = header.subscriber_slot(k)
     lock = new_lock(channel.file, channel.path)
     try:
         with control_lock(lock, channel.path):
-            channel.memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # pairs with 5.4 and 6.9, 5
-            channel.memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 1)  # pairs with 5.3, 4 and 6.7
+            gates = [(ring, memory.load64(header.gate(ring, k))) for ring in range(header.publishers)]
+            unread = [messages_after(channel, ring, gate) for ring, gate in gates if gate >= 0]
+            memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # pairs with 5.4 and 6.9, 5
+            memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 1)  # pairs with 5.3, 5 and 6.11
             for ring in range(header.publishers):
-                channel.memory.store64(header.gate(ring, k), layout.NOT_GATING)  # pairs with 6.2, 2
+                memory.store64(header.gate(ring, k), layout.NOT_GATING)  # pairs with 6.2, 2
     finally:
         lock.close()
+    return -1 if -1 in unread else sum(unread)
 
 
 def check_max_lag(max_lag: int, capacity: int) -> None:
     least = capacity // layout.MIN_LAG_DIVISOR
     if max_lag != 0 and not least <= max_lag <= capacity:
         raise InvalidArgumentError("max_lag", f"{max_lag} must be 0, or {least} to {capacity} bytes (the capacity)")
+
+
+def slot_owners(
+    channel: Attached, lock: File, slots: Iterable[int], offset: Callable[[int], int]
+) -> tuple[SlotOwner, ...]:
+    """Of these slots those that a process owns."""
+    memory, owners = channel.memory, []
+    for k in slots:
+        if lock.is_locked(offset(k) + layout.CONTROL_SLOT_LOCK):
+            fields = read_slot(memory, offset(k))
+            owners.append(SlotOwner(k, fields.name if fields else "", fields.pid if fields else 0))
+    return tuple(owners)
+
+
+def no_free_slot(
+    channel: Attached, lock: File, kind: str, name: str, chosen: Sequence[int], offset: Callable[[int], int]
+) -> NoFreeSlotError:
+    """What to say when none of the chosen slots could be had."""
+    header, memory = channel.header, channel.memory
+    count = header.publishers if kind == "publisher" else header.subscribers
+    owners = slot_owners(channel, lock, chosen, offset)
+    inbox = kind == "subscriber" and header.kind == "inbox"
+    if len(chosen) == 1 and owners and (inbox or (name and name_at(memory, offset(chosen[0])) == name.encode("ascii"))):
+        slot, owner, pid = owners[0]
+        label = f" ({owner!r})" if owner else ""
+        return NoFreeSlotError(kind, count, owners, f"{kind} slot {slot}{label} is owned by pid {pid}; close it there")
+    kept = [
+        f"slot {k} is kept for {name_at(memory, offset(k)).decode('ascii', 'replace')!r}, which is not attached; "
+        "forget it, or evict it with flyring evict and take it by its name"
+        for k in range(count if kind == "subscriber" else 0)
+        if k not in chosen and not lock.is_locked(offset(k) + layout.CONTROL_SLOT_LOCK)
+    ]
+    if not kept:
+        everybody = owners if len(chosen) == count else slot_owners(channel, lock, range(count), offset)
+        return NoFreeSlotError(kind, count, everybody)
+    owned = f"owned: {', '.join(map(str, owners[:8]))}; " if owners else ""
+    return NoFreeSlotError(kind, count, owners, f"no {kind} slot is free: {owned}{'; '.join(kept)}")
 
 
 def check_rings(rings: Iterable[int] | None, publishers: int) -> list[int] | None:
@@ -192,10 +240,7 @@ def take_slot(
             if time.monotonic() > give_up:
                 break
             time.sleep(RETRY)
-        header = channel.header
-        count = header.publishers if kind == "publisher" else header.subscribers
-        detail = f"the {kind} slot of the name {name!r} is owned by a live process" if name and len(chosen) == 1 else ""
-        raise NoFreeSlotError(kind, count, detail)
+        raise no_free_slot(channel, lock, kind, name, chosen, offset)
     except BaseException:
         lock.close()
         raise
@@ -212,12 +257,13 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
     if start is not None:
         memory.store64(slot + layout.PUBLISHER_SLOT_START, start)
         memory.store32(slot + layout.PUBLISHER_SLOT_CLOSED, 0)
+        memory.store64(slot + layout.PUBLISHER_SLOT_BLOCKED_SINCE, 0)
     memory.store32(slot + layout.PUBLISHER_SLOT_PID, identity.process_id())
     memory.store64(slot + layout.PUBLISHER_SLOT_ATTACHED_AT, identity.wall_clock())
     if renamed:
         memory.write(slot + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
     epoch = memory.add64(slot + layout.PUBLISHER_SLOT_EPOCH, 1) + 1  # pairs with 5.4; evict may be raising it too
-    if not 0 < epoch <= MAX_EPOCH + 1:
+    if not 0 < epoch <= layout.MAX_EPOCH + 1:
         epoch = 1
         memory.store64(slot + layout.PUBLISHER_SLOT_EPOCH, epoch)
     if renamed:
@@ -249,7 +295,47 @@ def check_position(header: Header, ring: int, position: int, what: str) -> None:
         raise CorruptRingError(ring, position, f"{what} is not a position")
 
 
-def join(channel: Attached, slot: int, chosen: list[int]) -> list[tuple[int, int]]:
+def consistent_count(header: Header, memory: Memory, ring: int) -> tuple[int, int] | None:
+    """``published`` and its count (spec 6.10); None if the publisher stopped, or died, between its stores."""
+    trailer = header.trailer(ring)
+    for _ in range(layout.LOSSY_TRIES):
+        done = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)  # pairs with publish 7, the last
+        published = memory.load64(trailer + layout.TRAILER_PUBLISHED)  # pairs with publish 7
+        count = memory.load64_plain(trailer + layout.TRAILER_MESSAGES_BEGUN)
+        if done == count:
+            return published, count
+    return None
+
+
+def count_of(channel: Attached, ring: int, position: int) -> int:
+    """The count of a position that is a gate (spec 6.5), or -1."""
+    header, memory = channel.header, channel.memory
+    if header.foreign == "publisher":
+        return layout.COUNT_UNKNOWN  # Agrona counts nothing
+    trailer, best = header.trailer(ring), None
+    for eighth in range(layout.BOUNDARIES):
+        at = trailer + layout.TRAILER_BOUNDARY + layout.TRAILER_BOUNDARY_STRIDE * eighth
+        boundary = memory.load64(at)  # pairs with publish 8, the last
+        count = memory.load64_plain(at + layout.TRAILER_BOUNDARY_COUNT)
+        memory.fence()  # pairs with the release fence of publish 8
+        if boundary < position or memory.load64_plain(at) != boundary or (best is not None and best[0] < boundary):
+            continue
+        if boundary + header.capacity >= memory.load64(trailer + layout.TRAILER_CLAIMED) + 8:
+            best = boundary, count
+    end = best or consistent_count(header, memory, ring)
+    if end is None or position % header.alignment or not 0 <= end[0] - position <= header.capacity:
+        return layout.COUNT_UNKNOWN
+    stop, messages, bad = memory.walk(header.ring(ring), header.capacity, header.alignment, position, end[0], True)
+    return end[1] - messages if not bad and stop == end[0] and end[1] >= messages else layout.COUNT_UNKNOWN
+
+
+def messages_after(channel: Attached, ring: int, gate: int) -> int:
+    """How many messages were published after this gate, or -1."""
+    count, now = count_of(channel, ring, gate), consistent_count(channel.header, channel.memory, ring)
+    return -1 if count < 0 or now is None else max(0, now[1] - count)
+
+
+def join(channel: Attached, slot: int, chosen: list[int], is_kept: bool) -> list[tuple[int, int, int]]:
     """Spec 6.4."""
     header, memory = channel.header, channel.memory
     try:
@@ -263,14 +349,24 @@ def join(channel: Attached, slot: int, chosen: list[int]) -> list[tuple[int, int
         memory.fence()  # 3, pairs with 6.2, 1
         cursors = []
         for ring in chosen:
-            published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)  # 4, pairs with publish 7
-            check_position(header, ring, published, "published")
-            memory.store64(header.gate(ring, slot), published)  # 4, pairs with 6.2, 2
-            cursors.append((ring, published))
+            found = consistent_count(header, memory, ring)  # 4
+            if found is None:
+                published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)  # pairs with publish 7
+                found = published, layout.COUNT_UNKNOWN
+            check_position(header, ring, found[0], "published")
+            memory.store64(header.gate(ring, slot), found[0])  # 4, pairs with 6.2, 2
+            cursors.append((ring, *found))
     except CorruptRingError:
         for ring in range(header.publishers):
             memory.store64(header.gate(ring, slot), layout.NOT_GATING)
         raise
+    before = {ring: memory.load64_plain(header.gate(ring, slot) + layout.GATE_COUNT) for ring in chosen}
+    if is_kept:  # 5
+        at = header.subscriber_slot(slot) + layout.SUBSCRIBER_SLOT_DISCARDED
+        lost = sum(count - before[ring] for ring, _, count in cursors if 0 <= before[ring] < count)
+        memory.store64_plain(at, min(max(0, memory.load64_plain(at)) + lost, 2**63 - 1))
+    for ring, _, count in cursors:  # 6
+        memory.store64_plain(header.gate(ring, slot) + layout.GATE_COUNT, max(count, layout.COUNT_UNKNOWN))
     return cursors
 
 
@@ -346,7 +442,9 @@ class SlotFields:
 def read_slot(memory: Memory, slot: int) -> SlotFields | None:
     """None while the slot's fields change (or an owner died while changing them)."""
     for _ in range(1000):
-        epoch = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # pairs with change_slot (release)
+        epoch = raw = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # pairs with change_slot (release)
+        if not 1 <= epoch <= layout.MAX_EPOCH:
+            epoch = 0  # 9
         length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
         if not 0 <= length <= layout.MAX_NAME_LENGTH:
             continue
@@ -360,7 +458,7 @@ def read_slot(memory: Memory, slot: int) -> SlotFields | None:
         memory.fence()
         if (
             memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH) == length
-            and memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH) == epoch
+            and memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH) == raw
         ):
             return fields
     return None

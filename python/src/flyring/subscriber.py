@@ -64,6 +64,8 @@ class Subscriber(_core.Subscriber, Reader):
             raise ClosedError("subscriber", self._channel._forked)
         if self._channel.foreign:
             raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be given up")
+        if self._channel.kind == "inbox":
+            raise InvalidArgumentError("kind", "an inbox has one reader, whose slot is always kept; evict it")
         attached = self._channel._attached
         with control_lock(self._lock, attached.path):
             self._unkeep()

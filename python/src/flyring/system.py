@@ -247,12 +247,8 @@ def check_file_system(file: File, path: str, any_file_system: bool, read_only: b
             )
 
 
-def unlink(name: str | os.PathLike[str]) -> None:
-    """Removes a channel's name; attached processes keep working.
-
-    NoSuchChannelError; NotAChannelError if the file has not our magic (nothing is removed then); AccessDeniedError.
-    """
-    path = channel_path(name)
+def remove(path: str, before: Callable[[], None]) -> None:
+    """Removes a channel's name (spec 3.2): ``before`` is called just before."""
     check_folder(path, create=False)
     try:
         file = File(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -266,6 +262,7 @@ def unlink(name: str | os.PathLike[str]) -> None:
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         if not regular or os.pread(file.fileno(), 8, 0) != bytes.fromhex(layout.MAGIC_HEX):
             raise NotAChannelError(path, "it does not begin with the magic; nothing was removed")
+        before()
         os.unlink(path)
     except FlyringError:
         raise

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import sys
 
+from ..channel import unlink
 from ..errors import FlyringError
-from ..system import channel_path, unlink
+from ..system import channel_path
 from .image import open_image
 from .report import print_json, printable
 
