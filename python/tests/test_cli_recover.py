@@ -318,8 +318,8 @@ def test_subscribers_killed_hold_nobody_back_after_recover(child: Callable[..., 
         publisher.offer(b"message")
         for one in children[:2]:
             one.kill()
-        gates = {(one.slot, one.ring) for one in found() if one.kind == "gate"}
-        assert gates == {(f"subscriber {slots[1]}", ring) for ring in (0, 1)}
+        (gates,) = (one for one in found() if one.kind == "gate")
+        assert gates.slot == f"subscriber {slots[1]}" and "rings 0, 1 " in gates.what
         outcome = recovered(channel)
         assert [(one["action"], one["where"]) for one in outcome.done] == [("retire", f"subscriber {slots[1]}")]
         assert outcome.live == [f"subscriber {slots[2]}", "publisher 0"]

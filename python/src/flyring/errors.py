@@ -203,7 +203,9 @@ class NoFreeSlotError(FlyringError):
             return f"the channel has no {self.kind} slots; create it with some"
         shown = ", ".join(map(str, self.owners[:8]))
         more = f" and {len(self.owners) - 8} more" if len(self.owners) > 8 else ""
-        return f"all {self.slots} {self.kind} slots are owned: {shown}{more}; close one, or create the channel with more"
+        return (
+            f"all {self.slots} {self.kind} slots are owned: {shown}{more}; close one, or create the channel with more"
+        )
 
 
 class MessageTooLargeError(FlyringError, ValueError):

@@ -36,4 +36,5 @@ def waiting(stats: Stats) -> Iterator[str]:
         what = f"{sum(gate.lag_messages for gate in rings)} messages" if known else "messages"
         where = ", ".join(str(gate.ring) for gate in rings)
         who = f"subscriber {slot.slot} ({slot.name or 'no name'})"
-        yield f"{who} is kept and nobody owns it: {what} wait in ring {where}; flyring evict frees them"
+        do = "" if stats.foreign else "; flyring evict frees them"
+        yield f"{who} is kept and nobody owns it: {what} wait in ring {where}{do}"

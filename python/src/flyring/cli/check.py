@@ -27,6 +27,9 @@ def check(name: str, as_json: bool) -> int:
     """Status 1 if a rule is broken; what the dead left is no broken rule."""
     with open_image(name) as image:
         findings = examine(image)
+        if (look := image.look()) is not None:
+            stats = look.stats(image.path)
+            findings.notes += [*blocked(stats), *waiting(stats)]
     broken = sum(finding.severity == "broken" for finding in findings.found)
     if as_json:
         print_json(
@@ -55,9 +58,6 @@ def examine(image: Image) -> Findings:
         again = {finding.place for finding in check_once(image).found}
         findings.found = [finding for finding in findings.found if finding.place in again]
     findings.found = list(one_for_each_death(findings.found))
-    if (look := image.look()) is not None:
-        stats = look.stats(image.path)
-        findings.notes += [*blocked(stats), *waiting(stats)]
     return findings
 
 
