@@ -226,9 +226,8 @@ class Header:
                 if values[field] != expected:
                     raise CorruptHeaderError(path, field, f"is {values[field]}, but must be {expected}")
         check("schema_length", 0 <= values["schema_length"] <= layout.MAX_SCHEMA_LENGTH)
-        if values["schema_length"] > 0:
-            check("schema_id", 0 <= values["schema_id"] <= 0xFFFF)
-            check("schema_version", 0 <= values["schema_version"] <= 0xFFFF)
+        check("schema_id", 0 <= values["schema_id"] <= 0xFFFF)
+        check("schema_version", 0 <= values["schema_version"] <= 0xFFFF)
         if not may_be_foreign(header):
             why = f"one end may be foreign, of {FOREIGN_SHAPE}"
             raise CorruptHeaderError(path, "required_features", f"is {features}, which cannot be: {why}")
