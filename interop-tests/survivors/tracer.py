@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follows one thread of a peer through one request, with ptrace: sees each system call that concerns the channel, can
-make it fail, and can hold the thread there while something else happens. x86-64, Linux 5.3 or newer; no privilege."""
+make it fail, and can hold the thread there while something else happens; or stops it behind each access to some words
+of the channel (debug registers). x86-64, Linux 5.3 or newer; no privilege."""
 
 import ctypes
 import errno
@@ -9,16 +10,17 @@ import pathlib
 import signal
 from dataclasses import dataclass
 
-SEIZE, INTERRUPT, SYSCALL, DETACH, POKEUSER, GET_SYSCALL_INFO = 0x4206, 0x4207, 24, 17, 6, 0x420E
+SEIZE, INTERRUPT, SYSCALL, DETACH, POKEUSER, PEEKUSER, GET_SYSCALL_INFO = 0x4206, 0x4207, 24, 17, 6, 3, 0x420E
 TRACESYSGOOD, EXITKILL = 1, 1 << 20
 ENTRY, EXIT = 1, 2
 WALL = 0x40000000
-RAX, ORIG_RAX = 10 * 8, 15 * 8  # in struct user
+RAX, ORIG_RAX, DEBUG = 10 * 8, 15 * 8, 848  # in struct user
 OFD_GETLK, OFD_SETLK, UNLOCK = 36, 37, 2
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_ulong, ctypes.c_ulong)
 libc.ptrace.restype = ctypes.c_long
+libc.syscall.restype = ctypes.c_long
 
 
 class Info(ctypes.Structure):
@@ -196,6 +198,73 @@ class Tracer:
         return content.split(b"\0")[0].decode(errors="replace")
 
 
+@dataclass(frozen=True)
+class Word:
+    """Up to four of these can be watched. ``reads``: it stops behind loads, too."""
+
+    name: str
+    offset: int
+    size: int = 8
+    reads: bool = False
+
+
+class Watcher(Tracer):
+    def __init__(self, pid, folder, path):
+        super().__init__(pid, folder)
+        self.path = str(path)
+
+    def watch(self, send, words, hit):
+        """Sends a request; `hit(word)` is called whenever the thread has stored into one of the words (or loaded it),
+        while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did."""
+        tid = self._reader()
+        ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
+        ptrace(INTERRUPT, tid)
+        os.waitpid(tid, WALL)
+        control = 0
+        words = [(word, address) for word in words for address in self._addresses(word)]
+        for i, (word, address) in enumerate(words):
+            poke(tid, DEBUG + 8 * i, address)
+            bits = (3 if word.reads else 1) | (2 if word.size == 8 else 3) << 2
+            control |= 1 << 2 * i | bits << 16 + 4 * i
+        poke(tid, DEBUG + 56, control)
+        send()
+        deliver = 0
+        while True:
+            ptrace(SYSCALL, tid, 0, deliver)
+            _, status = os.waitpid(tid, WALL)
+            if not os.WIFSTOPPED(status):
+                raise Ended(f"the peer ended with status {status}")
+            deliver, stop = 0, os.WSTOPSIG(status)
+            if stop == signal.SIGTRAP | 0x80:
+                info = syscall_info(tid)
+                if info.op == ENTRY and info.number == WRITE and info.arguments[0] == 1:
+                    poke(tid, DEBUG + 56, 0)
+                    ptrace(DETACH, tid)
+                    return False
+            elif stop == signal.SIGTRAP and status >> 16 == 0:
+                which = peek(tid, DEBUG + 48)
+                poke(tid, DEBUG + 48, 0)
+                for i, (word, _) in enumerate(words):
+                    if which & 1 << i and hit(word):
+                        os.kill(self.pid, signal.SIGKILL)
+                        return True
+            elif status >> 16 == 0:
+                deliver = stop
+
+    def _addresses(self, word):
+        """Where the peer may write it; if loads count, also where it may only read it."""
+        found = []
+        for line in pathlib.Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+            addresses, access, begin, _, _, *file = line.split(maxsplit=5)
+            first, last = (int(a, 16) for a in addresses.split("-"))
+            at = word.offset - int(begin, 16)
+            if file == [self.path] and 0 <= at < last - first and (access == "rw-s" or word.reads):
+                found.append(first + at)
+        if not found:
+            raise Ended(f"the peer has not mapped byte {word.offset} of {self.path}")
+        return found
+
+
 class Ended(Exception):
     """The peer is not there any more."""
 
@@ -204,6 +273,18 @@ def ptrace(request, tid, address=0, data=0):
     if libc.ptrace(request, tid, address, data) == -1:
         code = ctypes.get_errno()
         raise OSError(code, f"ptrace {request}: {os.strerror(code)}")
+
+
+def poke(tid, at, value):
+    ptrace(POKEUSER, tid, at, value & (2**64 - 1))
+
+
+def peek(tid, at):
+    ctypes.set_errno(0)
+    value = ctypes.c_ulong()
+    if libc.syscall(101, PEEKUSER, tid, at, ctypes.byref(value)) == -1:  # ptrace, whose wrapper returns the value
+        raise OSError(ctypes.get_errno(), "PTRACE_PEEKUSER")
+    return value.value
 
 
 def syscall_info(tid):
