@@ -70,6 +70,7 @@ struct Verdict {
     Counts reader;
     Counts reader_done{};               // messages that the child's handler has seen
     std::vector<std::string> given_up;  // kept slots that the child gives up, or takes away
+    bool joined = false;                // it was taken away before the child began to join
     std::string fourth;                 // the name of one more kept slot, if the child makes one
 };
 

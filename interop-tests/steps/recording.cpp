@@ -176,6 +176,7 @@ Verdict Case::verdict(const Bytes& bytes, Counts done) const {
     verdict.reader = base_.reader;
     verdict.reader_done = done;
     verdict.given_up = scenario_.gives_up;
+    verdict.joined = scenario_.operation == "join-evicted";
     if (scenario_.operation == "join-kept") verdict.given_up = {verdict.fourth = "new"};
     if (committed(bytes) > committed_) {
         const std::int32_t batch_type = type_of(static_cast<std::int64_t>(streams_[0].size()));

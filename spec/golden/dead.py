@@ -321,18 +321,17 @@ def differences(old, new):
 
 
 def take_over(golden, name):
-    """What the next owner does in `golden`, and the handle of the reader that then looks what is there."""
+    """What the next owner does, and the reader that then looks what is there: an operation at a time."""
     if name == PUBLISHER:
-        golden.publisher("heir", name)
-        assert golden.offer("heir", 99, b"heir".hex()) > 0
-        golden.subscriber("reader", "keeper", True)
+        yield golden.publisher("heir", name)
+        yield golden.subscriber("reader", "keeper", True)
     else:
-        golden.subscriber("reader", name, name != UNNAMED)
-        golden.publisher("sender", PUBLISHER)
-        assert golden.offer("sender", 99, b"heir".hex()) > 0
+        yield golden.subscriber("reader", name, name != UNNAMED)
+        yield golden.publisher("heir", PUBLISHER)
+    yield golden.offer("heir", 99, b"heir".hex())
 
 
-def contents(make):
+def files_of(make):
     """{name: content}; make(name, channel) gives what writes down the operations that are done in a channel."""
     files = {}
     for name, prepare, heir, alignment in DYING:
@@ -343,14 +342,14 @@ def contents(make):
             channel = Channel(scene.options, HEIR)
             channel.b[:] = left
             golden = make(name, channel)
-            take_over(golden, heir)
+            contents = [left, *(bytes(channel.b) for _ in take_over(golden, heir))]
             cursors = golden.objects["reader"].cursors
             points.append(
                 {
                     "last_store": word(channel, at),
                     "left": differences(base, left),
                     "operations": golden.operations,
-                    "after": differences(left, bytes(channel.b)),
+                    "after": [differences(old, new) for old, new in zip(contents, contents[1:])],
                     "finds": [
                         {"ring": k, "type": kind, "position": position, "data": data.hex()}
                         for k in cursors

@@ -688,7 +688,7 @@ def all_files():
         files[f"{CURRENT}/{name}"] = content
     for name, (ring, facts) in newer.files(made).items():
         files |= {name + ".ring": ring, name + ".json": dump(facts).encode()}
-    for name, facts in dead.contents(Golden).items():
+    for name, facts in dead.files_of(Golden).items():
         files[name + ".json"] = lines(facts).encode()
     for path, content in files.items():
         folder = path.split("/")[0]
