@@ -66,7 +66,6 @@ def test_the_option_becomes_a_feature_bit_that_who_attaches_sees(end: Any, featu
         {"foreign": 2},
         {"kind": "broadcast"},
         {"publishers": 2},
-        {"subscribers": 2},
         {"alignment": 64},
     ],
 )
@@ -115,7 +114,7 @@ def changed(folder: Path, features: int, field: str | None = None) -> None:
 
 @pytest.mark.parametrize(
     ("features", "field"),
-    [(6, None), (2, "kind"), (4, "alignment"), (6, "kind"), (2, "publishers"), (4, "subscribers")],
+    [(6, None), (2, "kind"), (4, "alignment"), (6, "kind"), (2, "publishers")],
 )
 def test_a_combination_that_cannot_be_is_a_corrupt_header(features: int, field: str | None, folder: Path) -> None:
     options = {field: 2} if field in ("publishers", "subscribers") else {}
@@ -139,13 +138,13 @@ def test_another_bad_field_is_named_before_the_combination(folder: Path) -> None
     make(None).close()
     path = folder / "agrona.ring"
     content = bytearray(path.read_bytes())
-    content[layout.HEADER_SCHEMA_VERSION] = 255
-    content[layout.HEADER_SCHEMA_VERSION + 3] = 255
+    content[layout.HEADER_COUNTERS] = 255
+    content[layout.HEADER_COUNTERS + 3] = 255
     path.write_bytes(content)
-    changed(folder, 6)
+    changed(folder, 2, "alignment")
     with pytest.raises(CorruptHeaderError) as caught:
         Channel.open("agrona")
-    assert caught.value.field == "schema_version"
+    assert caught.value.field == "counters"
 
 
 # What is not possible

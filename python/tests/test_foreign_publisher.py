@@ -109,7 +109,7 @@ def test_the_subscriber_resumes_where_a_dead_one_stored_its_gate(child: Callable
             """
         )
         assert reader.line() == "read"
-        with pytest.raises(FlyringError, match="owned by a live process"):
+        with pytest.raises(FlyringError, match="is owned by pid"):
             channel.subscriber("reader")
         reader.kill()
         with channel.subscriber("reader") as subscriber:

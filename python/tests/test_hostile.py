@@ -157,7 +157,7 @@ def test_a_lapped_lossy_reader_does_not_take_a_stale_length_for_a_broken_rule(ca
     with (
         Channel.create("stale", "broadcast", capacity=4096, publishers=1) as channel,
         channel.publisher() as publisher,
-        channel.lossy_subscriber() as reader,
+        channel.lossy_subscriber(when_lapped="newest") as reader,
     ):
         while publisher.position < 4096 + 1024:
             publisher.offer(bytes(56))
@@ -179,7 +179,7 @@ def test_a_lossy_reader_never_jumps_back_or_out_of_the_world(published: int, cla
     with Channel.create("jump", "broadcast", capacity=4096, publishers=2) as channel:
         publisher, good = channel.publisher(), channel.publisher()
         publisher.offer(b"")
-        reader = channel.lossy_subscriber()
+        reader = channel.lossy_subscriber(when_lapped="newest")
         good.offer(b"good")
         assert reader.position(0) == 128
         words(channel, 0, claimed=claimed, published=published)
@@ -220,9 +220,9 @@ def test_counts_that_never_agree_are_given_up_and_tried_again() -> None:
         Channel.create("counts", "broadcast", capacity=4096, publishers=1) as channel,
         channel.publisher() as publisher,
     ):
-        reader = channel.lossy_subscriber()
+        reader = channel.lossy_subscriber(when_lapped="newest")
         words(channel, 0, messages_done=-1)  # as if it stopped, or died, within step 7
-        late = channel.lossy_subscriber()
+        late = channel.lossy_subscriber(when_lapped="newest")
         assert late.take(timeout=0.01) is None
         for _ in range(100):
             publisher.offer(b"x")

@@ -132,7 +132,7 @@ def test_what_is_lost_is_counted_exactly(alignment: int, read: Read) -> None:
 @pytest.mark.parametrize("alignment", [64, 8])
 def test_the_bytes_lost_are_those_between_two_positions(alignment: int) -> None:
     with Channel.create("bytes", "broadcast", capacity=4096, alignment=alignment, publishers=1) as channel:
-        publisher, reader = channel.publisher(), channel.lossy_subscriber()
+        publisher, reader = channel.publisher(), channel.lossy_subscriber(when_lapped="newest")
         for _ in range(1000):
             publisher.offer(bytes(48))
         assert reader.take() is None
@@ -219,7 +219,7 @@ def test_lapped_while_the_ring_looks_empty() -> None:
         memory, header = channel._attached.memory, channel.header
         with channel.publisher() as publisher:
             publisher.offer(b"the owner record is before this one")
-            reader = channel.lossy_subscriber()
+            reader = channel.lossy_subscriber(when_lapped="newest")
             cursor = reader.position(0)
             sent = 0
             # Cleared ahead up to the very place where the reader looks: a length of 0, that of the next lap.
@@ -287,10 +287,10 @@ def test_the_oldest_message_that_is_still_there(alignment: int) -> None:
 def test_losses_after_a_start_at_the_oldest_are_exact_too() -> None:
     rng = random.Random(1)
     with Channel.create("since", "broadcast", capacity=4096, publishers=1) as channel:
-        publisher, first = channel.publisher(), channel.lossy_subscriber()
+        publisher, first = channel.publisher(), channel.lossy_subscriber(when_lapped="newest")
         everything = Truth(first, 64)
         publish(publisher, everything, 200, rng)
-        with channel.lossy_subscriber(start="oldest") as reader:
+        with channel.lossy_subscriber(start="oldest", when_lapped="newest") as reader:
             start = reader.position(0)
             older = sum(position < start for position, _ in everything.sent.values())
             assert 150 < older < 200
@@ -317,7 +317,7 @@ def test_rings_and_starts_that_cannot_be() -> None:
 
 def test_it_needs_no_slot_and_holds_nobody_back() -> None:
     with Channel.create("noslot", "broadcast", capacity=4096, subscribers=0) as channel:
-        readers = [channel.lossy_subscriber() for _ in range(20)]
+        readers = [channel.lossy_subscriber(when_lapped="newest") for _ in range(20)]
         publisher = channel.publisher()
         for _ in range(1000):
             assert publisher.offer(bytes(500)) > 0
@@ -354,7 +354,7 @@ def test_a_message_peeked_at_is_consumed_by_valid_only() -> None:
 
 def test_a_message_overwritten_while_it_was_peeked_at_is_not_valid() -> None:
     with Channel.create("over", "broadcast", capacity=4096, publishers=1) as channel:
-        publisher, reader = channel.publisher(), channel.lossy_subscriber()
+        publisher, reader = channel.publisher(), channel.lossy_subscriber(when_lapped="newest")
         for i in range(3):
             publisher.offer(b"%d" % i)
         assert reader.take() == b"0"
@@ -378,7 +378,7 @@ def test_a_message_overwritten_while_it_was_peeked_at_is_not_valid() -> None:
 @pytest.mark.parametrize("keep", [memoryview, lambda message: message.data[:2]])
 def test_views_that_outlive_their_handler_are_reported(keep: Callable[[Message], memoryview]) -> None:
     with Channel.create("views", "broadcast", capacity=4096, publishers=1) as channel:
-        publisher, reader = channel.publisher(), channel.lossy_subscriber()
+        publisher, reader = channel.publisher(), channel.lossy_subscriber(when_lapped="newest")
         publisher.offer(b"precious")
         kept: list[memoryview] = []
         with pytest.raises(ViewAliveError):

@@ -20,7 +20,9 @@ from flyring import (
     LossySubscriber,
     Publisher,
     Subscriber,
+    channel_path,
     layout,
+    unlink,
 )
 
 Reader = Subscriber | LossySubscriber
@@ -33,8 +35,34 @@ def replaced() -> Iterator[tuple[Channel, Channel]]:
     """A channel, and the one that has its name now."""
     with Channel.create("name", "broadcast", capacity=4096) as old:
         old.publisher("p").close()
-        with Channel.replace("name", "broadcast", capacity=8192) as new:
+        with Channel.create("other", "broadcast", capacity=8192) as new:
+            os.rename(new.path, old.path)  # others than Flyring do this without a word to anybody
             yield old, new
+
+
+def test_who_replaces_or_unlinks_a_channel_tells_its_publishers() -> None:
+    with Channel.create("orphan", "broadcast", capacity=4096) as old:
+        publisher = old.publisher()
+        assert publisher.offer(b"before") > 0
+        with Channel.replace("orphan", "broadcast", capacity=4096) as new:
+            assert successor(old) == layout.SUCCESSOR_REPLACED
+            sent = 0
+            with pytest.raises(ChannelReplacedError) as caught:  # nobody holds it back: it looks once a lap
+                while sent < 100:
+                    sent += publisher.offer(b"x" * 40) > 0
+            assert caught.value.channel_id == new.id
+            assert sent <= 4096 / 64
+            assert publisher.offer(b"not sticky") > 0
+            unlink("orphan")
+            assert successor(new) == layout.SUCCESSOR_UNLINKED
+            with new.publisher() as other:  # nobody has the name: go on
+                assert sum(other.offer(b"x" * 40) > 0 for _ in range(200)) == 200
+    Path(channel_path("broken")).write_bytes(b"FLYRING\0" + bytes(4088))
+    unlink("broken")  # a hint is for whole channels
+
+
+def successor(channel: Channel) -> int:
+    return channel._attached.memory.load32(channel.header.control_offset + layout.CONTROL_SUCCESSOR)
 
 
 @pytest.mark.parametrize("make", MAKERS)

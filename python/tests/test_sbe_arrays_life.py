@@ -262,7 +262,7 @@ def test_a_wait_ends_with_the_first_run(ring: tuple[Publisher, Reader]) -> None:
 @pytest.mark.parametrize("otherwise", [None, print])
 def test_a_lossy_reader_that_was_lapped_shows_nothing_of_what_lies_there_now(otherwise: Any) -> None:
     with Channel.create("lapped", "broadcast", capacity=1 << 14) as channel:
-        publisher, reader = channel.publisher(), channel.lossy_subscriber()
+        publisher, reader = channel.publisher(), channel.lossy_subscriber(when_lapped="newest")
         for message in (PRICE, TRADE):
             for _ in range(3):
                 assert publisher.offer_array(message, numpy.zeros(100, message.dtype)) == 100

@@ -52,11 +52,11 @@ def test_open_with_a_schema(folder: Path, prices: Any) -> None:
     def differs(name: str, field: str, expected: object, actual: object, **options: Any) -> None:
         with pytest.raises(ChannelDiffersError) as caught:
             Channel.open(name, **options)
-        assert (caught.value.field, caught.value.expected, caught.value.actual) == (field, expected, actual)
+        assert (caught.value.field, caught.value.expected, caught.value.actual) == (field, str(expected), str(actual))
         assert caught.value.path.endswith(f"{name}.ring")
 
     for read_only in (False, True):
-        differs("raw", "schema", 7, None, schema=prices, read_only=read_only)
+        differs("raw", "schema", 7, "none", schema=prices, read_only=read_only)
         differs("priced", "schema_id", 9, 7, schema=other, read_only=read_only)
         differs("priced", "schema_version", 2, 1, min_schema_version=2, read_only=read_only)
         differs("old", "schema_version", 1, 0, schema=prices, min_schema_version=1, read_only=read_only)

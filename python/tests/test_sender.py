@@ -99,10 +99,10 @@ def test_a_lossy_reader_that_starts_at_the_oldest_and_one_that_was_lapped() -> N
         with channel.publisher("old") as publisher:
             for _ in range(90):
                 publisher.offer(b"1")
-        lapped = channel.lossy_subscriber()
+        lapped = channel.lossy_subscriber(when_lapped="newest")
         with channel.publisher("new") as publisher:
             publisher.offer(b"2")
-            reader = channel.lossy_subscriber(start="oldest")
+            reader = channel.lossy_subscriber(start="oldest", when_lapped="newest")
             found = senders(reader)
             assert found[0] == (b"1", UNKNOWN)
             assert found[-1] == (b"2", Sender(0, "new", 2))

@@ -132,7 +132,7 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterab
             check_position(header, ring, published, "published")
         epoch = change_slot(channel, slot, wanted, None)
         if resumed is not None:
-            cursors = [(ring, cursor, count_of(channel, ring, cursor)) for ring, cursor in resumed]
+            cursors = [(ring, cursor, count_of(header, memory, ring, cursor)) for ring, cursor in resumed]
         else:
             if is_kept:  # killed inside of the join, half of it must not be resumed
                 memory.store32(evicting, 1)
@@ -157,7 +157,7 @@ def evict(channel: Attached, k: int) -> int:
     try:
         with control_lock(lock, channel.path):
             gates = [(ring, memory.load64(header.gate(ring, k))) for ring in range(header.publishers)]
-            unread = [messages_after(channel, ring, gate) for ring, gate in gates if gate >= 0]
+            unread = [messages_after(header, memory, ring, gate) for ring, gate in gates if gate >= 0]
             memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # pairs with 5.4 and 6.9, 5
             memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 1)  # pairs with 5.3, 5 and 6.11
             for ring in range(header.publishers):
@@ -307,9 +307,8 @@ def consistent_count(header: Header, memory: Memory, ring: int) -> tuple[int, in
     return None
 
 
-def count_of(channel: Attached, ring: int, position: int) -> int:
+def count_of(header: Header, memory: Memory, ring: int, position: int) -> int:
     """The count of a position that is a gate (spec 6.5), or -1."""
-    header, memory = channel.header, channel.memory
     if header.foreign == "publisher":
         return layout.COUNT_UNKNOWN  # Agrona counts nothing
     trailer, best = header.trailer(ring), None
@@ -329,9 +328,9 @@ def count_of(channel: Attached, ring: int, position: int) -> int:
     return end[1] - messages if not bad and stop == end[0] and end[1] >= messages else layout.COUNT_UNKNOWN
 
 
-def messages_after(channel: Attached, ring: int, gate: int) -> int:
+def messages_after(header: Header, memory: Memory, ring: int, gate: int) -> int:
     """How many messages were published after this gate, or -1."""
-    count, now = count_of(channel, ring, gate), consistent_count(channel.header, channel.memory, ring)
+    count, now = count_of(header, memory, ring, gate), consistent_count(header, memory, ring)
     return -1 if count < 0 or now is None else max(0, now[1] - count)
 
 
