@@ -24,6 +24,7 @@ final class Identity {
     private UUID bootId;
     private int pid;
     private LongSupplier clock;
+    private long monotonic;
 
     /** Sets the id of a channel to be created. */
     Identity channelId(UUID id) {
@@ -53,6 +54,17 @@ final class Identity {
     Identity clock(LongSupplier nanos) {
         clock = nanos;
         return this;
+    }
+
+    /** Sets the time that says since when a publisher is held back. */
+    Identity monotonic(long nanos) {
+        monotonic = nanos;
+        return this;
+    }
+
+    /** ns of CLOCK_MONOTONIC, at least 1. */
+    long monotonicNow() {
+        return monotonic != 0 ? monotonic : Math.max(1, System.nanoTime());
     }
 
     UUID newChannelId() {

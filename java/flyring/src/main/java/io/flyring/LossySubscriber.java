@@ -6,7 +6,8 @@ import java.util.Arrays;
 /**
  * A reader of chosen rings that owns nothing, writes nothing, holds nobody back, and counts what it lost; made by
  * {@link Channel#lossySubscriber(Start, int...)}. It gets what is published as long as it keeps within a lap of each
- * ring; where it was lapped it goes on with what is published next. Polling neither allocates (but for a private copy,
+ * ring; where it was lapped it goes on with the oldest message that leaves it a quarter of the
+ * ring, or with what is published next ({@link WhenLapped}). Polling neither allocates (but for a private copy,
  * which grows to the longest message) nor locks nor calls the system. Messages of one publisher come in the order of
  * publication; there is no order between publishers. Not thread-safe. Concurrent use is detected on a best-effort basis
  * and throws {@link TwoThreadsException}. Spec 6.10.
@@ -14,6 +15,7 @@ import java.util.Arrays;
 public final class LossySubscriber implements AutoCloseable {
     private final Channel channel;
     private final LossyReader[] readers;
+    private final Successor successor;
     private boolean closed;
     private boolean busy;
     private int next;
@@ -27,6 +29,7 @@ public final class LossySubscriber implements AutoCloseable {
     LossySubscriber(Channel channel, LossyReader[] readers) {
         this.channel = channel;
         this.readers = readers;
+        this.successor = new Successor(channel);
     }
 
     /**
@@ -85,20 +88,24 @@ public final class LossySubscriber implements AutoCloseable {
     private void nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             idlePolls = 0;
-            channel.checkReplaced();
+            successor.check();
         }
     }
 
     /** Refuses what must be refused, and forgets what was peeked at. */
     private void checkUsable() {
-        if (closed) {
-            throw new ClosedException("The lossy subscriber is closed. Make a new one.");
-        }
+        checkOpen();
         if (busy) {
             throw new TwoThreadsException("This subscriber is in use by another thread, or by its own handler."
                 + " Give each thread its own.");
         }
         forgetPeeked();
+    }
+
+    private void checkOpen() {
+        if (closed) {
+            throw new ClosedException("The lossy subscriber is closed. Make a new one.");
+        }
     }
 
     private void forgetPeeked() {
@@ -204,8 +211,10 @@ public final class LossySubscriber implements AutoCloseable {
      * @param ring index of a ring that this subscriber chose.
      * @return true if nothing more will come, unless the ring gets a new publisher.
      * @throws InvalidArgumentException if the ring was not chosen.
+     * @throws ClosedException after close.
      */
     public boolean ended(int ring) {
+        checkOpen();
         LossyReader reader = reader(ring);
         return channel.slots().closed(ring) && reader.drained();
     }
@@ -229,8 +238,11 @@ public final class LossySubscriber implements AutoCloseable {
         return Arrays.stream(readers).mapToInt(reader -> reader.ring).toArray();
     }
 
-    boolean busy() {
-        return busy;
+    void checkClosable() {
+        if (busy && !closed) {
+            throw new ViewAliveException("This subscriber is polling: its handler has a message. Close it after the"
+                + " poll.");
+        }
     }
 
     /**
@@ -240,10 +252,7 @@ public final class LossySubscriber implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (busy) {
-            throw new ViewAliveException("This subscriber is polling: its handler has a message. Close it after the"
-                + " poll.");
-        }
+        checkClosable();
         forgetPeeked();
         closed = true;
         channel.release(this);

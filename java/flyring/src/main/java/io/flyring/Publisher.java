@@ -34,7 +34,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private final Channel channel;
     private final String name;
     private final int slot;
-    private final Lock lock;
+    private final Seat seat;
     private final Memory control;
     private final int epochAt;
     /** Where the slot's epoch lies, if the ring can be written by address; else 0. */
@@ -45,12 +45,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private long expectedEpoch;
     private boolean lost;
 
-    Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count, int maxLag) {
-        super(channel, ring, new Room(channel, slot, lock, maxLag > 0), epoch, Slots.name(name), count, maxLag);
+    Publisher(Channel channel, String name, int slot, Seat seat, Memory ring, long epoch, long count, int maxLag) {
+        super(channel, ring, new Room(channel, slot, seat.lock(), maxLag > 0), epoch, Slots.name(name), count, maxLag);
         this.channel = channel;
         this.name = name;
         this.slot = slot;
-        this.lock = lock;
+        this.seat = seat;
         this.control = channel.control();
         this.epochAt = channel.header().publisherSlot(slot) + Layout.PUBLISHER_SLOT_EPOCH;
         this.epochAddress = ringAt != 0 ? control.readableAt() + epochAt : 0;
@@ -84,14 +84,16 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
-        payload.busy();
         try {
+            payload.busy();
             Copy.from(source, offset, ring, ((int) end & mask) + Layout.RECORD_PAYLOAD, length);
+            return publish(length, type);
         } catch (Throwable e) {
-            publish(length, Layout.TYPE_PADDING);
+            expectedEpoch = GONE; // first, and no call: this may be a StackOverflowError
+            failure = e;
+            failed(length);
             throw e;
         }
-        return publish(length, type);
     }
 
     /**
@@ -118,9 +120,16 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
-        payload.busy();
-        ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, source, offset, length);
-        return publish(length, type);
+        try {
+            payload.busy();
+            ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, source, offset, length);
+            return publish(length, type);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
     }
 
     /**
@@ -135,9 +144,16 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
-        payload.busy();
-        ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, message, message.position(), length);
-        return publish(length, type);
+        try {
+            payload.busy();
+            ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, message, message.position(), length);
+            return publish(length, type);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
     }
 
     /**
@@ -182,8 +198,22 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             && !reserveSlowly(messages[from].capacity(), type, true)) {
             return 0;
         }
-        payload.busy();
         int first = (int) size(messages[from].capacity());
+        try {
+            payload.busy();
+            return publishPart(messages, from, number, type, first);
+        } catch (RuntimeException e) {
+            payload.invalidate(); // nothing was announced, or it is padding by now
+            throw e;
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(-1);
+            throw e;
+        }
+    }
+
+    private int publishPart(DirectBuffer[] messages, int from, int number, int type, int first) {
         int index = (int) end & mask;
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
@@ -197,15 +227,15 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             taken++;
         }
         if (end + total + Layout.RECORD_HEADER_LENGTH > limit) { // the first message has its room already
-            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH);
+            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
             for (; taken > 1 && end + total + Layout.RECORD_HEADER_LENGTH > limit; taken--) {
                 total -= (int) size(messages[from + taken - 1].capacity());
             }
         }
         announce(total);
-        boolean copied = false;
+        int at = index + first;
+        int length;
         try {
-            int at = index + first;
             for (int i = 1; i < taken; i++) {
                 DirectBuffer message = messages[from + i];
                 ring.putInt(at, message.capacity() + Layout.RECORD_HEADER_LENGTH);
@@ -213,15 +243,18 @@ public final class Publisher extends RingWriter implements AutoCloseable {
                 Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, message.capacity());
                 at += (int) size(message.capacity());
             }
-            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, messages[from].capacity());
-            copied = true;
-        } finally {
-            int length = copied ? messages[from].capacity() + Layout.RECORD_HEADER_LENGTH : total;
-            setType(copied ? type : Layout.TYPE_PADDING);
-            commitAndAdvance(length, end + total, copied ? count + taken : count);
-            payload.invalidate();
+            length = messages[from].capacity();
+            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, length);
+        } catch (RuntimeException e) {
+            setType(Layout.TYPE_PADDING);
+            commitAndAdvance(total, end + total, count);
             doDue(total);
+            throw e;
         }
+        setType(type);
+        commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, end + total, count + taken);
+        payload.invalidate();
+        doDue(total);
         return taken;
     }
 
@@ -360,7 +393,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     boolean claimed() {
-        return payload.state() >= 0;
+        return payload.state() >= 0 && failure == null;
     }
 
     /** Publishes the open claim; returns the new end position. */
@@ -369,7 +402,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        return publishReserved(length, 1);
+        try {
+            return publishReserved(length, 1);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
     }
 
     /** Makes the open claim padding; returns the new end position. */
@@ -378,10 +418,48 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        return publish(length, Layout.TYPE_PADDING);
+        try {
+            return publish(length, Layout.TYPE_PADDING);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
+    }
+
+    /**
+     * After something was thrown in the middle of a publication. An exception of the source, before the record's length
+     * was stored, leaves padding; anything else ends this object and gives its slot back, and the next owner mends the
+     * ring (6.8).
+     *
+     * @param length bytes of the message, if an exception of its source may have come.
+     */
+    private void failed(int length) {
+        payload.invalidate();
+        if (failure instanceof Exception) {
+            try {
+                publish(length, Layout.TYPE_PADDING);
+                failure = null;
+                expectedEpoch = epoch;
+                return;
+            } catch (Throwable e) {
+                failure.addSuppressed(e);
+            }
+        }
+        stop();
+        seat.fail();
+        try {
+            seat.abandon();
+        } catch (Throwable e) { // close will do it
+            failure.addSuppressed(e);
+        }
     }
 
     private FlyringException cannotFinish() {
+        if (expectedEpoch == GONE && !lost) {
+            return gone();
+        }
         if (busy()) {
             return twoThreads();
         }
@@ -389,8 +467,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             payload.invalidate();
             return gone();
         }
-        return expectedEpoch == GONE ? gone() : new InvalidArgumentException("claim",
-            "This claim is not open: it was committed or aborted already. Claim again.");
+        return expectedEpoch == GONE ? gone()
+            : new ClosedException("This claim was committed or aborted already. Claim again.");
     }
 
     private long epochNow() {
@@ -412,7 +490,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     private boolean reserveSlowly(int length, int type, boolean batch) {
         check(length, type);
-        return reserve(length, batch);
+        try {
+            return reserve(length, batch);
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(-1);
+            throw e;
+        }
     }
 
     /** The checks of the hot path, where the epoch can be read by address. */
@@ -440,14 +525,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /** Refuses what must be refused. */
     private void check(int length, int type) {
-        if (epochNow() != expectedEpoch || payload.state() != Window.CLOSED || type < 1 || length < 0
-            || length > maxLength) {
+        if (epochNow() != expectedEpoch || expectedEpoch == GONE || payload.state() != Window.CLOSED || type < 1
+            || length < 0 || length > maxLength) {
             throw refusal(length, type);
         }
     }
 
     private FlyringException refusal(int length, int type) {
-        if (epochNow() != expectedEpoch) {
+        if (expectedEpoch == GONE && !lost) {
             return gone();
         }
         if (payload.state() != Window.CLOSED) {
@@ -455,7 +540,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
                 + " abort it first.");
         }
         return type < 1 ? new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.")
-            : badLength(length);
+            : length < 0 || length > maxLength ? badLength(length) : gone();
     }
 
     private void checkLength(int length) {
@@ -478,11 +563,18 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     private FlyringException gone() {
+        if (failure != null) {
+            ClosedException error = new ClosedException("The publisher of ring " + slot + " was ended by an error in the"
+                + " middle of a publication: " + failure + ". Its slot's next owner mends the ring. Make a new one.");
+            error.initCause(failure);
+            return error;
+        }
         if (expectedEpoch == GONE && !lost) {
             return new ClosedException("The publisher of ring " + slot + " is closed. Make a new one.");
         }
         lost = true;
         expectedEpoch = GONE;
+        stop();
         return new SlotLostException(slot, "Publisher slot " + slot
             + " has another owner now. Close this publisher and make a new one.");
     }
@@ -498,6 +590,19 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             throw gone();
         }
         return room.holder(this);
+    }
+
+    /**
+     * How many subscribers read this ring. Costs system calls: not for a hot path.
+     *
+     * @return subscribers that hold this publisher back or could, and are owned by a live process; 1 for a foreign one.
+     * @throws ClosedException after close.
+     */
+    public int readers() {
+        if (expectedEpoch == GONE) {
+            throw gone();
+        }
+        return room.readers(this);
     }
 
     /**
@@ -557,18 +662,33 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (busy()) {
+        checkClosable();
+        end();
+        if (failure != null) {
+            seat.abandon();
+        } else {
+            seat.close();
+        }
+    }
+
+    void checkClosable() {
+        if (busy() && failure == null) {
             throw twoThreads();
         }
-        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
-            if (claimed()) {
+    }
+
+    /** Aborts an open claim; nothing of this object works from now on. */
+    void end() {
+        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch && claimed()) {
+            try {
                 abortClaim();
+            } catch (FlyringException slotIsLost) {
+                payload.invalidate();
             }
-            channel.slots().closePublisher(slot);
         }
         payload.invalidate();
         lost = false;
         expectedEpoch = GONE;
-        channel.release(this, lock, slot);
+        stop();
     }
 }

@@ -49,8 +49,8 @@ class EvictTest {
         byte[] bytes = Slots.name(name);
         try (Lock lock = channel.file().newLock()) {
             int slot = channel.slots().takeSubscriber(lock, bytes);
-            long epoch = channel.slots().enterSubscriber(slot, bytes);
-            channel.joining().attach(slot, epoch, null, kept);
+            Joining.Plan plan = channel.joining().plan(slot, null);
+            channel.joining().attach(plan, slot, channel.slots().enterSubscriber(slot, bytes), kept);
         }
     }
 

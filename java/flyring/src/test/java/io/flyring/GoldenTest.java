@@ -101,7 +101,8 @@ class GoldenTest {
         long now = inject.get("now").getAsLong();
         return options.identity(new Identity().channelId(UUID.fromString(inject.get("channel_id").getAsString()))
             .bootId(UUID.fromString(inject.get("boot_id").getAsString())).pid(inject.get("pid").getAsInt())
-            .createdAt(inject.get("created_at").getAsLong()).clock(() -> now));
+            .createdAt(inject.get("created_at").getAsLong()).clock(() -> now)
+            .monotonic(inject.get("monotonic").getAsLong()));
     }
 
     private static int number(JsonObject object, String name, int absent) {
@@ -142,7 +143,7 @@ class GoldenTest {
                 assertEquals(operation.get("position").getAsLong(), made.position(), where);
             }
             case "subscriber" -> {
-                int[] chosen = operation.get("rings").isJsonNull() ? new int[0]
+                int[] chosen = operation.get("rings").isJsonNull() ? null
                     : operation.getAsJsonArray("rings").asList().stream().mapToInt(JsonElement::getAsInt).toArray();
                 Subscriber made = channel.subscriber(operation.get("name").getAsString(),
                     operation.get("kept").getAsBoolean(), chosen);
@@ -190,7 +191,8 @@ class GoldenTest {
                     subscribers.get(subscriber).close();
                 }
             }
-            case "evict" -> channel.evict(operation.get("slot").getAsInt());
+            case "evict" -> assertEquals(operation.get("messages").getAsLong(),
+                channel.evict(operation.get("slot").getAsInt()), where);
             case "foreign_store" -> { // what a process with other software does to the mapped file
                 ByteBuffer bytes = ByteBuffer.wrap(data(operation.get("data")));
                 try (FileChannel file = FileChannel.open(Path.of(channel.path()), StandardOpenOption.WRITE)) {
@@ -339,15 +341,27 @@ class GoldenTest {
             assertEquals(slot.get("start").getAsLong(), control.getLong(at + Layout.PUBLISHER_SLOT_START));
             assertEquals(slot.get("closed").getAsInt(), control.getInt(at + Layout.PUBLISHER_SLOT_CLOSED));
             assertEquals(slot.get("name").getAsString(), name(control, at));
+            assertEquals(slot.get("blocked_since").getAsLong(),
+                control.getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
+            assertEquals(slot.get("blocked_length").getAsLong(),
+                control.getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
         }
         for (JsonElement element : expected.getAsJsonArray("subscribers")) {
             JsonObject slot = element.getAsJsonObject();
             int number = slot.get("slot").getAsInt();
             JsonArray gates = slot.getAsJsonArray("gates");
+            int its = channel.header().subscriberSlot(number);
+            assertEquals(slot.get("evicting").getAsInt(), control.getInt(its + Layout.SUBSCRIBER_SLOT_EVICTING));
+            assertEquals(slot.get("discarded").getAsLong(), control.getLong(its + Layout.SUBSCRIBER_SLOT_DISCARDED));
             for (int ring = 0; ring < gates.size(); ring++) {
                 long gate = channel.trailers().get(ring).getLong(Header.gate(number));
                 assertEquals(gates.get(ring).getAsLong(), gate);
-                Holder holder = channel.slots().holder(number, gate);
+                assertEquals(slot.getAsJsonArray("counts").get(ring).getAsLong(),
+                    channel.trailers().get(ring).getLong(Header.gate(number) + Layout.GATE_COUNT));
+                Holder holder;
+                try (Lock lock = channel.file().newLock()) {
+                    holder = channel.slots().holder(lock, number, gate);
+                }
                 boolean live = channel.foreign() == Foreign.SUBSCRIBER;
                 assertEquals(new Holder(number, slot.get("name").getAsString(), slot.get("pid").getAsInt(), live,
                     slot.get("kept").getAsInt() == 1, gate), holder);
