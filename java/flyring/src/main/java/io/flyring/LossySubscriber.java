@@ -15,7 +15,6 @@ import java.util.Arrays;
 public final class LossySubscriber implements AutoCloseable {
     private final Channel channel;
     private final LossyReader[] readers;
-    private final Successor successor;
     private boolean closed;
     private boolean busy;
     private int next;
@@ -29,7 +28,6 @@ public final class LossySubscriber implements AutoCloseable {
     LossySubscriber(Channel channel, LossyReader[] readers) {
         this.channel = channel;
         this.readers = readers;
-        this.successor = new Successor(channel);
     }
 
     /**
@@ -88,7 +86,7 @@ public final class LossySubscriber implements AutoCloseable {
     private void nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             idlePolls = 0;
-            successor.check();
+            channel.checkReplaced();
         }
     }
 

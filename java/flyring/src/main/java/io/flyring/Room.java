@@ -20,13 +20,14 @@ final class Room {
     private final int slots;
     /** Whether a subscriber that is further behind than the writer's lag is evicted, or else waited for. */
     private final boolean evicts;
-    private final Successor successor;
     /** When room was short for the first time, or the slots were last tested; 0: it is not short. */
     private long shortSince;
     /** Whether blocked_since says that room is short. */
     private boolean blocked;
     /** When a successor was last looked for; 0: never. */
     private long lookedAt;
+    /** Whether the last look found that the channel was replaced. */
+    private boolean told;
 
     Room(Channel channel, int ring, Lock lock, boolean evicts) {
         this.channel = channel;
@@ -37,7 +38,6 @@ final class Room {
         this.lock = lock;
         this.slots = channel.header().subscribers;
         this.evicts = evicts;
-        this.successor = new Successor(channel);
     }
 
     /** Recomputes the writer's limit until {@code needed} is at or below it; false: back-pressured. */
@@ -65,11 +65,16 @@ final class Room {
         return needed <= writer.limit;
     }
 
+    /** At most once in 1 ms, and not twice in a row if it was replaced: who was told can go on all the same. */
     private void lookForSuccessor() {
         long now = System.nanoTime();
-        if (lookedAt == 0 || now - lookedAt >= PATIENCE_NANOS) {
+        if (told) {
+            told = false;
+        } else if (lookedAt == 0 || now - lookedAt >= PATIENCE_NANOS) {
             lookedAt = now;
-            successor.check();
+            told = true;
+            channel.checkReplaced();
+            told = false;
         }
     }
 
@@ -133,7 +138,7 @@ final class Room {
                 }
             }
         }
-        successor.check();
+        channel.checkReplaced();
     }
 
     /** The slot with the smallest gate; null if none gates. */

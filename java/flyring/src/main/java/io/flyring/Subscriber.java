@@ -24,7 +24,6 @@ public final class Subscriber implements AutoCloseable {
     private final long epoch;
     private final boolean kept;
 
-    private final Successor successor;
     /** Those that a poll looks at: none once this object is closed. */
     private RingReader[] polled;
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
@@ -44,7 +43,6 @@ public final class Subscriber implements AutoCloseable {
         this.seat = seat;
         this.readers = readers;
         this.polled = readers;
-        this.successor = new Successor(channel);
         this.control = channel.control();
         this.epochAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
         this.epoch = epoch;
@@ -121,7 +119,7 @@ public final class Subscriber implements AutoCloseable {
                 throw gone();
             }
             idlePolls = 0;
-            successor.check();
+            channel.checkReplaced();
         }
         return 0;
     }

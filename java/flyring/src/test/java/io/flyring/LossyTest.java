@@ -48,7 +48,7 @@ class LossyTest {
     @Test
     void lappedWhileTheRingLooksEmptyItGoesOnWithWhatIsPublishedNext() {
         try (Channel channel = create(64); Publisher publisher = channel.publisher();
-            LossySubscriber lossy = channel.lossySubscriber()) {
+            LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0, 1)) {
             publish(publisher, 0, 3);
             assertMessage(0, lossy.take());
             long at = lossy.position(0);
@@ -69,7 +69,7 @@ class LossyTest {
     @ValueSource(ints = {8, 64})
     void lostCountsAreExactWhereverItIsLapped(int alignment) {
         try (Channel channel = create(alignment); Publisher publisher = channel.publisher();
-            LossySubscriber lossy = channel.lossySubscriber(0)) {
+            LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
             int published = 0;
             int delivered = 0;
             int jumps = 0;
@@ -135,7 +135,7 @@ class LossyTest {
     @Test
     void aPeekIsValidUntilThePublisherComesRound() {
         try (Channel channel = create(64); Publisher publisher = channel.publisher("p");
-            LossySubscriber lossy = channel.lossySubscriber(Start.OLDEST, 0)) {
+            LossySubscriber lossy = channel.lossySubscriber(Start.OLDEST, WhenLapped.NEWEST, 0)) {
             assertNull(lossy.peek());
             assertThrows(InvalidArgumentException.class, lossy::valid);
             publish(publisher, 0, 60);
@@ -167,7 +167,7 @@ class LossyTest {
     void aDeathBetweenPositionAndCountKeepsItFromBeginningAndFromJumpingButNotFromGoingOnLater() {
         try (Channel channel = create(64); Publisher publisher = channel.publisher()) {
             Memory trailer = channel.trailers().get(0);
-            LossySubscriber early = channel.lossySubscriber(0);
+            LossySubscriber early = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0);
             publish(publisher, 0, 100);
             trailer.putLong(Layout.TRAILER_MESSAGES_DONE, 99);
             assertNull(early.take());

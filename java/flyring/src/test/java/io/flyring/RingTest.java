@@ -162,7 +162,7 @@ class RingTest {
 
     @Test
     void anInboxKeepsWhatComesBeforeItsFirstSubscriber() {
-        try (Channel channel = create(ChannelOptions.inbox().capacity(4096).publishers(2).subscribers(2))) {
+        try (Channel channel = create(ChannelOptions.inbox().capacity(4096).publishers(2))) {
             try (Publisher one = channel.publisher("one"); Publisher two = channel.publisher("two")) {
                 for (int i = 0; i < 10; i++) {
                     assertTrue(one.offer(Rings.pattern(i, 20)) > 0);
@@ -237,7 +237,7 @@ class RingTest {
             long end = claim.abort();
             assertEquals(end, publisher.position());
             assertThrows(IndexOutOfBoundsException.class, () -> buffer.putByte(0, (byte) 1));
-            assertThrows(InvalidArgumentException.class, claim::commit);
+            assertThrows(ClosedException.class, claim::commit);
             assertNull(subscriber.take());
             assertEquals(end, subscriber.position(publisher.ring()));
             try (Claim left = publisher.claim(5)) {
