@@ -40,6 +40,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /** Where the slot's epoch lies, if the ring can be written by address; else 0. */
     private final long epochAddress;
     private final Claim claim;
+    /** 1, or on a channel with a schema one that no message of a schema has. */
+    private final int defaultType;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
@@ -56,10 +58,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         this.epochAddress = ringAt != 0 ? control.readableAt() + epochAt : 0;
         this.expectedEpoch = epoch;
         this.claim = new Claim(this, payload);
+        this.defaultType = channel.header().schemaLength > 0 ? Layout.TYPE_RAW : DEFAULT_TYPE;
     }
 
     /**
-     * Publishes a copy of some bytes as a message of type 1.
+     * Publishes a copy of some bytes as a message of type 1, or 65536 on a channel with a schema.
      *
      * @param source where the message is.
      * @param offset its first byte.
@@ -67,7 +70,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(DirectBuffer source, int offset, int length) {
-        return offer(source, offset, length, DEFAULT_TYPE);
+        return offer(source, offset, length, defaultType);
     }
 
     /**
@@ -97,13 +100,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of an array as a message of type 1.
+     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema.
      *
      * @param message the message.
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(byte[] message) {
-        return offer(message, 0, message.length, DEFAULT_TYPE);
+        return offer(message, 0, message.length, defaultType);
     }
 
     /**
@@ -157,13 +160,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes copies of several buffers, each a message of type 1.
+     * Publishes copies of several buffers, each a message of type 1, or 65536 on a channel with a schema.
      *
      * @param messages the messages, each from 0 to its capacity.
      * @return how many were taken, from the first on: all, or fewer when a subscriber holds the publisher back.
      */
     public int offerBatch(DirectBuffer... messages) {
-        return offerBatch(messages, 0, messages.length, DEFAULT_TYPE);
+        return offerBatch(messages, 0, messages.length, defaultType);
     }
 
     /**
@@ -259,13 +262,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring for a message of type 1, to be filled in place.
+     * Claims space in the ring for a message of the default type, to be filled in place.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
-     * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort.
+     * @throws BackPressuredException if there is no room.
      */
     public Claim claim(int length) {
-        return claim(length, DEFAULT_TYPE);
+        return claim(length, defaultType);
     }
 
     /**
@@ -273,9 +277,35 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort.
+     * @throws BackPressuredException if there is no room.
      */
     public Claim claim(int length, int type) {
+        final Claim open = tryClaim(length, type);
+        if (open == null) {
+            throw backPressured();
+        }
+        return open;
+    }
+
+    /**
+     * The same as {@link #claim(int)}, for those who expect that there may be no room.
+     *
+     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
+     */
+    public Claim tryClaim(int length) {
+        return tryClaim(length, defaultType);
+    }
+
+    /**
+     * The same as {@link #claim(int, int)}, for those who expect that there may be no room.
+     *
+     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
+     */
+    public Claim tryClaim(int length, int type) {
         if (!reserve(length, type)) {
             return null;
         }
@@ -285,13 +315,20 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return open;
     }
 
+    private BackPressuredException backPressured() {
+        Holder holder = room.holder(this);
+        return new BackPressuredException(holder, "There is no room in ring " + slot + ": "
+            + (holder == null ? "who held it back has gone meanwhile" : "it is held back by " + holder)
+            + ". Try again later, or use tryClaim, which returns null then.");
+    }
+
     /**
      * Claims space for a message without groups and data, writes the message header and wraps the encoder over the
      * block.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
-     *     back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if there is no room.
      * @see #claim(MessageEncoderFlyweight, int)
      */
     public Claim claim(MessageEncoderFlyweight encoder) {
@@ -305,13 +342,17 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
-     *     back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if there is no room.
      * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
-        return claimFor(encoder, variableLength, null);
+        final Claim open = claimFor(encoder, variableLength, null);
+        if (open == null) {
+            throw backPressured();
+        }
+        return open;
     }
 
     /**
@@ -320,12 +361,50 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
      * @param header the schema's message header.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
-     *     back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if there is no room.
      * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
+        final Claim open = tryClaim(encoder, variableLength, header);
+        if (open == null) {
+            throw backPressured();
+        }
+        return open;
+    }
+
+    /**
+     * The same as {@link #claim(MessageEncoderFlyweight)}, for those who expect that there may be no room.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     */
+    public Claim tryClaim(MessageEncoderFlyweight encoder) {
+        return claimFor(encoder, 0, null);
+    }
+
+    /**
+     * The same as {@link #claim(MessageEncoderFlyweight, int)}, for those who expect that there may be no room.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     */
+    public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength) {
+        return claimFor(encoder, variableLength, null);
+    }
+
+    /**
+     * The same as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}, for those who expect that there may be
+     * no room.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param header the schema's message header.
+     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     */
+    public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
         return claimFor(encoder, variableLength, Objects.requireNonNull(header, "header"));
     }
 
@@ -359,7 +438,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
         final int headerLength = header == null ? HEADER_LENGTH : header.length();
         // If the sum overflows it is too large anyway, and so is the one part of it.
-        final Claim open = claim(Math.max(headerLength + block + variableLength, variableLength), template);
+        final Claim open = tryClaim(Math.max(headerLength + block + variableLength, variableLength), template);
         if (open == null) {
             return null;
         }

@@ -107,10 +107,10 @@ final class Child {
         while ((publisher.position() & 4095) != 4096 - left) {
             publisher.offer(new byte[40]);
         }
-        Claim claim = publisher.claim(length);
+        Claim claim = publisher.tryClaim(length);
         while (claim == null) {
             Thread.onSpinWait();
-            claim = publisher.claim(length);
+            claim = publisher.tryClaim(length);
         }
         claim.buffer().setMemory(0, length - 10, (byte) 0x55);
     }
@@ -203,7 +203,7 @@ final class Child {
                 publisher.offer(source, 0, i);
                 publisher.offer(ByteBuffer.allocateDirect(i), 2);
                 publisher.offerBatch(source);
-                Claim claim = publisher.claim(i);
+                Claim claim = publisher.tryClaim(i);
                 if (claim != null) {
                     claim.buffer().putBytes(0, source, 0, i);
                     claim.commit();

@@ -57,6 +57,18 @@ class MachineTest {
     }
 
     @Test
+    void aLimitOfFileSizesIsNoSpaceAndNoSignal() throws Exception {
+        List<String> command = new ArrayList<>(List.of("sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh"));
+        command.addAll(Rings.java(Child.class, "create", rings.path("long.ring")).command());
+        command.add(5, "-XX:-UsePerfData"); // which is a file, too
+        Process child = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        String output = new String(child.getInputStream().readAllBytes()).trim();
+        assertEquals(0, child.waitFor(), output);
+        assertEquals("no-space", output);
+        assertEquals(List.of(), rings.files());
+    }
+
+    @Test
     void anotherUserIsDeniedAccess() throws Exception {
         if (Sys.effectiveUser() != 0) {
             abort("only root can become another user");

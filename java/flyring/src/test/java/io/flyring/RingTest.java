@@ -144,7 +144,9 @@ class RingTest {
                 assertEquals(1, fast.poll(message -> { }));
             }
             assertTrue(sent > 20 && sent < 32, "sent " + sent);
-            assertNull(publisher.claim(100));
+            assertNull(publisher.tryClaim(100));
+            BackPressuredException error = assertThrows(BackPressuredException.class, () -> publisher.claim(100));
+            assertEquals(publisher.heldBy(), error.holder());
             assertEquals(0, publisher.offerBatch(wrap(new byte[100])));
             Holder holder = publisher.heldBy();
             assertEquals(new Holder(slow.slot(), "slow", (int) ProcessHandle.current().pid(), true, false, 0), holder);
@@ -333,6 +335,80 @@ class RingTest {
             assertNull(subscriber.take());
             assertTrue(publisher.offer(new byte[9]) > 0);
             assertEquals(9, subscriber.take().length());
+        }
+    }
+
+    @Test
+    void nothingIsPublishedAtTheLastPositionOrBeyond() {
+        for (int alignment : new int[] {8, 64}) {
+            try (Channel channel = Channel.replace(rings.path("ring.ring"), small(alignment))) {
+                Memory trailer = channel.trailers().get(0);
+                long start = Layout.MAX_POSITION - 4096;
+                trailer.putLong(Layout.TRAILER_CLAIMED, start);
+                trailer.putLong(Layout.TRAILER_PUBLISHED, start);
+                try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber(0)) {
+                    int published = 0;
+                    CorruptRingException error = null;
+                    while (error == null) {
+                        try {
+                            assertTrue(publisher.offer(new byte[40]) > 0);
+                            published++;
+                        } catch (CorruptRingException e) {
+                            error = e;
+                        }
+                        assertTrue(published < 100);
+                    }
+                    assertTrue(published > 40, "published " + published);
+                    assertEquals(publisher.position(), error.position());
+                    assertTrue(publisher.position() < Layout.MAX_POSITION);
+                    assertTrue(trailer.getLong(Layout.TRAILER_CLAIMED) < Layout.MAX_POSITION);
+                    assertThrows(CorruptRingException.class, () -> publisher.offer(new byte[1000]));
+                    assertEquals(published, subscriber.poll(message -> assertEquals(40, message.length())));
+                }
+            }
+        }
+    }
+
+    @Test
+    void rawBytesOfAChannelWithASchemaHaveATypeThatNoMessageOfASchemaHas() {
+        try (Channel channel = create(ChannelOptions.broadcast().capacity(4096).schema("<x/>", 1, 1));
+            Subscriber subscriber = channel.subscriber(); Publisher publisher = channel.publisher()) {
+            publisher.offer(new byte[1]);
+            publisher.offerBatch(wrap(new byte[1]));
+            publisher.claim(1).commit();
+            assertEquals(3, subscriber.poll(message -> assertEquals(65536, message.type())));
+        }
+    }
+
+    @Test
+    void readersAreThoseThatSomebodyOwns() {
+        try (Channel channel = create(ChannelOptions.inbox().capacity(4096)); Publisher publisher = channel.publisher()) {
+            assertEquals(0, publisher.readers());
+            try (Subscriber subscriber = channel.subscriber()) {
+                assertEquals(List.of(0, 1), List.of(subscriber.slot(), publisher.readers()));
+            }
+            assertEquals(0, publisher.readers());
+        }
+    }
+
+    @Test
+    void othersSeeSinceWhenAPublisherIsHeldBack() {
+        try (Channel channel = create(small(64)); Subscriber subscriber = channel.subscriber();
+            Publisher publisher = channel.publisher()) {
+            int at = channel.header().publisherSlot(0);
+            long before = System.nanoTime();
+            while (publisher.offer(new byte[500]) > 0) {
+                assertEquals(0, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
+            }
+            long since = channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE);
+            assertTrue(since >= before && since <= System.nanoTime());
+            assertTrue(publisher.offer(new byte[900]) < 0);
+            assertEquals(since, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE), "the first time");
+            // That of the padding to the ring's end, which finds no room.
+            assertEquals(448, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
+            subscriber.poll(message -> { });
+            assertTrue(publisher.offer(new byte[500]) > 0);
+            assertEquals(0, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
         }
     }
 }

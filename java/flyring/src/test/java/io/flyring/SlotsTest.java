@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.function.Executable;
 
 /** Which owner gets which slot, and what it finds there. */
 class SlotsTest {
@@ -176,6 +177,115 @@ class SlotsTest {
             assertThrows(ClosedException.class, subscriber::take);
             try (Subscriber next = channel.subscriber()) {
                 assertEquals(6, next.epoch());
+            }
+        }
+    }
+
+    @Test
+    void aNameHasTheCharactersOfAChannels() {
+        try (Channel channel = create(ChannelOptions.broadcast())) {
+            for (String name : new String[] {"a b", "\u00e9", "a\n", "a/b", "n".repeat(65), null}) {
+                assertEquals("name", assertThrows(InvalidArgumentException.class,
+                    () -> channel.publisher(name)).argument());
+                assertEquals("name", assertThrows(InvalidArgumentException.class,
+                    () -> channel.subscriber(name, false)).argument());
+            }
+            channel.publisher("A-z.0_9").close();
+        }
+    }
+
+    @Test
+    void noRingsAreNotAllRings() {
+        try (Channel channel = create(ChannelOptions.broadcast())) {
+            int[] none = new int[0];
+            for (Executable use : List.<Executable>of(() -> channel.subscriber(none),
+                () -> channel.subscriber("a", false, none), () -> channel.lossySubscriber(none))) {
+                assertEquals("rings", assertThrows(InvalidArgumentException.class, use).argument());
+            }
+            assertArrayEquals(new int[] {0, 1}, channel.subscriber("a", false, (int[]) null).rings());
+            assertArrayEquals(new int[] {0, 1}, channel.lossySubscriber(Start.OLDEST).rings());
+        }
+    }
+
+    @Test
+    void aRefusalSaysWhoOwnsTheSlots() {
+        int pid = (int) ProcessHandle.current().pid();
+        try (Channel channel = create(ChannelOptions.broadcast())) {
+            Subscriber kept = channel.subscriber("kept", true);
+            channel.subscriber("live", false);
+            NoFreeSlotException all = assertThrows(NoFreeSlotException.class, channel::subscriber);
+            assertEquals(List.of(new NoFreeSlotException.Owner(1, "live", pid)), all.owners());
+            NoFreeSlotException taken = assertThrows(NoFreeSlotException.class, () -> channel.subscriber("kept", true));
+            assertEquals(List.of(new NoFreeSlotException.Owner(0, "kept", pid)), taken.owners());
+            assertTrue(taken.getMessage().contains("slot 0 ('kept') is owned by pid " + pid), taken.getMessage());
+            kept.close();
+            NoFreeSlotException away = assertThrows(NoFreeSlotException.class, channel::subscriber);
+            assertTrue(away.getMessage().contains("slot 0 is kept for 'kept', which is not attached"),
+                away.getMessage());
+            channel.publisher("a");
+            channel.publisher("b");
+            NoFreeSlotException publishers = assertThrows(NoFreeSlotException.class, channel::publisher);
+            assertEquals(List.of("publisher", 2), List.of(publishers.kind(), publishers.slots()));
+            assertTrue(publishers.getMessage().contains("all 2 publisher slots are owned: 0 by 'a' (pid " + pid
+                + "), 1 by 'b'"), publishers.getMessage());
+        }
+    }
+
+    @Test
+    void anEpochOutsideItsRangeCountsAsNone() {
+        for (long hostile : new long[] {-1, -2, Long.MIN_VALUE, Layout.MAX_EPOCH + 1, Long.MAX_VALUE}) {
+            try (Channel channel = Channel.replace(rings.path("slots.ring"),
+                ChannelOptions.broadcast().capacity(4096).publishers(1).subscribers(1))) {
+                int publisherAt = channel.header().publisherSlot(0) + Layout.PUBLISHER_SLOT_EPOCH;
+                int subscriberAt = channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH;
+                channel.control().putLong(publisherAt, hostile);
+                channel.control().putLong(subscriberAt, hostile);
+                try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
+                    assertEquals(List.of(1L, 1L), List.of(publisher.epoch(), subscriber.epoch()));
+                    assertTrue(publisher.offer(new byte[5]) > 0);
+                    assertEquals(5, subscriber.take().length());
+                    channel.control().putLong(subscriberAt, hostile);
+                    channel.evict(0);
+                    assertEquals(1, channel.control().getLong(subscriberAt));
+                }
+                // And one that looks like what a closed object expects does not open it again.
+                Publisher publisher = channel.publisher();
+                Subscriber subscriber = channel.subscriber();
+                publisher.close();
+                subscriber.close();
+                channel.control().putLong(publisherAt, hostile);
+                channel.control().putLong(subscriberAt, hostile);
+                assertThrows(ClosedException.class, () -> publisher.offer(new byte[5]));
+                assertThrows(ClosedException.class, () -> publisher.claim(5));
+                assertThrows(ClosedException.class, subscriber::take);
+            }
+        }
+    }
+
+    @Test
+    void anyNameGetsTheSlotOfAnInbox() {
+        try (Channel channel = create(ChannelOptions.inbox()); Publisher publisher = channel.publisher()) {
+            publisher.offer(new byte[1]);
+            publisher.offer(new byte[2]);
+            try (Subscriber one = channel.subscriber("one", false)) {
+                assertEquals(1, one.take().length());
+                assertEquals("kind", assertThrows(InvalidArgumentException.class, one::forget).argument());
+            }
+            try (Subscriber two = channel.subscriber("two", true)) {
+                assertEquals(List.of(0, true), List.of(two.slot(), two.kept()));
+                assertEquals(2, two.take().length());
+                assertEquals("two", publisher.heldBy().name());
+                publisher.offer(new byte[3]);
+                publisher.offer(new byte[4]);
+                assertEquals(2, channel.evict(0));
+                publisher.offer(new byte[5]);
+            }
+            try (Subscriber three = channel.subscriber("", true)) {
+                assertEquals(3, channel.control().getLong(channel.header().subscriberSlot(0)
+                    + Layout.SUBSCRIBER_SLOT_DISCARDED));
+                assertNull(three.take());
+                publisher.offer(new byte[6]);
+                assertEquals(6, three.take().length());
             }
         }
     }
