@@ -186,8 +186,8 @@ final class ChannelFile implements AutoCloseable {
     }
 
     private UnsuitableFileSystemException withoutNoCow() {
-        return new UnsuitableFileSystemException(path, "btrfs without NOCOW", path + " lies on btrfs and has not the flag"
-            + " NOCOW: a full disk would end the process that writes. Use /dev/shm, or create the channel anew.");
+        return new UnsuitableFileSystemException(path, "btrfs without NOCOW", path + " lies on btrfs and has not the"
+            + " flag NOCOW: a full disk would end the process that writes. Use /dev/shm, or create the channel anew.");
     }
 
     private void allocate(long length) {

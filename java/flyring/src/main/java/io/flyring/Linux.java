@@ -42,7 +42,7 @@ final class Linux {
     static final int AT_EMPTY_PATH = 0x1000;
     static final int STATX_BASIC_STATS = 0x7ff;
 
-    /** struct statx: 256 bytes on every architecture; the offsets of stx_nlink (u32), stx_mode (u16), stx_size (u64). */
+    /** struct statx: 256 bytes everywhere; the offsets of stx_nlink (u32), stx_mode (u16), stx_size (u64). */
     static final int STATX_SIZE = 256;
     static final int STATX_LINKS = 16;
     static final int STATX_MODE = 28;

@@ -41,6 +41,8 @@ final class LossyReader {
     /** Bytes to the next record from the one that was peeked at. */
     private long peekedSize;
     private boolean broken;
+    private boolean stopped;
+    private boolean aborted;
     /** What {@link #consistentCount} has read: published, and the messages before it. */
     private long published;
     private long count;
@@ -199,6 +201,17 @@ final class LossyReader {
 
     /** Hands out up to {@code limit} messages; returns how many. */
     int poll(MessageHandler handler, int limit) {
+        return poll(handler, null, limit);
+    }
+
+    /** The same with a handler that says how to go on; see {@link #stopped()} and {@link #aborted()}. */
+    int controlledPoll(ControlledMessageHandler handler, int limit) {
+        return poll(null, handler, limit);
+    }
+
+    private int poll(MessageHandler handler, ControlledMessageHandler controlled, int limit) {
+        stopped = false;
+        aborted = false;
         if (!mayRead()) {
             return 0;
         }
@@ -206,7 +219,7 @@ final class LossyReader {
         int jumps = 0;
         int handed = 0;
         try {
-            while (handed < limit && jumps < MOST_JUMPS) {
+            while (handed < limit && jumps < MOST_JUMPS && !stopped) {
                 int length = lengthAtCursor();
                 if (length == EMPTY) {
                     break;
@@ -249,12 +262,33 @@ final class LossyReader {
                 cursor += size(length);
                 messagesBefore++;
                 handed++;
-                handler.onMessage(message);
+                if (controlled == null) {
+                    handler.onMessage(message);
+                } else {
+                    final Action action = Refusal.ofNull(controlled.onMessage(message));
+                    stopped = action == Action.BREAK || action == Action.ABORT;
+                    aborted = action == Action.ABORT;
+                    if (aborted) {
+                        cursor -= size(length);
+                        messagesBefore--;
+                        handed--;
+                    }
+                }
             }
         } finally {
             message.invalidate();
         }
         return handed;
+    }
+
+    /** Whether the last controlled poll was ended by its handler. */
+    boolean stopped() {
+        return stopped;
+    }
+
+    /** Whether it ended in front of a message that its handler did not want. */
+    boolean aborted() {
+        return aborted;
     }
 
     /** Step 4 for what is no message: its bytes; or {@link #JUMPED}, or {@link #EMPTY}. */

@@ -83,6 +83,57 @@ public final class LossySubscriber implements AutoCloseable {
         return handed;
     }
 
+    /**
+     * Hands out up to 256 messages, to a handler that says how to go on.
+     *
+     * @param handler gets the messages, one after another.
+     * @return messages consumed, 0 to 256.
+     * @see #controlledPoll(ControlledMessageHandler, int)
+     */
+    public int controlledPoll(ControlledMessageHandler handler) {
+        return controlledPoll(handler, Layout.DEFAULT_POLL_LIMIT);
+    }
+
+    /**
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler that says what becomes of each and
+     * whether the poll goes on; {@link Action#COMMIT} is {@link Action#CONTINUE} here. The next poll begins with a
+     * message that was aborted, if it is still there.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @return messages consumed, 0 to {@code limit}; an aborted one does not count.
+     * @throws InvalidArgumentException if the handler returns null.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit) {
+        checkUsable();
+        busy = true;
+        int at = next;
+        int handed = 0;
+        boolean stopped = false;
+        try {
+            for (int i = 0; i < readers.length && handed < limit && !stopped; i++) {
+                LossyReader reader = readers[at];
+                int more = reader.controlledPoll(handler, limit - handed);
+                stopped = reader.stopped();
+                handed += more;
+                int following = at + 1 == readers.length ? 0 : at + 1;
+                if (more > 0 || stopped) {
+                    next = reader.aborted() ? at : following;
+                }
+                at = following;
+            }
+        } finally {
+            busy = false;
+        }
+        if (handed == 0 && !stopped) {
+            nothingThere();
+        } else {
+            idlePolls = 0;
+        }
+        return handed;
+    }
+
     private void nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             idlePolls = 0;

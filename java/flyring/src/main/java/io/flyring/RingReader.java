@@ -40,6 +40,9 @@ final class RingReader {
     /** What this reader last stored in its gate. */
     private long storedGate;
     private boolean broken;
+    /** Of the last controlled poll: whether its handler ended it, and did not consume its last message. */
+    private boolean stopped;
+    private boolean aborted;
 
     RingReader(Channel channel, int ring, int slot, Memory data, Memory trailer) {
         Header header = channel.header();
@@ -287,6 +290,79 @@ final class RingReader {
         }
         VarHandle.acquireFence(); // pairs with: evict, whose epoch comes before the gates that protected what was read
         return owned() ? handed : LOST;
+    }
+
+    /**
+     * The same as {@link #poll(MessageHandler, int)}, with a handler that says how to go on; {@link #stopped()} tells
+     * afterwards whether it ended the poll.
+     */
+    int controlledPoll(ControlledMessageHandler handler, int limit) {
+        stopped = false;
+        aborted = false;
+        if (broken) {
+            return 0;
+        }
+        final Message view = message;
+        final long start = cursor;
+        int handed = 0;
+        boolean owned = true;
+        try {
+            int length = lengthAt((int) cursor & mask);
+            while (length > 0 && !stopped && owned && handed < limit) {
+                final long c = cursor;
+                final int index = (int) c & mask;
+                final long size = length + alignMask & ~alignMask;
+                if (length < Layout.RECORD_HEADER_LENGTH || index + size > capacity) {
+                    throw corrupt(c, "a record of " + length + " bytes");
+                }
+                final int type = data.getInt(index + Layout.RECORD_TYPE);
+                boolean commits = false;
+                if (type > 0) {
+                    view.set(payloadsAt + index, length - Layout.RECORD_HEADER_LENGTH, type, c);
+                    cursor = c + size;
+                    count += step;
+                    handed++;
+                    final Action action = Refusal.ofNull(handler.onMessage(view));
+                    commits = action == Action.COMMIT;
+                    stopped = action == Action.BREAK || action == Action.ABORT;
+                    aborted = action == Action.ABORT;
+                    if (aborted) {
+                        cursor = c;
+                        count -= step;
+                        handed--;
+                    }
+                } else {
+                    skip(c, index, length, type);
+                    cursor = c + size;
+                }
+                if (commits || cursor - storedGate >= storeEvery) {
+                    storeGate(cursor, count);
+                    VarHandle.acquireFence(); // pairs with: evict
+                    owned = owned();
+                }
+                if (type <= 0 && cursor - start >= capacity) {
+                    break; // a hostile ring may hold nothing but padding
+                }
+                length = lengthAt((int) cursor & mask);
+            }
+        } finally {
+            view.invalidate();
+            if (cursor != storedGate) {
+                storeGate(cursor, count);
+            }
+        }
+        VarHandle.acquireFence(); // pairs with: evict
+        return owned() ? handed : LOST;
+    }
+
+    /** Whether the last controlled poll was ended by its handler. */
+    boolean stopped() {
+        return stopped;
+    }
+
+    /** Whether the last controlled poll ended in front of a message that its handler did not want. */
+    boolean aborted() {
+        return aborted;
     }
 
     /** What is no message: padding, an owner record, or damage. */

@@ -7,8 +7,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A slot that this process owns: its lock, and the mappings through which its owner stores. It outlives the publisher or
- * subscriber that owns it, so that one that was forgotten can be closed, too. The order is always the same: first
+ * A slot that this process owns: its lock, and the mappings through which its owner stores. It outlives the publisher
+ * or subscriber that owns it, so that one that was forgotten can be closed, too. The order is always the same: first
  * nothing can be stored any more, then what others look at is set right, and last the lock is released (spec 5.1).
  */
 final class Seat implements Runnable {

@@ -98,7 +98,8 @@ final class Slots {
                     owners.add(new NoFreeSlotException.Owner(slot, itsName, fields == null ? 0 : fields.pid));
                 }
             } else if (!publisher && !candidates.contains(slot)) {
-                kept.add("slot " + slot + " is kept for '" + itsName + "', which is not attached; its forget() frees it");
+                kept.add("slot " + slot + " is kept for '" + itsName
+                    + "', which is not attached; its forget() frees it");
             }
         }
         String kind = publisher ? "publisher" : "subscriber";
@@ -259,8 +260,8 @@ final class Slots {
 
     /**
      * 6.7 for one slot, whose gate holds {@code writer} back, through the writer's own lock; looks at the gate again
-     * under the slot's lock. (No lambda does that: a JVM takes up to 40 ms to make its first one, in which the publisher
-     * would be held back.)
+     * under the slot's lock. (No lambda does that: a JVM takes up to 40 ms to make its first one, in which the
+     * publisher would be held back.)
      */
     void retire(Lock lock, int slot, List<Memory> trailers, RingWriter writer, long needed) {
         long offset = header.controlOffset + header.subscriberSlot(slot);

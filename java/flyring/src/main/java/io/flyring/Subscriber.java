@@ -112,6 +112,69 @@ public final class Subscriber implements AutoCloseable {
         return handed;
     }
 
+    /**
+     * Hands out up to 256 messages, to a handler that says how to go on.
+     *
+     * @param handler gets the messages, one after another.
+     * @return messages consumed, 0 to 256.
+     * @see #controlledPoll(ControlledMessageHandler, int)
+     */
+    public int controlledPoll(ControlledMessageHandler handler) {
+        return controlledPoll(handler, Layout.DEFAULT_POLL_LIMIT);
+    }
+
+    /**
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler that says what becomes of each and
+     * whether the poll goes on. The next poll begins with a message that was aborted.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @return messages consumed, 0 to {@code limit}; an aborted one does not count.
+     * @throws InvalidArgumentException if the handler returns null.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit) {
+        if (control.getLongOpaque(epochAt) != expectedEpoch || busy) {
+            throw refusal();
+        }
+        busy = true;
+        final RingReader[] rings = polled;
+        int at = next;
+        int handed = 0;
+        boolean stopped = false;
+        try {
+            for (int i = 0; i < rings.length && handed < limit && !stopped; i++) {
+                RingReader reader = rings[at];
+                int more = controlledPoll(reader, handler, limit - handed);
+                if (more < 0) {
+                    throw gone();
+                }
+                stopped = reader.stopped();
+                handed += more;
+                int following = at + 1 == rings.length ? 0 : at + 1;
+                if (more > 0 || stopped) {
+                    next = reader.aborted() ? at : following;
+                }
+                at = following;
+            }
+        } finally {
+            busy = false;
+        }
+        if (handed == 0 && !stopped) {
+            return nothingThere();
+        }
+        idlePolls = 0;
+        return handed;
+    }
+
+    private int controlledPoll(RingReader reader, ControlledMessageHandler handler, int limit) {
+        try {
+            return reader.controlledPoll(handler, limit);
+        } catch (CorruptRingException e) {
+            throw errorOf(reader, e);
+        }
+    }
+
     private int nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             if (expectedEpoch == GONE) { // whatever the file says

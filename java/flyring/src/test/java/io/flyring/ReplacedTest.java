@@ -90,7 +90,8 @@ class ReplacedTest {
 
     @Test
     void aPublisherThatNobodyHoldsBackLooksOnceALap() {
-        try (Channel channel = Channel.create(rings.path("r.ring"), options()); Publisher publisher = channel.publisher()) {
+        try (Channel channel = Channel.create(rings.path("r.ring"), options());
+            Publisher publisher = channel.publisher()) {
             assertTrue(publisher.offer(new byte[500]) > 0);
             Channel.unlink(channel.path());
             assertEquals(Layout.SUCCESSOR_UNLINKED, channel.control().getInt(Layout.CONTROL_SUCCESSOR));

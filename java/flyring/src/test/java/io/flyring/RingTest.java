@@ -382,7 +382,8 @@ class RingTest {
 
     @Test
     void readersAreThoseThatSomebodyOwns() {
-        try (Channel channel = create(ChannelOptions.inbox().capacity(4096)); Publisher publisher = channel.publisher()) {
+        try (Channel channel = create(ChannelOptions.inbox().capacity(4096));
+            Publisher publisher = channel.publisher()) {
             assertEquals(0, publisher.readers());
             try (Subscriber subscriber = channel.subscriber()) {
                 assertEquals(List.of(0, 1), List.of(subscriber.slot(), publisher.readers()));
@@ -409,6 +410,66 @@ class RingTest {
             subscriber.poll(message -> { });
             assertTrue(publisher.offer(new byte[500]) > 0);
             assertEquals(0, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
+        }
+    }
+
+    @Test
+    void aHandlerSaysWhatBecomesOfItsMessage() {
+        try (Channel channel = create(small(64)); Publisher publisher = channel.publisher();
+            Subscriber subscriber = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
+            List<ControlledPoll> all = List.of(subscriber::controlledPoll, lossy::controlledPoll);
+            for (int i = 1; i <= 6; i++) {
+                publisher.offer(new byte[i]);
+            }
+            for (ControlledPoll poll : all) {
+                List<Integer> seen = new ArrayList<>();
+                assertEquals(2, poll.poll(message -> {
+                    seen.add(message.length());
+                    return message.length() == 3 ? Action.ABORT : Action.CONTINUE;
+                }, 10));
+                assertEquals(1, poll.poll(message -> {
+                    seen.add(message.length());
+                    return Action.BREAK;
+                }, 10));
+                assertEquals("action", assertThrows(InvalidArgumentException.class, () -> poll.poll(message -> {
+                    seen.add(message.length());
+                    return null;
+                }, 10)).argument());
+                assertEquals(2, poll.poll(message -> {
+                    seen.add(message.length());
+                    return Action.COMMIT;
+                }, 10));
+                assertEquals(List.of(1, 2, 3, 3, 4, 5, 6), seen);
+                assertEquals(0, poll.poll(message -> Action.ABORT, 10));
+            }
+            assertEquals(6, channel.trailers().get(0).getLong(Header.gate(0) + Layout.GATE_COUNT));
+            assertEquals(0, lossy.lostMessages(0));
+        }
+    }
+
+    private interface ControlledPoll {
+        int poll(ControlledMessageHandler handler, int limit);
+    }
+
+    @Test
+    void anAbortEndsThePollWithTheGateInFrontAndACommitTellsAtOnce() {
+        try (Channel channel = create(small(64)); Publisher one = channel.publisher();
+            Publisher two = channel.publisher();
+            Subscriber subscriber = channel.subscriber()) {
+            one.offer(new byte[1]);
+            one.offer(new byte[2]);
+            two.offer(new byte[3]);
+            Memory trailer = channel.trailers().get(0);
+            assertEquals(1, subscriber.controlledPoll(
+                message -> message.length() == 2 ? Action.ABORT : Action.CONTINUE));
+            assertEquals(subscriber.position(0), trailer.getLong(Header.gate(0)));
+            assertEquals(2, subscriber.controlledPoll(message -> {
+                if (message.length() == 3) { // the message with 2 bytes came first, and was committed
+                    assertEquals(one.position(), trailer.getLong(Header.gate(0)));
+                }
+                return Action.COMMIT;
+            }));
+            assertEquals(two.position(), subscriber.position(1));
         }
     }
 }
