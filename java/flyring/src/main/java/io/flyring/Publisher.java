@@ -644,7 +644,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private FlyringException gone() {
         if (failure != null) {
             ClosedException error = new ClosedException("The publisher of ring " + slot + " was ended by an error in"
-                + " the middle of a publication: " + failure + ". Its slot's next owner mends the ring. Make a new one.");
+                + " the middle of a publication: " + failure + ". Its slot's next owner mends the ring. Make a new"
+                + " one.");
             error.initCause(failure);
             return error;
         }

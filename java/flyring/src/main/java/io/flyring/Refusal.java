@@ -8,8 +8,8 @@ final class Refusal {
 
     static Action ofNull(Action action) {
         if (action == null) {
-            throw new InvalidArgumentException("action", "The handler returned null. Return what becomes of the message:"
-                + " CONTINUE, COMMIT, BREAK or ABORT.");
+            throw new InvalidArgumentException("action", "The handler returned null. Return what becomes of the"
+                + " message: CONTINUE, COMMIT, BREAK or ABORT.");
         }
         return action;
     }
