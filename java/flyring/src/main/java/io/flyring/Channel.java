@@ -492,6 +492,18 @@ public final class Channel implements AutoCloseable {
     }
 
     /**
+     * What the channel holds now: who owns its slots, how far they are, who holds whom back. Takes no lock and writes
+     * nothing, so it works on a channel that is attached read-only, too.
+     *
+     * @return all of it, of this moment.
+     * @throws ClosedException after close.
+     */
+    public Stats stats() {
+        checkOpen();
+        return new Look(this).stats();
+    }
+
+    /**
      * The channel's counters.
      *
      * @return the counters section; a new object each time.
@@ -517,6 +529,18 @@ public final class Channel implements AutoCloseable {
             trailers = all;
         }
         return trailers;
+    }
+
+    /** The same for those who only look; a channel that is read-only has them, too. */
+    List<Memory> readableTrailers() {
+        List<Memory> all = trailers;
+        if (all == null) {
+            all = new ArrayList<>();
+            for (int ring = 0; ring < header.publishers; ring++) {
+                all.add(file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), true));
+            }
+        }
+        return all;
     }
 
     Memory mapTrailer(int ring) {

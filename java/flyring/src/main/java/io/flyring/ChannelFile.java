@@ -234,6 +234,13 @@ final class ChannelFile implements AutoCloseable {
         return new Lock(open(), path);
     }
 
+    /** Whether a process has the lock on a byte; this description has none itself. */
+    synchronized boolean locked(long offset) {
+        int result = Sys.lock(open(), Linux.F_OFD_GETLK, Linux.F_WRLCK, offset, 1);
+        check("fcntl", result, path);
+        return result != Linux.F_UNLCK;
+    }
+
     /** The descriptor: not one that was closed, whose number may be another file's. */
     private int open() {
         if (fd < 0) {

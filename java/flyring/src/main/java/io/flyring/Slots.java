@@ -333,7 +333,13 @@ final class Slots {
     }
 
     /** Fields of a slot; {@code start} is a publisher's only. */
-    private record Fields(long epoch, long start, String name, int pid) {
+    record Fields(long epoch, long start, String name, int pid, long attachedAt) {
+    }
+
+    /** 6.12; epoch -1 if the fields change all the time, or if their owner was killed while it changed them. */
+    Fields fields(int at) {
+        Fields fields = read(at);
+        return fields != null ? fields : new Fields(-1, 0, "", 0, 0);
     }
 
     /** 6.12; null if the fields change all the time, or if their owner was killed while it changed them. */
@@ -349,11 +355,12 @@ final class Slots {
             byte[] name = bytes(at + Layout.PUBLISHER_SLOT_NAME, named ? length : 0);
             int pid = control.getIntOpaque(at + Layout.PUBLISHER_SLOT_PID);
             long start = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_START);
+            long attachedAt = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_ATTACHED_AT);
             VarHandle.acquireFence();
             // In this order: a length that is valid again says that the new epoch is there. Pairs with: take
             if (control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH) == length
                 && control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) == epoch) {
-                return new Fields(valid(epoch), start, new String(name, StandardCharsets.UTF_8), pid);
+                return new Fields(valid(epoch), start, new String(name, StandardCharsets.UTF_8), pid, attachedAt);
             }
         }
         return null;

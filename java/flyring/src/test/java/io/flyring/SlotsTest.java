@@ -289,4 +289,52 @@ class SlotsTest {
             }
         }
     }
+
+    @Test
+    void statsSayWhoHasWhatAndWhoHoldsWhomBack() {
+        int pid = (int) ProcessHandle.current().pid();
+        try (Channel channel = create(ChannelOptions.broadcast().counters(2));
+            Channel reading = Rings.openReadOnly(channel.path())) {
+            Stats none = reading.stats();
+            assertEquals(List.of(SlotState.UNUSED, SlotState.UNUSED, List.of(), 0),
+                List.of(none.publishers().get(0).state(), none.subscribers().get(1).state(), none.counters(),
+                    none.successor()));
+            channel.counters().allocate("c", 3, new byte[] {1}).set(4);
+            Subscriber slow = channel.subscriber("slow", true, 0);
+            try (Publisher publisher = channel.publisher("p"); Subscriber fast = channel.subscriber("fast", false)) {
+                while (publisher.offer(new byte[500]) > 0) {
+                    fast.poll(message -> { });
+                }
+                assertEquals(1, slow.poll(message -> { }, 1));
+                publisher.offer(new byte[900]);
+                slow.close();
+                for (Channel each : List.of(channel, reading)) {
+                    Stats stats = each.stats();
+                    assertEquals(List.of(channel.path(), channel.id(), Kind.BROADCAST, 4096, 64, Foreign.NONE,
+                        channel.createdAt()), List.of(stats.path(), stats.id(), stats.kind(), stats.capacity(),
+                        stats.alignment(), stats.foreign(), stats.createdAt()));
+                    PublisherStats ring = stats.publishers().get(0);
+                    assertEquals(List.of(SlotState.LIVE, "p", pid, 1L, publisher.position(), 7L, List.of(0)),
+                        List.of(ring.state(), ring.name(), ring.pid(), ring.epoch(), ring.published(),
+                            ring.messages(), ring.blockedBy()));
+                    assertTrue(ring.blockedSince() > 0 && ring.blockedFor() > 0 && ring.blockedLength() > 0,
+                        ring.toString());
+                    SubscriberStats kept = stats.subscribers().get(0);
+                    assertEquals(List.of(SlotState.AWAY, "slow", true, false, 0L), List.of(kept.state(), kept.name(),
+                        kept.kept(), kept.evicting(), kept.discarded()));
+                    long position = slow.position(0);
+                    assertEquals(List.of(new GateStats(0, position, publisher.position() - position, 6)),
+                        kept.gates());
+                    assertEquals(SlotState.LIVE, stats.subscribers().get(1).state());
+                    assertEquals(2, stats.subscribers().get(1).gates().size());
+                    CounterStats counter = stats.counters().get(0);
+                    assertEquals(List.of(0, "c", 3, 4L), List.of(counter.id(), counter.label(), counter.typeId(),
+                        counter.value()));
+                    assertEquals(1, counter.key()[0]);
+                }
+            }
+            assertEquals(SlotState.CLOSED, channel.stats().publishers().get(0).state());
+            assertEquals(List.of(), channel.stats().publishers().get(0).blockedBy());
+        }
+    }
 }
