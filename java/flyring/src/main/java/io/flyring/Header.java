@@ -259,8 +259,8 @@ final class Header {
         same(page, Layout.HEADER_RING_STRIDE, header.ringStride, path, "ring_stride");
         same(page, Layout.HEADER_SCHEMA_OFFSET, header.schemaOffset, path, "schema_offset");
         require(schemaLength >= 0 && schemaLength <= Layout.MAX_SCHEMA_LENGTH, path, "schema_length", schemaLength);
-        require(schemaLength == 0 || number(schemaId), path, "schema_id", schemaId);
-        require(schemaLength == 0 || number(schemaVersion), path, "schema_version", schemaVersion);
+        require(number(schemaId), path, "schema_id", schemaId);
+        require(number(schemaVersion), path, "schema_version", schemaVersion);
         require(features == 0 || likeAgrona(header.kind, alignment, publishers, subscribers), path,
             "required_features", features);
         long fileLength = page.getLong(Layout.HEADER_FILE_LENGTH);

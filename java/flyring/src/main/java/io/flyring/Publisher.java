@@ -10,8 +10,9 @@ import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
  * The one writer of one ring; made by {@link Channel#publisher(String)}. Publishing neither allocates nor locks nor
- * calls the system, unless a subscriber holds it back for 1 ms or more. Not thread-safe. Concurrent use is detected on
- * a best-effort basis and throws {@link TwoThreadsException}. Spec 5.2, 6.1 to 6.3; typed messages: spec/messages.md 3.
+ * calls the system, unless a subscriber holds it back for 1 ms or more. One that nothing refers to any more is closed
+ * by the garbage collector, with a warning. Not thread-safe. Concurrent use is detected on a best-effort basis and
+ * throws {@link TwoThreadsException}. Spec 5.2, 6.1 to 6.3; typed messages: spec/messages.md 3.
  *
  * <p>Every method that publishes throws {@link ClosedException} after close, {@link SlotLostException} if the slot has
  * another owner, {@link MessageTooLargeException} above {@link #maxMessageLength()}, {@link InvalidArgumentException}

@@ -6,7 +6,8 @@ import java.util.Arrays;
 
 /**
  * A reliable reader of chosen rings; made by {@link Channel#subscriber(int...)}. Polling neither allocates nor locks
- * nor calls the system. Messages of one publisher come in the order of publication; there is no order between
+ * nor calls the system. One that nothing refers to any more is closed by the garbage collector, with a warning.
+ * Messages of one publisher come in the order of publication; there is no order between
  * publishers. Not thread-safe. Concurrent use is detected on a best-effort basis and throws
  * {@link TwoThreadsException}. Spec 5.3, 6.4 to 6.9.
  */

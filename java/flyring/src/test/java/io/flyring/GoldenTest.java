@@ -57,7 +57,7 @@ class GoldenTest {
     }
 
     static Stream<String> refused() throws Exception {
-        return names("refused/", 3).stream();
+        return names("refused/", 2).stream();
     }
 
     private static List<String> names(String folder, int atLeast) throws Exception {
