@@ -14,10 +14,11 @@ import java.util.function.LongSupplier;
  * every language. What is not set is real. Spec 10.
  */
 final class Identity {
-    static final Identity REAL = new Identity();
-
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
     private static final long NANOS_PER_SECOND = 1_000_000_000L;
+    private static final long NAMESPACE_NANOS = namespaceNanos();
+
+    static final Identity REAL = new Identity();
 
     private UUID channelId;
     private Long createdAt;
@@ -62,9 +63,24 @@ final class Identity {
         return this;
     }
 
-    /** ns of CLOCK_MONOTONIC, at least 1. */
+    /** ns of CLOCK_MONOTONIC as the machine counts them, at least 1. */
     long monotonicNow() {
-        return monotonic != 0 ? monotonic : Math.max(1, System.nanoTime());
+        return monotonic != 0 ? monotonic : Math.max(1, System.nanoTime() - NAMESPACE_NANOS);
+    }
+
+    /** How far a time namespace has shifted CLOCK_MONOTONIC; 0: there is none. */
+    private static long namespaceNanos() {
+        try {
+            for (String line : Files.readAllLines(Path.of("/proc/self/timens_offsets"))) {
+                String[] words = line.trim().split("\\s+");
+                if (words.length == 3 && words[0].equals("monotonic")) {
+                    return Long.parseLong(words[1]) * NANOS_PER_SECOND + Long.parseLong(words[2]);
+                }
+            }
+        } catch (IOException | NumberFormatException e) { // the kernel has no time namespaces
+            return 0;
+        }
+        return 0;
     }
 
     UUID newChannelId() {

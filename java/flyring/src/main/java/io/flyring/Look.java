@@ -75,7 +75,7 @@ final class Look {
         return new PublisherStats(slot, state, fields.epoch(), fields.name(), fields.pid(), fields.attachedAt(),
             trailer.getLongAcquire(publishedAt), trailer.getLongOpaque(Layout.TRAILER_CLAIMED),
             foreign ? Layout.COUNT_UNKNOWN : trailer.getLongAcquire(Layout.TRAILER_MESSAGES_DONE), since,
-            since > 0 ? Math.max(0, System.nanoTime() - since) : 0, length, holders);
+            since > 0 ? Math.max(0, Identity.REAL.monotonicNow() - since) : 0, length, holders);
     }
 
     /** The slots whose gate leaves no room for a record of so many bytes (6.2, 5). */

@@ -60,6 +60,64 @@ class GoldenTest {
         return names("refused/", 2).stream();
     }
 
+    static Stream<String> dead() throws Exception {
+        try (Stream<Path> files = Files.list(Rings.spec("golden/dead"))) {
+            List<String> names = files.map(file -> "dead/" + file.getFileName().toString().replace(".json", ""))
+                .sorted().toList();
+            assertTrue(names.size() > 20, "golden files of the dead: " + names);
+            return names.stream();
+        }
+    }
+
+    /** Bytes with other bytes in some places: [[offset, hex], ...]. */
+    private static byte[] written(byte[] bytes, JsonArray changes) {
+        byte[] changed = bytes.clone();
+        for (JsonElement change : changes) {
+            byte[] part = HexFormat.of().parseHex(change.getAsJsonArray().get(1).getAsString());
+            System.arraycopy(part, 0, changed, change.getAsJsonArray().get(0).getAsInt(), part.length);
+        }
+        return changed;
+    }
+
+    @ParameterizedTest
+    @MethodSource("dead")
+    void theNextOwnerTakesOverTheDead(String name) throws Exception {
+        JsonObject golden = json(name);
+        byte[] base = written(new byte[golden.get("file_length").getAsInt()], golden.getAsJsonArray("base"));
+        Path path = Path.of(rings.path("dead.ring"));
+        int number = 0;
+        for (JsonElement element : golden.getAsJsonArray("dead")) {
+            JsonObject point = element.getAsJsonObject();
+            String what = name + ", point " + number++ + ", last store: " + point.get("last_store").getAsString();
+            byte[] left = written(base, point.getAsJsonArray("left"));
+            Files.deleteIfExists(path);
+            Files.write(path, left);
+            channel = Channel.open(path.toString(),
+                new OpenOptions().identity(identity(golden.getAsJsonObject("inject"))));
+            for (JsonElement operation : point.getAsJsonArray("operations")) {
+                perform(operation.getAsJsonObject(), what + ": " + operation);
+            }
+            int mismatch = Arrays.mismatch(written(left, point.getAsJsonArray("after")), Files.readAllBytes(path));
+            assertEquals(-1, mismatch, () -> what + ": byte 0x" + Integer.toHexString(mismatch));
+            List<String> found = new ArrayList<>();
+            Subscriber reader = subscribers.get("reader");
+            for (Message message = reader.take(); message != null; message = reader.take()) {
+                found.add(message.ring() + ":" + message.type() + "@" + message.position() + ":"
+                    + HexFormat.of().formatHex(message.toByteArray()));
+            }
+            List<String> wanted = new ArrayList<>();
+            for (JsonElement each : point.getAsJsonArray("finds")) {
+                JsonObject message = each.getAsJsonObject();
+                wanted.add(message.get("ring").getAsInt() + ":" + message.get("type").getAsInt() + "@"
+                    + message.get("position").getAsLong() + ":" + message.get("data").getAsString());
+            }
+            found.sort(null);
+            wanted.sort(null);
+            assertEquals(wanted, found, what);
+            channel.close();
+        }
+    }
+
     private static List<String> names(String folder, int atLeast) throws Exception {
         Path golden = Rings.spec("golden");
         try (Stream<Path> files = Files.walk(golden)) {
@@ -98,11 +156,15 @@ class GoldenTest {
             options.schema(create.get("schema").getAsString(), number(create, "schema_id", 0),
                 number(create, "schema_version", 0));
         }
+        return options.identity(identity(inject));
+    }
+
+    private static Identity identity(JsonObject inject) {
         long now = inject.get("now").getAsLong();
-        return options.identity(new Identity().channelId(UUID.fromString(inject.get("channel_id").getAsString()))
+        return new Identity().channelId(UUID.fromString(inject.get("channel_id").getAsString()))
             .bootId(UUID.fromString(inject.get("boot_id").getAsString())).pid(inject.get("pid").getAsInt())
             .createdAt(inject.get("created_at").getAsLong()).clock(() -> now)
-            .monotonic(inject.get("monotonic").getAsLong()));
+            .monotonic(inject.get("monotonic").getAsLong());
     }
 
     private static int number(JsonObject object, String name, int absent) {
