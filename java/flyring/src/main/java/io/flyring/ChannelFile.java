@@ -144,16 +144,20 @@ final class ChannelFile implements AutoCloseable {
     /** 3.1: whether the file system will do, and the file on it. */
     void checkFileSystem(boolean any) {
         long type = fileSystem();
-        if (any) {
-            return;
+        if (!any) {
+            checkSuited(type, type == BTRFS ? Sys.flags(fd) : 0);
         }
+    }
+
+    /** What an attach wants of a file system of that type, and of the file's flags on it. */
+    void checkSuited(long type, int flags) {
         checkKnown(type);
-        if (type == BTRFS && (Math.max(0, Sys.flags(fd)) & Linux.FS_NOCOW_FL) == 0) {
+        if (type == BTRFS && (Math.max(0, flags) & Linux.FS_NOCOW_FL) == 0) {
             throw withoutNoCow();
         }
         if (type == OVERLAY && readOnly) {
-            throw new UnsuitableFileSystemException(path, "overlay", path + " lies on overlayfs, where a reader may"
-                + " keep an old copy of the file. Attach it read-write, or use a volume.");
+            throw new UnsuitableFileSystemException(path, "overlay: a reader may keep an old copy", path
+                + " lies on overlayfs, where a reader may keep an old copy. Attach it read-write, or use a volume.");
         }
     }
 
