@@ -198,11 +198,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     private int offerPart(DirectBuffer[] messages, int from, int number, int type) {
-        if (!(endAfter(messages[from].capacity()) <= fastEnd && usable(type))
-            && !reserveSlowly(messages[from].capacity(), type, true)) {
+        final int length = messages[from].capacity(); // once, for what is checked must be what is used
+        if (!(endAfter(length) <= fastEnd && usable(type)) && !reserveSlowly(length, type, true)) {
             return 0;
         }
-        int first = (int) size(messages[from].capacity());
+        int first = (int) size(length);
         try {
             payload.busy();
             return publishPart(messages, from, number, type, first);
@@ -222,19 +222,23 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
         int taken = 1;
-        while (taken < number) {
-            int more = total + (int) size(messages[from + taken].capacity());
-            if (more > most) {
+        for (boolean looked = false;;) {
+            while (taken < number) {
+                long more = total + size(messages[from + taken].capacity());
+                if (more > most) {
+                    break;
+                }
+                total = (int) more;
+                taken++;
+            }
+            if (looked || end + total + Layout.RECORD_HEADER_LENGTH <= limit) {
                 break;
             }
-            total = more;
-            taken++;
-        }
-        if (end + total + Layout.RECORD_HEADER_LENGTH > limit) { // the first message has its room already
             room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
-            for (; taken > 1 && end + total + Layout.RECORD_HEADER_LENGTH > limit; taken--) {
-                total -= (int) size(messages[from + taken - 1].capacity());
-            }
+            looked = true;
+            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
+            total = first;
+            taken = 1;
         }
         announce(total);
         int at = index + first;
@@ -242,12 +246,20 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         try {
             for (int i = 1; i < taken; i++) {
                 DirectBuffer message = messages[from + i];
-                ring.putInt(at, message.capacity() + Layout.RECORD_HEADER_LENGTH);
+                length = message.capacity(); // once
+                final long size = size(length); // of a negative one: more than any ring holds
+                if (size > index + total - at) {
+                    throw changed();
+                }
+                ring.putInt(at, length + Layout.RECORD_HEADER_LENGTH);
                 ring.putInt(at + Layout.RECORD_TYPE, type);
-                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, message.capacity());
-                at += (int) size(message.capacity());
+                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, length);
+                at += (int) size;
             }
             length = messages[from].capacity();
+            if (at != index + total || size(length) != first) {
+                throw changed();
+            }
             Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, length);
         } catch (RuntimeException e) {
             setType(Layout.TYPE_PADDING);
@@ -260,6 +272,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         payload.invalidate();
         doDue(total);
         return taken;
+    }
+
+    private static InvalidArgumentException changed() {
+        return new InvalidArgumentException("messages", "A message of the batch has another length than before. Do not"
+            + " change messages while they are published.");
     }
 
     /**

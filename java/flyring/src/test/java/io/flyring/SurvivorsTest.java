@@ -148,6 +148,36 @@ class SurvivorsTest {
     }
 
     @Test
+    void aMessageThatGrowsWhileItsBatchIsPublishedHarmsNobody() {
+        try (Channel channel = create(1, 1); Subscriber subscriber = channel.subscriber();
+            Publisher publisher = channel.publisher()) {
+            PayloadBuffer good = new PayloadBuffer();
+            good.wrap(new byte[9]);
+            for (int calls = 1; calls < 5; calls++) {
+                for (int length : new int[] {0, 1000, 100_000, -1}) {
+                    int[] left = {calls};
+                    DirectBuffer changing = (DirectBuffer) Proxy.newProxyInstance(getClass().getClassLoader(),
+                        new Class<?>[] {DirectBuffer.class}, (proxy, method, arguments) ->
+                            method.getName().equals("capacity") ? left[0]-- > 0 ? 100 : length
+                                : method.invoke(good, arguments));
+                    for (DirectBuffer[] batch : List.of(new DirectBuffer[] {good, changing, good},
+                        new DirectBuffer[] {changing, good})) {
+                        left[0] = calls;
+                        try {
+                            publisher.offerBatch(batch);
+                        } catch (RuntimeException e) {
+                            assertNotNull(e.getClass());
+                        }
+                        assertTrue(publisher.offer(new byte[7]) > 0);
+                        subscriber.poll(message -> { });
+                        assertEquals(publisher.position(), subscriber.position(0));
+                    }
+                }
+            }
+        }
+    }
+
+    @Test
     void anErrorInTheMiddleEndsThePublisherAndFreesItsSlot() {
         for (boolean batch : new boolean[] {false, true}) {
             try (Channel channel = Channel.replace(rings.path("s.ring"),
