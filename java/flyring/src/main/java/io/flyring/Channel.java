@@ -7,8 +7,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
+import java.util.WeakHashMap;
 import java.util.function.Supplier;
 
 /**
@@ -26,11 +29,12 @@ public final class Channel implements AutoCloseable {
     private final Slots slots;
     private final String schema;
     private final Joining joining;
-    private final List<Publisher> publishers = new ArrayList<>();
-    private final List<Subscriber> subscribers = new ArrayList<>();
-    private final List<LossySubscriber> lossySubscribers = new ArrayList<>();
-    private List<Memory> trailers;
-    private boolean closed;
+    /** Slots that this channel's publishers and subscribers own. */
+    private final List<Seat> seats = new ArrayList<>();
+    private final Set<LossySubscriber> lossySubscribers = Collections.newSetFromMap(new WeakHashMap<>());
+    /** Of all rings; null until somebody takes a slot or evicts. */
+    private volatile List<Memory> trailers;
+    private volatile boolean closed;
 
     private Channel(String path, ChannelFile file, Header header, Identity identity) {
         this.path = path;
@@ -40,8 +44,9 @@ public final class Channel implements AutoCloseable {
         this.schema = new String(file.read(header.schemaOffset, (int) header.schemaLength), StandardCharsets.UTF_8);
         this.control = file.map(header.controlOffset, header.ringsOffset - header.controlOffset,
             file.readOnly());
-        this.slots = new Slots(header, control, file, identity, path);
+        this.slots = new Slots(header, control, identity, path);
         this.joining = new Joining(this, file);
+        Memory.whenForgotten(this, file::close);
     }
 
     /**
@@ -101,9 +106,13 @@ public final class Channel implements AutoCloseable {
      * @throws FlyringException as {@link #open(String)} does.
      */
     public static Channel open(String name, OpenOptions options) {
+        if (options == null) {
+            throw new InvalidArgumentException("options", "There are no options. Leave them out for the defaults.");
+        }
         String path = Place.path(name);
         Place.checkFolder(name, false);
         ChannelFile file = ChannelFile.open(path, options.readOnly);
+        Channel channel = null;
         try {
             Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
             file.checkFileSystem(options.anyFileSystem);
@@ -111,10 +120,12 @@ public final class Channel implements AutoCloseable {
             if (!options.readOnly) {
                 Lock.selfTest(file, header, path);
             }
-            return new Channel(path, file, header, options.identity);
-        } catch (RuntimeException e) {
-            file.close();
-            throw e;
+            channel = new Channel(path, file, header, options.identity);
+            return channel;
+        } finally {
+            if (channel == null) {
+                file.close();
+            }
         }
     }
 
@@ -128,7 +139,7 @@ public final class Channel implements AutoCloseable {
      * @throws FlyringException as {@link #open(String)} and {@link #create} do.
      */
     public static Channel openOrCreate(String name, ChannelOptions options) {
-        Header.of(options, new UUID(0, 0), 0); // refuses what create would refuse
+        Header.of(required(options), new UUID(0, 0), 0); // refuses what create would refuse
         OpenOptions existing = new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity);
         while (true) {
             Channel channel;
@@ -141,12 +152,15 @@ public final class Channel implements AutoCloseable {
                     continue;
                 }
             }
+            boolean same = false;
             try {
-                options.compare(channel.header, channel.schema, channel.path);
+                options.compare(channel.header, channel.path);
+                same = true;
                 return channel;
-            } catch (ChannelDiffersException e) {
-                channel.close();
-                throw e;
+            } finally {
+                if (!same) {
+                    channel.close();
+                }
             }
         }
     }
@@ -166,6 +180,7 @@ public final class Channel implements AutoCloseable {
             if (!Arrays.equals(file.read(0, Header.MAGIC.length), Header.MAGIC)) {
                 throw new NotAChannelException(path, path + " is not a Flyring channel, so it was not removed.");
             }
+            file.tellSuccessor(Layout.SUCCESSOR_UNLINKED);
             Files.deleteIfExists(Path.of(path));
         } catch (java.nio.file.AccessDeniedException e) {
             throw new AccessDeniedException(path, "permission denied", path + " may not be removed: permission denied."
@@ -188,16 +203,27 @@ public final class Channel implements AutoCloseable {
 
     private static Channel make(String name, ChannelOptions options, boolean replace) {
         String path = Place.path(name);
-        Identity identity = options.identity;
+        Identity identity = required(options).identity;
         Header header = Header.of(options, identity.newChannelId(), identity.creation());
         Place.checkFolder(name, true);
         ChannelFile file = Creation.make(path, header, options, replace);
+        Channel channel = null;
         try {
-            return new Channel(path, file, header, identity);
-        } catch (RuntimeException e) {
-            file.close();
-            throw e;
+            channel = new Channel(path, file, header, identity);
+            return channel;
+        } finally {
+            if (channel == null) {
+                file.close();
+            }
         }
+    }
+
+    private static ChannelOptions required(ChannelOptions options) {
+        if (options == null) {
+            throw new InvalidArgumentException("options", "There are no options. A channel needs its kind:"
+                + " ChannelOptions.broadcast() or inbox().");
+        }
+        return options;
     }
 
     /**
@@ -247,31 +273,48 @@ public final class Channel implements AutoCloseable {
             throw new InvalidArgumentException("max_lag", "The lag limit is " + maxLag + " bytes; it must be 0 or "
                 + header.capacity / Layout.MIN_LAG_DIVISOR + " to " + header.capacity + ".");
         }
+        trailers(); // the publish path maps nothing
         Lock lock = file.newLock();
-        Publisher publisher;
-        Memory ring;
+        Seat seat = null;
+        boolean done = false;
         try {
             int slot = slots.takePublisher(lock, bytes);
             slots.adoptBoot();
-            ring = file.map(header.ringOffset(slot), header.ringStride, false);
+            Memory ring = file.map(header.ringOffset(slot), header.ringStride, false);
             long count = Recovery.recover(ring, slot, header);
             long start = ring.getLongAcquire(header.capacity + Layout.TRAILER_PUBLISHED); // our own store
             long epoch = slots.enterPublisher(slot, bytes, start);
             lock.unlockControl(header);
-            publisher = new Publisher(this, name, slot, lock, ring, epoch, count, maxLag);
-        } catch (RuntimeException e) {
-            lock.close();
-            throw e;
+            seat = new Seat(this, lock, slot, true, name, epoch, false);
+            seat.writesThrough(ring);
+            Publisher publisher = new Publisher(this, name, slot, seat, ring, epoch, count, maxLag);
+            ring.prefault();
+            seats.add(seat);
+            seat.ownedBy(publisher);
+            done = true;
+            return publisher;
+        } finally {
+            if (!done) {
+                seats.remove(seat);
+                lock.close();
+            }
         }
-        publishers.add(publisher);
-        ring.prefault();
-        return publisher;
+    }
+
+    /**
+     * Takes a subscriber slot without a name, and reads all rings.
+     *
+     * @return the subscriber.
+     * @see #subscriber(String, boolean, int...)
+     */
+    public Subscriber subscriber() {
+        return subscriber("", false, (int[]) null);
     }
 
     /**
      * Takes a subscriber slot without a name.
      *
-     * @param rings the rings to read; none: all.
+     * @param rings the rings to read; null: all.
      * @return the subscriber.
      * @see #subscriber(String, boolean, int...)
      */
@@ -280,19 +323,32 @@ public final class Channel implements AutoCloseable {
     }
 
     /**
-     * Takes a subscriber slot and joins its rings: it sees what is published from now on. If the slot is kept (slot
-     * 0 of an inbox is, and every one that was asked to be), it goes on where its last owner was instead.
+     * Takes a subscriber slot and reads all rings, or those that it is kept for.
      *
-     * @param name up to 64 bytes, or empty; the name of a kept slot gets that slot again.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty.
+     * @param kept true: keep the slot after a close or a death.
+     * @return the subscriber.
+     * @see #subscriber(String, boolean, int...)
+     */
+    public Subscriber subscriber(String name, boolean kept) {
+        return subscriber(name, kept, (int[]) null);
+    }
+
+    /**
+     * Takes a subscriber slot and joins its rings: it sees what is published from now on. If the slot is kept (that of
+     * an inbox is, and every one that was asked to be), it goes on where its last owner was instead. An inbox has one
+     * slot; any name gets it, and is its label from then on.
+     *
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the name of a kept slot gets that slot again.
      * @param kept true: keep the slot after a close or a death, so that its publishers wait for its next owner; needs a
-     *     name.
-     * @param rings the rings to read; none: all, or those of the kept slot.
+     *     name, but in an inbox.
+     * @param rings the rings to read, one at least; null: all, or those of the kept slot.
      * @return the subscriber.
      * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
-     * @throws InvalidArgumentException if the name is too long, or missing for a kept slot, or a ring does not exist,
-     *     or the channel's subscriber is foreign.
-     * @throws ChannelDiffersException if the kept slot has other rings than were asked for.
-     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws InvalidArgumentException if the name has other characters, or is missing for a kept slot, or a ring does
+     *     not exist, or no ring is given, or the channel's subscriber is foreign.
+     * @throws ChannelDiffersException if the kept slot has other rings than were asked for; nothing was changed.
+     * @throws CorruptRingException if a ring breaks the rules; nothing was changed.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -300,40 +356,86 @@ public final class Channel implements AutoCloseable {
         checkWritable();
         slots.checkOurs(Foreign.SUBSCRIBER, "subscriber");
         byte[] bytes = Slots.name(name);
-        if (kept && bytes.length == 0) {
+        if (kept && bytes.length == 0 && header.kind != Kind.INBOX) {
             throw new InvalidArgumentException("name", "A kept subscriber needs a name, by which it gets its slot"
                 + " again.");
         }
         int[] chosen = joining.chosen(rings);
+        trailers();
         Lock lock = file.newLock();
+        Seat seat = null;
+        Joining.Plan plan = null;
+        boolean done = false;
+        int slot = -1;
         try {
-            int slot = slots.takeSubscriber(lock, bytes);
+            slot = slots.takeSubscriber(lock, bytes);
             slots.adoptBoot();
+            plan = joining.plan(slot, rings == null ? null : chosen);
             long epoch = slots.enterSubscriber(slot, bytes);
-            RingReader[] readers = joining.attach(slot, epoch, rings.length == 0 ? null : chosen, kept);
+            joining.attach(plan, slot, epoch, kept);
             boolean nowKept = slots.kept(slot);
             lock.unlockControl(header);
-            Subscriber subscriber = new Subscriber(this, name, slot, lock, readers, epoch, nowKept);
-            subscribers.add(subscriber);
-            for (RingReader reader : readers) {
+            seat = new Seat(this, lock, slot, false, name, epoch, nowKept);
+            for (RingReader reader : plan.readers()) {
+                seat.writesThrough(reader.writable());
                 reader.prefault();
             }
+            Subscriber subscriber = new Subscriber(this, name, slot, seat, plan.readers(), epoch, nowKept);
+            seats.add(seat);
+            seat.ownedBy(subscriber);
+            done = true;
             return subscriber;
-        } catch (RuntimeException e) {
-            lock.close();
-            throw e;
+        } finally {
+            if (!done) {
+                seats.remove(seat);
+                joining.undo(plan, slot);
+                lock.close();
+            }
         }
+    }
+
+    /**
+     * Reads all rings without a slot, from now on.
+     *
+     * @return the subscriber.
+     * @see #lossySubscriber(Start, WhenLapped, int...)
+     */
+    public LossySubscriber lossySubscriber() {
+        return lossySubscriber(Start.NOW, WhenLapped.OLDEST, (int[]) null);
+    }
+
+    /**
+     * Reads all rings without a slot.
+     *
+     * @param start where to begin in each ring.
+     * @return the subscriber.
+     * @see #lossySubscriber(Start, WhenLapped, int...)
+     */
+    public LossySubscriber lossySubscriber(Start start) {
+        return lossySubscriber(start, WhenLapped.OLDEST, (int[]) null);
     }
 
     /**
      * Reads rings without a slot, from now on.
      *
-     * @param rings the rings to read; none: all.
+     * @param rings the rings to read; null: all.
      * @return the subscriber.
-     * @see #lossySubscriber(Start, int...)
+     * @see #lossySubscriber(Start, WhenLapped, int...)
      */
     public LossySubscriber lossySubscriber(int... rings) {
-        return lossySubscriber(Start.NOW, rings);
+        return lossySubscriber(Start.NOW, WhenLapped.OLDEST, rings);
+    }
+
+    /**
+     * Reads rings without a slot.
+     *
+     * @param start where to begin in each ring.
+     * @param rings the rings to read; null: all.
+     * @return the subscriber.
+     * @see #lossySubscriber(Start, WhenLapped, int...)
+     */
+    public LossySubscriber lossySubscriber(Start start, int... rings) {
+        return lossySubscriber(start, WhenLapped.OLDEST, rings);
     }
 
     /**
@@ -341,12 +443,14 @@ public final class Channel implements AutoCloseable {
      * Writes nothing, so it works on a channel that is attached read-only too.
      *
      * @param start where to begin in each ring.
-     * @param rings the rings to read; none: all.
+     * @param whenLapped where to go on in a ring whose publisher has overtaken this reader.
+     * @param rings the rings to read, one at least; null: all.
      * @return the subscriber.
-     * @throws InvalidArgumentException if a ring does not exist, or the channel's publisher is foreign.
+     * @throws InvalidArgumentException if a ring does not exist, or no ring is given, or the channel's publisher is
+     *     foreign.
      * @throws ClosedException after close.
      */
-    public synchronized LossySubscriber lossySubscriber(Start start, int... rings) {
+    public synchronized LossySubscriber lossySubscriber(Start start, WhenLapped whenLapped, int... rings) {
         checkOpen();
         slots.checkOurs(Foreign.PUBLISHER, "lossy subscriber");
         int[] chosen = joining.chosen(rings);
@@ -354,7 +458,7 @@ public final class Channel implements AutoCloseable {
         for (int i = 0; i < chosen.length; i++) {
             Memory ring = file.map(header.ringOffset(chosen[i]), header.ringStride, true);
             ring.prefault();
-            readers[i] = new LossyReader(header, chosen[i], ring, slots, start);
+            readers[i] = new LossyReader(header, chosen[i], ring, slots, start, whenLapped);
         }
         LossySubscriber subscriber = new LossySubscriber(this, readers);
         lossySubscribers.add(subscriber);
@@ -367,21 +471,36 @@ public final class Channel implements AutoCloseable {
      * afresh. The slot can be taken again once its owner has noticed, closed or died.
      *
      * @param slot the subscriber slot, from 0.
+     * @return how many messages it had not read; -1 if that is not known.
      * @throws InvalidArgumentException if there is no such slot, or the channel has a foreign end.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
-    public void evict(int slot) {
+    public long evict(int slot) {
         checkWritable();
         slots.checkNotForeign("evict");
         if (slot < 0 || slot >= header.subscribers) {
             throw new InvalidArgumentException("slot", "There is no subscriber slot " + slot + "; the channel " + path
                 + " has " + header.subscribers + ", from 0.");
         }
-        underControlLock(() -> {
-            slots.evict(slot, trailers());
-            return null;
+        List<Memory> gates = trailers();
+        return underControlLock(() -> {
+            long unread = joining.unread(slot);
+            slots.evict(slot, gates);
+            return unread;
         });
+    }
+
+    /**
+     * What the channel holds now: who owns its slots, how far they are, who holds whom back. Takes no lock and writes
+     * nothing, so it works on a channel that is attached read-only, too.
+     *
+     * @return all of it, of this moment.
+     * @throws ClosedException after close.
+     */
+    public Stats stats() {
+        checkOpen();
+        return new Look(this).stats();
     }
 
     /**
@@ -395,26 +514,37 @@ public final class Channel implements AutoCloseable {
         return new Counters(this);
     }
 
-    /** The trailers of all rings, mapped when first needed. */
-    synchronized List<Memory> trailers() {
+    /** The trailers of all rings, mapped when somebody takes a slot or evicts: the publish path maps nothing. */
+    List<Memory> trailers() {
+        List<Memory> all = trailers;
+        return all != null ? all : mapTrailers();
+    }
+
+    private synchronized List<Memory> mapTrailers() {
         if (trailers == null) {
             List<Memory> all = new ArrayList<>();
             for (int ring = 0; ring < header.publishers; ring++) {
-                all.add(file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), false));
+                all.add(mapTrailer(ring));
             }
             trailers = all;
         }
         return trailers;
     }
 
-    /** 5.4: what a subscriber that lost its slot does, if the slot's lock is still its own. */
-    void takeBack(Lock lock, int slot) {
-        long offset = header.controlOffset + header.subscriberSlot(slot);
-        if (header.foreign == Foreign.NONE && lock.tryLock(offset)) {
-            slots.evicting(slot, true);
-            joining.stopGating(slot);
-            lock.unlock(offset);
+    /** The same for those who only look; a channel that is read-only has them, too. */
+    List<Memory> readableTrailers() {
+        List<Memory> all = trailers;
+        if (all == null) {
+            all = new ArrayList<>();
+            for (int ring = 0; ring < header.publishers; ring++) {
+                all.add(file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), true));
+            }
         }
+        return all;
+    }
+
+    Memory mapTrailer(int ring) {
+        return file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), false);
     }
 
     /** 6.13. */
@@ -437,18 +567,8 @@ public final class Channel implements AutoCloseable {
         }
     }
 
-    synchronized void release(Publisher publisher, Lock lock, int slot) {
-        if (publishers.remove(publisher)) {
-            lock.unlock(header.controlOffset + header.publisherSlot(slot));
-            lock.close();
-        }
-    }
-
-    synchronized void release(Subscriber subscriber, Lock lock, int slot) {
-        if (subscribers.remove(subscriber)) {
-            lock.unlock(header.controlOffset + header.subscriberSlot(slot));
-            lock.close();
-        }
+    synchronized void released(Seat seat) {
+        seats.remove(seat);
     }
 
     synchronized void release(LossySubscriber subscriber) {
@@ -474,9 +594,11 @@ public final class Channel implements AutoCloseable {
         checkWritable();
         try (Lock lock = file.newLock()) {
             lock.lockControl(header);
-            T result = action.get();
-            lock.unlockControl(header);
-            return result;
+            try {
+                return action.get();
+            } finally {
+                lock.unlockControl(header);
+            }
         }
     }
 
@@ -644,21 +766,31 @@ public final class Channel implements AutoCloseable {
      * The memory goes when the garbage collector finds that nothing refers to it any more. Closing twice is fine.
      *
      * @throws ViewAliveException from inside a handler of one of its subscribers; nothing was closed.
+     * @throws TwoThreadsException while another thread publishes through one of its publishers; nothing was closed.
      */
     @Override
     public synchronized void close() {
         if (closed) {
             return;
         }
-        if (subscribers.stream().anyMatch(Subscriber::busy)
-            || lossySubscribers.stream().anyMatch(LossySubscriber::busy)) {
-            throw new ViewAliveException("A subscriber of " + path
-                + " is polling: its handler has a message in place. Close the channel after the poll.");
-        }
-        List.copyOf(publishers).forEach(Publisher::close);
-        List.copyOf(subscribers).forEach(Subscriber::close);
-        List.copyOf(lossySubscribers).forEach(LossySubscriber::close);
+        List<Seat> all = List.copyOf(seats);
+        List<LossySubscriber> lossy = List.copyOf(lossySubscribers);
+        all.forEach(Seat::checkClosable); // all that may refuse, before anything is closed
+        lossy.forEach(LossySubscriber::checkClosable);
         closed = true;
+        all.forEach(Seat::endOwner);
+        lossy.forEach(LossySubscriber::close);
+        RuntimeException failure = null;
+        for (Seat seat : all) {
+            try {
+                seat.close();
+            } catch (RuntimeException e) {
+                failure = e;
+            }
+        }
         file.close();
+        if (failure != null) {
+            throw failure;
+        }
     }
 }

@@ -4,6 +4,8 @@ package io.flyring;
 /** The existing channel is not what was asked for. Code {@code differs}. */
 public final class ChannelDiffersException extends FlyringException {
     private static final long serialVersionUID = 1L;
+    private static final int MOST = 200;
+    private static final String ELLIPSIS = "...";
 
     /** The first field that differs. */
     private final String field;
@@ -17,8 +19,13 @@ public final class ChannelDiffersException extends FlyringException {
     ChannelDiffersException(String field, String expected, String actual, String message) {
         super("differs", message);
         this.field = field;
-        this.expected = expected;
-        this.actual = actual;
+        this.expected = cut(expected);
+        this.actual = cut(actual);
+    }
+
+    /** A schema may be long. */
+    private static String cut(String text) {
+        return text.length() <= MOST ? text : text.substring(0, MOST - ELLIPSIS.length()) + ELLIPSIS;
     }
 
     /**

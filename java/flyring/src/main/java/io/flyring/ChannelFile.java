@@ -4,14 +4,12 @@ package io.flyring;
 import java.io.IOException;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 
 /** An open channel file: its descriptor, what is read and written through it, its mappings (spec/channel.md 3). */
@@ -23,29 +21,30 @@ final class ChannelFile implements AutoCloseable {
     private static final int TYPE_MASK = 0170000;
     private static final int REGULAR = 0100000;
 
+    private static final int PIECE = 1 << 16;
+    private static final int MAP_TRIES = 5;
+    private static final long MAP_RETRY_NANOS = 20_000_000;
+    private static final long BTRFS = 0x9123683EL;
+    private static final long OVERLAY = 0x794C7630L;
+
     private final String path;
-    private final int fd;
-    private final FileChannel channel;
     private final boolean readOnly;
     /** For {@link #removed}: a struct statx, and an empty path behind it. */
     private final Memory status = Memory.of(ByteBuffer.allocateDirect(Linux.STATX_SIZE + 1));
-    private boolean closed;
+    /** -1: closed. */
+    private int fd;
+    /** Another way of mapping, for tests; null: the usual one. */
+    private Mapper mapper;
+
+    /** Maps a stretch of the file. */
+    interface Mapper {
+        Memory map(int fd, long offset, long length, boolean readOnly);
+    }
 
     private ChannelFile(String path, int fd, boolean readOnly) {
         this.path = path;
         this.fd = fd;
         this.readOnly = readOnly;
-        try {
-            this.channel = FileChannel.open(self(), readOnly ? Set.of(StandardOpenOption.READ)
-                : Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE));
-        } catch (IOException e) {
-            Sys.closeFile(fd);
-            throw io("open", e, path);
-        }
-    }
-
-    private Path self() {
-        return Path.of("/proc/self/fd/" + fd);
     }
 
     static IoException io(String call, IOException e, String path) {
@@ -75,19 +74,21 @@ final class ChannelFile implements AutoCloseable {
                 }
             }
         }
+        ChannelFile file = null;
+        boolean good = false;
         try {
-            int mode = (int) Files.getAttribute(Path.of("/proc/self/fd/" + fd), "unix:mode");
-            if ((mode & TYPE_MASK) != REGULAR) {
+            file = new ChannelFile(path, fd, readOnly);
+            file.readStatus();
+            if ((file.status.getShort(Linux.STATX_MODE) & TYPE_MASK) != REGULAR) {
                 throw notRegular(path);
             }
-        } catch (IOException e) {
-            Sys.closeFile(fd);
-            throw io("fstat", e, path);
-        } catch (NotAChannelException e) {
-            Sys.closeFile(fd);
-            throw e;
+            good = true;
+            return file;
+        } finally {
+            if (!good) {
+                Sys.closeFile(fd);
+            }
         }
-        return new ChannelFile(path, fd, readOnly);
     }
 
     private static NotAChannelException notRegular(String path) {
@@ -108,19 +109,19 @@ final class ChannelFile implements AutoCloseable {
             throw io("open", -fd, folder);
         }
         ChannelFile file = null;
+        boolean good = false;
         try {
             check("fchmod", Sys.changeMode(fd, mode), path);
             file = new ChannelFile(temporary == null ? path : temporary, fd, false);
-            file.checkFileSystem(anyFileSystem);
+            file.prepareFileSystem(anyFileSystem);
             file.allocate(length);
+            good = true;
             return file;
-        } catch (RuntimeException e) {
-            if (file != null) {
-                file.discard();
-            } else {
+        } finally {
+            if (!good) {
+                Sys.closeFile(fd);
                 remove(temporary);
             }
-            throw e;
         }
     }
 
@@ -140,19 +141,67 @@ final class ChannelFile implements AutoCloseable {
         }
     }
 
+    /** 3.1: whether the file system will do, and the file on it. */
     void checkFileSystem(boolean any) {
+        long type = fileSystem();
+        if (!any) {
+            checkSuited(type, type == BTRFS ? Sys.flags(fd) : 0);
+        }
+    }
+
+    /** What an attach wants of a file system of that type, and of the file's flags on it. */
+    void checkSuited(long type, int flags) {
+        checkKnown(type);
+        if (type == BTRFS && (Math.max(0, flags) & Linux.FS_NOCOW_FL) == 0) {
+            throw withoutNoCow();
+        }
+        if (type == OVERLAY && readOnly) {
+            throw new UnsuitableFileSystemException(path, "overlay: a reader may keep an old copy", path
+                + " lies on overlayfs, where a reader may keep an old copy. Attach it read-write, or use a volume.");
+        }
+    }
+
+    /** The same for a new file, that is still empty. */
+    private void prepareFileSystem(boolean any) {
+        long type = fileSystem();
+        if (!any) {
+            checkKnown(type);
+        }
+        if (type == BTRFS) {
+            int flags = Sys.flags(fd);
+            if ((flags < 0 || Sys.changeFlags(fd, flags | Linux.FS_NOCOW_FL) < 0) && !any) {
+                throw withoutNoCow();
+            }
+        }
+    }
+
+    private long fileSystem() {
         long[] typeAndFree = new long[2];
         check("fstatfs", Sys.fileSystem(fd, typeAndFree), path);
-        if (!any && !FILE_SYSTEMS.containsKey(typeAndFree[0])) {
-            throw new UnsuitableFileSystemException(path, "type 0x" + Long.toHexString(typeAndFree[0]), path
-                + " lies on a file system of type 0x" + Long.toHexString(typeAndFree[0]) + ", on which sharing memory"
+        return typeAndFree[0];
+    }
+
+    private void checkKnown(long type) {
+        if (!FILE_SYSTEMS.containsKey(type)) {
+            throw new UnsuitableFileSystemException(path, "type 0x" + Long.toHexString(type), path
+                + " lies on a file system of type 0x" + Long.toHexString(type) + ", on which sharing memory"
                 + " is not known to work. Use /dev/shm, or create the channel with anyFileSystem(true).");
         }
+    }
+
+    private UnsuitableFileSystemException withoutNoCow() {
+        return new UnsuitableFileSystemException(path, "btrfs without NOCOW", path + " lies on btrfs and has not the"
+            + " flag NOCOW: a full disk would end the process that writes. Use /dev/shm, or create the channel anew.");
     }
 
     private void allocate(long length) {
         long[] typeAndFree = new long[2];
         check("fstatfs", Sys.fileSystem(fd, typeAndFree), path);
+        long limit = Sys.fileLimit();
+        if (limit >= 0 && limit < length) { // beyond it a write is a SIGXFSZ
+            throw new NoSpaceException(length, limit, path + " needs " + length + " bytes; this process may write files"
+                + " of " + limit + " (ulimit -f). Choose smaller dimensions, or raise that limit.");
+        }
         int result = typeAndFree[1] < length ? -Linux.ENOSPC : Sys.allocate(fd, length);
         if (result == -Linux.ENOSPC || result == -Linux.EDQUOT || result == -Linux.EFBIG) {
             throw new NoSpaceException(length, typeAndFree[1], path + " needs " + length + " bytes, the file system"
@@ -167,58 +216,108 @@ final class ChannelFile implements AutoCloseable {
     }
 
     /** Whether the file has no name any more. Allocates nothing, because idle polls ask. */
-    boolean removed() {
+    synchronized boolean removed() {
+        return fd >= 0 && statusResult() == 0 && status.getInt(Linux.STATX_LINKS) == 0;
+    }
+
+    private int statusResult() {
         long at = status.address();
-        boolean removed = Sys.status(fd, at + Linux.STATX_SIZE, at) == 0 && status.getInt(Linux.STATX_LINKS) == 0;
+        int result = Sys.status(fd, at + Linux.STATX_SIZE, at);
         Reference.reachabilityFence(status);
-        return removed;
+        return result;
+    }
+
+    private void readStatus() {
+        if (statusResult() != 0) {
+            throw new IoException("statx", 0, path, path + ": statx failed.");
+        }
     }
 
     /** Another description of the same file, for locks: never mapped, duplicated or passed on (5.1). */
-    Lock newLock() {
-        return new Lock(fd, path);
+    synchronized Lock newLock() {
+        return new Lock(open(), path);
     }
 
-    long size() {
-        try {
-            return channel.size();
-        } catch (IOException e) {
-            throw io("fstat", e, path);
+    /** Whether a process has the lock on a byte; this description has none itself. */
+    synchronized boolean locked(long offset) {
+        int result = Sys.lock(open(), Linux.F_OFD_GETLK, Linux.F_WRLCK, offset, 1);
+        check("fcntl", result, path);
+        return result != Linux.F_UNLCK;
+    }
+
+    /** The descriptor: not one that was closed, whose number may be another file's. */
+    private int open() {
+        if (fd < 0) {
+            throw new ClosedException("The channel " + path + " is closed. Open it again.");
         }
+        return fd;
+    }
+
+    synchronized long size() {
+        open();
+        readStatus();
+        return status.getLong(Linux.STATX_LENGTH);
     }
 
     /** Up to {@code length} bytes from {@code offset}; fewer at the end of the file. */
-    byte[] read(long offset, int length) {
-        ByteBuffer bytes = ByteBuffer.allocate(length);
-        try {
-            while (bytes.hasRemaining() && channel.read(bytes, offset + bytes.position()) > 0) {
-                Thread.onSpinWait();
+    synchronized byte[] read(long offset, int length) {
+        byte[] bytes = new byte[length];
+        Memory piece = Memory.of(ByteBuffer.allocateDirect(Math.min(length, PIECE)));
+        int at = 0;
+        while (at < length) {
+            long result = Sys.read(open(), piece.address(), Math.min(length - at, PIECE), offset + at);
+            if (result < 0 && result != -Linux.EINTR) {
+                throw io("pread", (int) -result, path);
             }
-        } catch (IOException e) {
-            throw io("pread", e, path);
+            if (result == 0) {
+                break;
+            }
+            if (result > 0) {
+                piece.getBytes(0, bytes, at, (int) result);
+                at += (int) result;
+            }
         }
-        return Arrays.copyOf(bytes.array(), bytes.position());
+        Reference.reachabilityFence(piece);
+        return at == length ? bytes : Arrays.copyOf(bytes, at);
     }
 
-    void write(long offset, ByteBuffer bytes) {
-        try {
-            ByteBuffer rest = bytes.duplicate();
-            for (long at = offset; rest.hasRemaining();) {
-                at += channel.write(rest, at);
+    synchronized void write(long offset, ByteBuffer bytes) {
+        Memory piece = Memory.of(ByteBuffer.allocateDirect(Math.min(bytes.remaining(), PIECE)));
+        int end = bytes.limit();
+        for (int at = bytes.position(); at < end;) {
+            int length = Math.min(end - at, PIECE);
+            piece.putBytes(0, bytes, at, length);
+            long result = Sys.write(open(), piece.address(), length, offset + at - bytes.position());
+            if (result < 0 && result != -Linux.EINTR) {
+                throw io("pwrite", (int) -result, path);
             }
-        } catch (IOException e) {
-            throw io("pwrite", e, path);
+            at += (int) Math.max(0, result);
         }
+        Reference.reachabilityFence(piece);
     }
 
-    /** Maps a stretch that the file is known to have; {@link Memory#prefault} brings its pages in. */
-    Memory map(long offset, long length, boolean readOnly) {
-        try {
-            return Memory.of(channel.map(
-                readOnly ? FileChannel.MapMode.READ_ONLY : FileChannel.MapMode.READ_WRITE, offset, length));
-        } catch (IOException e) {
-            throw io("mmap", e, path);
+    /**
+     * Maps a stretch that the file is known to have; {@link Memory#prefault} brings its pages in. Not through a
+     * FileChannel: that is closed for all threads when one of them is interrupted.
+     */
+    synchronized Memory map(long offset, long length, boolean asReadOnly) {
+        if (length == 0) {
+            return Memory.EMPTY;
         }
+        if (mapper != null) {
+            return mapper.map(open(), offset, length, asReadOnly);
+        }
+        int skipped = (int) (offset & Sys.pageSize() - 1);
+        long result = Sys.map(open(), offset - skipped, skipped + length, !asReadOnly);
+        for (int i = 1; result == -Linux.ENOMEM && i < MAP_TRIES; i++) {
+            System.gc(); // what closed channels had mapped goes by it
+            Pause.nanos(MAP_RETRY_NANOS);
+            result = Sys.map(fd, offset - skipped, skipped + length, !asReadOnly);
+        }
+        if (result < 0) {
+            throw io("mmap", (int) -result, path);
+        }
+        return Memory.mapped(result, skipped, (int) length, asReadOnly);
     }
 
     /** Gives a created file its name; {@code replace} takes the name from whoever has it. */
@@ -237,6 +336,17 @@ final class ChannelFile implements AutoCloseable {
             throw exists(name);
         }
         check(replace ? "rename" : "linkat", result, name);
+    }
+
+    /** 3.2: a hint to those that have this channel that its name changes. Whatever fails is ignored. */
+    void tellSuccessor(int value) {
+        try {
+            Header header = Header.parse(read(0, Layout.HEADER_LENGTH), size(), path);
+            write(header.controlOffset + Layout.CONTROL_SUCCESSOR,
+                ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(0, value));
+        } catch (FlyringException noChannel) {
+            return;
+        }
     }
 
     static ChannelExistsException exists(String path) {
@@ -262,17 +372,11 @@ final class ChannelFile implements AutoCloseable {
     }
 
     @Override
-    public void close() {
-        if (closed) {
-            return;
-        }
-        closed = true;
-        try {
-            channel.close();
-        } catch (IOException e) {
-            throw io("close", e, path);
-        } finally {
-            Sys.closeFile(fd);
+    public synchronized void close() {
+        if (fd >= 0) {
+            int open = fd;
+            fd = -1;
+            Sys.closeFile(open);
         }
     }
 }

@@ -39,8 +39,7 @@ public final class Claim implements AutoCloseable {
      *
      * @return the ring's new end position in bytes.
      * @throws SlotLostException if the slot has another owner; nothing was published.
-     * @throws ClosedException if the publisher was closed.
-     * @throws InvalidArgumentException if the claim is not open.
+     * @throws ClosedException if the claim is not open any more, or the publisher was closed.
      */
     public long commit() {
         return publisher.commitClaim();
@@ -51,8 +50,7 @@ public final class Claim implements AutoCloseable {
      *
      * @return the ring's new end position in bytes.
      * @throws SlotLostException if the slot has another owner.
-     * @throws ClosedException if the publisher was closed.
-     * @throws InvalidArgumentException if the claim is not open.
+     * @throws ClosedException if the claim is not open any more, or the publisher was closed.
      */
     public long abort() {
         return publisher.abortClaim();

@@ -3,18 +3,46 @@ package io.flyring;
 
 /**
  * One shared counter, a signed 64-bit number that wraps; see {@link Counters}. May be used by several threads. Every
- * access throws {@link ClosedException} once the channel is closed, and what writes {@link AccessDeniedException} on a
- * channel that is attached read-only.
+ * access throws {@link ClosedException} once the channel is closed or the counter was freed, and what writes
+ * {@link AccessDeniedException} on a channel that is attached read-only.
  */
 public final class Counter {
     private final Counters counters;
     private final int id;
     private final int at;
+    /** The counter's registration_id, which changes when it is freed. */
+    private final long registration;
 
-    Counter(Counters counters, int id) {
+    Counter(Counters counters, int id, long registration) {
         this.counters = counters;
         this.id = id;
+        this.registration = registration;
         this.at = counters.value(id) + Layout.COUNTER_VALUE_VALUE;
+    }
+
+    /** Whether it is still the counter that was allocated or found. */
+    boolean current() {
+        return counters.registration(id) == registration;
+    }
+
+    ClosedException freed() {
+        return new ClosedException("Counter " + id + " was freed. Allocate or find it again.");
+    }
+
+    private Memory readable() {
+        Memory memory = counters.memory();
+        if (!current()) {
+            throw freed();
+        }
+        return memory;
+    }
+
+    private Memory writable() {
+        Memory memory = counters.writable();
+        if (!current()) {
+            throw freed();
+        }
+        return memory;
     }
 
     /**
@@ -32,6 +60,7 @@ public final class Counter {
      * @return the label.
      */
     public String label() {
+        readable();
         return counters.label(id);
     }
 
@@ -41,6 +70,7 @@ public final class Counter {
      * @return the number given to allocate.
      */
     public int typeId() {
+        readable();
         return counters.typeId(id);
     }
 
@@ -50,6 +80,7 @@ public final class Counter {
      * @return a copy of the key, zero-filled to 112 bytes.
      */
     public byte[] key() {
+        readable();
         return counters.key(id);
     }
 
@@ -59,7 +90,7 @@ public final class Counter {
      * @return the value.
      */
     public long get() {
-        return counters.memory().getLong(at);
+        return readable().getLong(at);
     }
 
     /**
@@ -68,7 +99,7 @@ public final class Counter {
      * @return the value.
      */
     public long getVolatile() {
-        return counters.memory().getLongVolatile(at); // pairs with: every volatile write of the counter
+        return readable().getLongVolatile(at); // pairs with: every volatile write of the counter
     }
 
     /**
@@ -77,7 +108,7 @@ public final class Counter {
      * @param value the new value.
      */
     public void set(long value) {
-        counters.writable().putLong(at, value);
+        writable().putLong(at, value);
     }
 
     /**
@@ -86,7 +117,7 @@ public final class Counter {
      * @param value the new value.
      */
     public void setVolatile(long value) {
-        counters.writable().putLongVolatile(at, value); // pairs with: getVolatile
+        writable().putLongVolatile(at, value); // pairs with: getVolatile
     }
 
     /**
@@ -95,7 +126,7 @@ public final class Counter {
      * @param value the new value.
      */
     public void setRelease(long value) {
-        counters.writable().putLongRelease(at, value); // pairs with: getVolatile
+        writable().putLongRelease(at, value); // pairs with: getVolatile
     }
 
     /**
@@ -105,7 +136,7 @@ public final class Counter {
      * @return the value before.
      */
     public long getAndAdd(long delta) {
-        return counters.writable().getAndAddLong(at, delta); // pairs with: every volatile access of the counter
+        return writable().getAndAddLong(at, delta); // pairs with: every volatile access of the counter
     }
 
     /**
@@ -117,11 +148,11 @@ public final class Counter {
      */
     public boolean compareAndSet(long expected, long value) {
         // pairs with: every volatile access of the counter
-        return counters.writable().compareAndSetLong(at, expected, value);
+        return writable().compareAndSetLong(at, expected, value);
     }
 
     /**
-     * Gives the counter back; its id may be used again at once.
+     * Gives the counter back; its id may be used again at once. Any use of this object is {@link ClosedException} then.
      */
     public void free() {
         counters.free(this);

@@ -69,8 +69,18 @@ public final class Counters {
                     + " are in use. Free one, or create the channel with more.");
             }
             fill(id, text, typeId, key);
-            return new Counter(this, id);
+            return handle(id);
         });
+    }
+
+    /** A handle that knows of which allocation it is. */
+    private Counter handle(int id) {
+        return new Counter(this, id, registration(id));
+    }
+
+    /** Counts how often the counter was freed. */
+    long registration(int id) {
+        return memory.getLongOpaque(value(id) + Layout.COUNTER_VALUE_REGISTRATION_ID);
     }
 
     private int free(long nowMillis) {
@@ -87,7 +97,6 @@ public final class Counters {
 
     private void fill(int id, byte[] label, int typeId, byte[] key) {
         int value = value(id);
-        memory.putLong(value + Layout.COUNTER_VALUE_REGISTRATION_ID, 0);
         memory.putLong(value + Layout.COUNTER_VALUE_OWNER_ID, 0);
         memory.putLong(value + Layout.COUNTER_VALUE_REFERENCE_ID, 0);
         memory.putLongRelease(value + Layout.COUNTER_VALUE_VALUE, 0); // pairs with: get_volatile
@@ -120,8 +129,11 @@ public final class Counters {
             if (state == Layout.COUNTER_METADATA_STATE_UNUSED) {
                 break;
             }
-            if (state == Layout.COUNTER_METADATA_STATE_ALLOCATED && label.equals(label(id))) {
-                return new Counter(this, id);
+            if (state == Layout.COUNTER_METADATA_STATE_ALLOCATED) {
+                Counter counter = handle(id);
+                if (label.equals(label(id))) {
+                    return counter;
+                }
             }
         }
         return null;
@@ -131,8 +143,8 @@ public final class Counters {
      * A counter by its id.
      *
      * @param id 0 to the channel's number of counters, less one.
-     * @return the counter, whether it is allocated or not.
-     * @throws InvalidArgumentException if there is no such counter.
+     * @return the counter.
+     * @throws InvalidArgumentException if there is no such counter, or it is not allocated.
      * @throws ClosedException if the channel is closed.
      */
     public Counter counter(int id) {
@@ -141,7 +153,11 @@ public final class Counters {
             throw new InvalidArgumentException("id", "There is no counter " + id + "; the channel has " + number
                 + ", from 0.");
         }
-        return new Counter(this, id);
+        Counter counter = handle(id);
+        if (state(id) != Layout.COUNTER_METADATA_STATE_ALLOCATED) {
+            throw new InvalidArgumentException("id", "Counter " + id + " is not allocated.");
+        }
+        return counter;
     }
 
     /**
@@ -159,7 +175,7 @@ public final class Counters {
                 break;
             }
             if (state == Layout.COUNTER_METADATA_STATE_ALLOCATED) {
-                action.accept(new Counter(this, id));
+                action.accept(handle(id));
             }
         }
     }
@@ -167,9 +183,14 @@ public final class Counters {
     void free(Counter counter) {
         channel.underControlLock(() -> {
             int at = record(counter.id());
+            if (state(counter.id()) != Layout.COUNTER_METADATA_STATE_ALLOCATED || !counter.current()) {
+                throw counter.freed();
+            }
             // pairs with: walk
             memory.putIntRelease(at + Layout.COUNTER_METADATA_STATE, Layout.COUNTER_METADATA_STATE_RECLAIMED);
             putKey(at, new byte[0]);
+            int generation = value(counter.id()) + Layout.COUNTER_VALUE_REGISTRATION_ID;
+            memory.putLongRelease(generation, memory.getLongOpaque(generation) + 1); // pairs with: each use
             memory.putLong(at + Layout.COUNTER_METADATA_FREE_FOR_REUSE, channel.identity().now() / NANOS_PER_MILLI);
             return null;
         });
@@ -190,7 +211,7 @@ public final class Counters {
     String label(int id) {
         int at = record(id);
         int length = memory.getIntAcquire(at + Layout.COUNTER_METADATA_LABEL_LENGTH); // pairs with: allocate
-        length = Math.max(0, Math.min(length, Layout.COUNTER_METADATA_LABEL_MAX_LENGTH));
+        length = length < 0 || length > Layout.COUNTER_METADATA_LABEL_MAX_LENGTH ? 0 : length;
         byte[] bytes = new byte[length];
         memory.getBytes(at + Layout.COUNTER_METADATA_LABEL, bytes, 0, length);
         return new String(bytes, StandardCharsets.UTF_8);

@@ -18,14 +18,29 @@ final class Creation {
             throw ChannelFile.exists(path);
         }
         ChannelFile file = ChannelFile.create(path, header.fileLength, options.mode, options.anyFileSystem);
+        boolean done = false;
         try {
             initialise(file, header, options.identity, options.schema);
             Lock.selfTest(file, header, path);
+            if (replace) {
+                tellOld(path);
+            }
             file.publish(path, replace);
+            done = true;
             return file;
-        } catch (RuntimeException e) {
-            file.discard();
-            throw e;
+        } finally {
+            if (!done) {
+                file.discard();
+            }
+        }
+    }
+
+    /** 3.2: a hint to those that have the old channel. Whatever fails is ignored. */
+    private static void tellOld(String path) {
+        try (ChannelFile old = ChannelFile.open(path, false)) {
+            old.tellSuccessor(Layout.SUCCESSOR_REPLACED);
+        } catch (FlyringException nothingThere) {
+            return;
         }
     }
 
@@ -52,6 +67,9 @@ final class Creation {
             }
             if (header.kind == Kind.INBOX) {
                 trailer.putLong(Header.gate(0), start);
+            }
+            if (header.foreign != Foreign.NONE) {
+                trailer.putLong(Header.gate(0) + Layout.GATE_COUNT, Layout.COUNT_UNKNOWN);
             }
             file.write(header.ringOffset(ring) + header.capacity, trailer);
         }

@@ -68,9 +68,8 @@ final class Header {
             "a power of two from 4096 to 1073741824 bytes");
         check(options.publishers >= 1 && options.publishers <= Layout.MAX_PUBLISHERS, "publishers",
             options.publishers, "1 to 1024");
-        int least = options.kind == Kind.INBOX ? 1 : 0;
-        check(options.subscribers >= least && options.subscribers <= Layout.MAX_SUBSCRIBERS, "subscribers",
-            options.subscribers, least + " to 1024");
+        check(subscribers(options.kind, options.subscribers), "subscribers", options.subscribers,
+            options.kind == Kind.INBOX ? "1 in an inbox" : "0 to 1024");
         check(options.alignment == 8 || options.alignment == 64, "alignment", options.alignment, "64 or 8");
         check(options.foreign == Foreign.NONE || likeAgrona(options.kind, options.alignment, options.publishers,
             options.subscribers), "foreign", options.foreign,
@@ -93,6 +92,11 @@ final class Header {
     /** Whether a ring's bytes are those of Agrona's ring buffer, so that a foreign end is possible: 6.15. */
     private static boolean likeAgrona(Kind kind, int alignment, int publishers, int subscribers) {
         return kind == Kind.INBOX && alignment == 8 && publishers == 1 && subscribers == 1;
+    }
+
+    private static boolean subscribers(Kind kind, int number) {
+        return kind == Kind.INBOX ? number == Layout.INBOX_SUBSCRIBERS
+            : number >= 0 && number <= Layout.MAX_SUBSCRIBERS;
     }
 
     private static boolean number(long value) {
@@ -204,8 +208,7 @@ final class Header {
             }
         }
         if (length < Layout.HEADER_LENGTH) {
-            long expected = length >= Layout.HEADER_CHANNEL_ID ? page.getLong(Layout.HEADER_FILE_LENGTH) : 0;
-            throw truncated(path, Math.max(Layout.HEADER_LENGTH, expected), size);
+            throw truncated(path, Layout.HEADER_LENGTH, size);
         }
         long fileLength = page.getLong(Layout.HEADER_FILE_LENGTH);
         if (fileLength > size) {
@@ -219,6 +222,8 @@ final class Header {
     private static Header fields(ByteBuffer page, String path) {
         int headerLength = page.getInt(Layout.HEADER_HEADER_LENGTH);
         require(headerLength == Layout.HEADER_LENGTH, path, "header_length", headerLength);
+        int features = (int) page.getLong(Layout.HEADER_REQUIRED_FEATURES); // none but the supported ones
+        require(features == 0 || Integer.bitCount(features) == 1, path, "required_features", features);
         int kind = page.getInt(Layout.HEADER_KIND);
         require(kind == Layout.KIND_INBOX || kind == Layout.KIND_BROADCAST, path, "kind", kind);
         int alignment = page.getInt(Layout.HEADER_ALIGNMENT);
@@ -229,17 +234,17 @@ final class Header {
         int publishers = page.getInt(Layout.HEADER_PUBLISHERS);
         require(publishers >= 1 && publishers <= Layout.MAX_PUBLISHERS, path, "publishers", publishers);
         int subscribers = page.getInt(Layout.HEADER_SUBSCRIBERS);
-        require(subscribers >= (kind == Layout.KIND_INBOX ? 1 : 0) && subscribers <= Layout.MAX_SUBSCRIBERS, path,
-            "subscribers", subscribers);
+        require(subscribers(kind == Layout.KIND_INBOX ? Kind.INBOX : Kind.BROADCAST, subscribers), path, "subscribers",
+            subscribers);
         int counters = page.getInt(Layout.HEADER_COUNTERS);
         require(counters >= 0 && counters <= Layout.MAX_COUNTERS, path, "counters", counters);
         long schemaLength = page.getLong(Layout.HEADER_SCHEMA_LENGTH);
         int schemaId = page.getInt(Layout.HEADER_SCHEMA_ID);
         int schemaVersion = page.getInt(Layout.HEADER_SCHEMA_VERSION);
         ByteBuffer id = page.duplicate().order(ByteOrder.BIG_ENDIAN);
-        int features = (int) page.getLong(Layout.HEADER_REQUIRED_FEATURES); // none but the supported ones
         Header header = new Header(kind == Layout.KIND_INBOX ? Kind.INBOX : Kind.BROADCAST, capacity, alignment,
-            foreign(features), publishers, subscribers, counters, schemaLength, schemaId, schemaVersion,
+            foreign(features), publishers, subscribers, counters, schemaLength, schemaLength == 0 ? 0 : schemaId,
+            schemaLength == 0 ? 0 : schemaVersion,
             new UUID(id.getLong(Layout.HEADER_CHANNEL_ID), id.getLong(Layout.HEADER_CHANNEL_ID + Long.BYTES)),
             page.getLong(Layout.HEADER_CREATED_AT));
         same(page, Layout.HEADER_CONTROL_OFFSET, header.controlOffset, path, "control_offset");
@@ -256,8 +261,8 @@ final class Header {
         require(schemaLength >= 0 && schemaLength <= Layout.MAX_SCHEMA_LENGTH, path, "schema_length", schemaLength);
         require(number(schemaId), path, "schema_id", schemaId);
         require(number(schemaVersion), path, "schema_version", schemaVersion);
-        require(header.foreign.feature == features && (features == 0 || likeAgrona(header.kind, alignment, publishers,
-            subscribers)), path, "required_features", features);
+        require(features == 0 || likeAgrona(header.kind, alignment, publishers, subscribers), path,
+            "required_features", features);
         long fileLength = page.getLong(Layout.HEADER_FILE_LENGTH);
         require(header.fileLength <= fileLength, path, "file_length", fileLength);
         header.fileLength = fileLength;

@@ -14,16 +14,18 @@ import java.util.function.LongSupplier;
  * every language. What is not set is real. Spec 10.
  */
 final class Identity {
-    static final Identity REAL = new Identity();
-
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
     private static final long NANOS_PER_SECOND = 1_000_000_000L;
+    private static final long NAMESPACE_NANOS = namespaceNanos();
+
+    static final Identity REAL = new Identity();
 
     private UUID channelId;
     private Long createdAt;
     private UUID bootId;
     private int pid;
     private LongSupplier clock;
+    private long monotonic;
 
     /** Sets the id of a channel to be created. */
     Identity channelId(UUID id) {
@@ -53,6 +55,32 @@ final class Identity {
     Identity clock(LongSupplier nanos) {
         clock = nanos;
         return this;
+    }
+
+    /** Sets the time that says since when a publisher is held back. */
+    Identity monotonic(long nanos) {
+        monotonic = nanos;
+        return this;
+    }
+
+    /** ns of CLOCK_MONOTONIC as the machine counts them, at least 1. */
+    long monotonicNow() {
+        return monotonic != 0 ? monotonic : Math.max(1, System.nanoTime() - NAMESPACE_NANOS);
+    }
+
+    /** How far a time namespace has shifted CLOCK_MONOTONIC; 0: there is none. */
+    private static long namespaceNanos() {
+        try {
+            for (String line : Files.readAllLines(Path.of("/proc/self/timens_offsets"))) {
+                String[] words = line.trim().split("\\s+");
+                if (words.length == 3 && words[0].equals("monotonic")) {
+                    return Long.parseLong(words[1]) * NANOS_PER_SECOND + Long.parseLong(words[2]);
+                }
+            }
+        } catch (IOException | NumberFormatException e) { // the kernel has no time namespaces
+            return 0;
+        }
+        return 0;
     }
 
     UUID newChannelId() {

@@ -16,22 +16,32 @@ final class Joining {
         this.file = file;
     }
 
+    /** What an attach will do, checked and mapped; nothing of the file was changed yet. */
+    record Plan(boolean resumes, int[] rings, RingReader[] readers) {
+    }
+
+    /** Rings that were named, ascending; null: all of them. */
     int[] chosen(int[] rings) {
+        if (rings == null) {
+            return IntStream.range(0, header.publishers).toArray();
+        }
+        if (rings.length == 0) {
+            throw new InvalidArgumentException("rings", "No ring is named. Leave the rings out to read all of them.");
+        }
         for (int ring : rings) {
             if (ring < 0 || ring >= header.publishers) {
                 throw new InvalidArgumentException("rings", "There is no ring " + ring + "; the channel "
                     + channel.path() + " has " + header.publishers + ", from 0.");
             }
         }
-        return rings.length == 0 ? IntStream.range(0, header.publishers).toArray()
-            : Arrays.stream(rings).sorted().distinct().toArray();
+        return Arrays.stream(rings).sorted().distinct().toArray();
     }
 
-    /** 5.3 step 4: resumes a kept slot that gates, joins otherwise; {@code named}: null if no rings were named. */
-    RingReader[] attach(int slot, long epoch, int[] named, boolean kept) {
-        Slots slots = channel.slots();
-        boolean resumes = slots.spared(slot) && gating(slot).length > 0;
-        int[] rings = resumes ? gating(slot) : named != null ? named : chosen(new int[0]);
+    /** 5.3 step 3: all that may refuse; {@code named}: null if no rings were named. */
+    Plan plan(int slot, int[] named) {
+        int[] gating = channel.slots().spared(slot) ? gating(slot) : new int[0];
+        boolean resumes = gating.length > 0;
+        int[] rings = resumes ? gating : named != null ? named : chosen(null);
         if (resumes && named != null && !Arrays.equals(named, rings)) {
             throw new ChannelDiffersException("rings", Arrays.toString(named), Arrays.toString(rings), "Slot " + slot
                 + " of " + channel.path() + " is kept for rings " + Arrays.toString(rings) + ", not "
@@ -40,52 +50,80 @@ final class Joining {
         RingReader[] readers = new RingReader[rings.length];
         for (int i = 0; i < rings.length; i++) {
             Memory data = file.map(header.ringOffset(rings[i]), header.capacity, true);
-            readers[i] = new RingReader(channel, rings[i], slot, epoch, data);
+            Memory trailer = channel.mapTrailer(rings[i]); // its own, so that it alone can be detached
+            readers[i] = new RingReader(channel, rings[i], slot, data, trailer);
+            readers[i].check(resumes);
         }
-        if (resumes) {
-            for (RingReader reader : readers) {
-                reader.resume();
+        return new Plan(resumes, rings, readers);
+    }
+
+    /** 5.3 step 5: resumes a kept slot that gates, joins otherwise. */
+    void attach(Plan plan, int slot, long epoch, boolean kept) {
+        Slots slots = channel.slots();
+        for (RingReader reader : plan.readers) {
+            reader.owner(epoch);
+        }
+        if (plan.resumes) {
+            for (RingReader reader : plan.readers) {
+                reader.resume(new MessageCount(wholeRing(reader.ring), header));
             }
-            return knowing(readers);
+        } else {
+            boolean wasKept = slots.kept(slot);
+            if (wasKept) {
+                slots.evicting(slot, true); // killed in between, half a join must not be resumed
+            }
+            join(plan, slot, wasKept);
+            if (kept) {
+                slots.keep(slot, true);
+            }
+            if (slots.evicting(slot)) {
+                slots.evicting(slot, false); // last
+            }
         }
-        if (slots.kept(slot)) {
-            slots.evicting(slot, true); // killed in between, half a join must not be resumed
+        for (RingReader reader : plan.readers) {
+            reader.learnSender(slots);
         }
-        try {
-            join(slot, rings, readers);
-        } catch (CorruptRingException e) {
-            stopGating(slot);
-            throw e;
-        }
-        if (kept) {
-            slots.keep(slot, true);
-        }
-        if (slots.evicting(slot)) {
-            slots.evicting(slot, false); // last
-        }
-        return knowing(readers);
     }
 
-    private RingReader[] knowing(RingReader[] readers) {
-        for (RingReader reader : readers) {
-            reader.learnSender(channel.slots());
-        }
-        return readers;
+    private Memory wholeRing(int ring) {
+        return file.map(header.ringOffset(ring), header.ringStride, true);
     }
 
-    private void join(int slot, int[] rings, RingReader[] readers) {
+    private void join(Plan plan, int slot, boolean wasKept) {
         for (int ring = 0; ring < header.publishers; ring++) {
-            if (Arrays.binarySearch(rings, ring) < 0) {
+            if (Arrays.binarySearch(plan.rings, ring) < 0) {
                 // pairs with: recompute 2
                 channel.trailers().get(ring).putLongRelease(Header.gate(slot), Layout.NOT_GATING);
             }
         }
-        for (RingReader reader : readers) {
-            reader.gateAtPublished();
+        boolean joined = false;
+        try {
+            for (RingReader reader : plan.readers) {
+                reader.gateAtPublished();
+            }
+            RingReader.joinFence();
+            long lost = 0;
+            for (RingReader reader : plan.readers) {
+                lost += reader.join(new MessageCount(wholeRing(reader.ring), header));
+            }
+            if (wasKept) {
+                channel.slots().discard(slot, lost);
+            }
+            for (RingReader reader : plan.readers) {
+                reader.storeCount();
+            }
+            joined = true;
+        } finally {
+            if (!joined) {
+                stopGating(slot);
+            }
         }
-        RingReader.joinFence();
-        for (RingReader reader : readers) {
-            reader.join();
+    }
+
+    /** After a failure behind the join: a slot that is not kept holds nobody back. */
+    void undo(Plan plan, int slot) {
+        if (plan != null && !plan.resumes && !channel.slots().kept(slot)) {
+            stopGating(slot);
         }
     }
 
@@ -99,6 +137,18 @@ final class Joining {
         return channel.trailers().get(ring).getLongAcquire(Header.gate(slot)); // pairs with: the slot's last owner
     }
 
+    /** 6.11: how many messages a slot has not read; -1 if that is not known. */
+    long unread(int slot) {
+        long sum = 0;
+        for (int ring = 0; ring < header.publishers && sum >= 0; ring++) {
+            if (gate(ring, slot) >= 0) {
+                long unread = new MessageCount(wholeRing(ring), header).unread(slot);
+                sum = unread < 0 ? Layout.COUNT_UNKNOWN : sum + unread;
+            }
+        }
+        return sum;
+    }
+
     /** 6.6, but for the lock. */
     void stopGating(int slot) {
         Slots.stopGating(slot, channel.trailers());
@@ -107,9 +157,12 @@ final class Joining {
     /** 5.3, forget, but for the slot's lock. */
     void forget(Lock lock, int slot) {
         lock.lockControl(header);
-        channel.slots().keep(slot, false);
-        stopGating(slot);
-        channel.slots().clearSubscriberName(slot);
-        lock.unlockControl(header);
+        try {
+            channel.slots().keep(slot, false);
+            stopGating(slot);
+            channel.slots().clearSubscriberName(slot);
+        } finally {
+            lock.unlockControl(header);
+        }
     }
 }

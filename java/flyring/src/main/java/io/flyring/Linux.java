@@ -24,6 +24,8 @@ final class Linux {
     static final int EPERM = 1;
     static final int ENXIO = 6;
     static final int EAGAIN = 11;
+    static final int ENOMEM = 12;
+    static final int EMFILE = 24;
     static final int EEXIST = 17;
     static final int ENOTDIR = 20;
     static final int EISDIR = 21;
@@ -38,11 +40,30 @@ final class Linux {
     static final int AT_FDCWD = -100;
     static final int AT_SYMLINK_FOLLOW = 0x400;
     static final int AT_EMPTY_PATH = 0x1000;
-    static final int STATX_NLINK = 4;
+    static final int STATX_BASIC_STATS = 0x7ff;
 
-    /** struct statx: stx_nlink at 16 (unsigned int); 256 bytes on every architecture. */
+    /** struct statx: 256 bytes everywhere; the offsets of stx_nlink (u32), stx_mode (u16), stx_size (u64). */
     static final int STATX_SIZE = 256;
     static final int STATX_LINKS = 16;
+    static final int STATX_MODE = 28;
+    static final int STATX_LENGTH = 40;
+
+    static final int SEEK_SET = 0;
+    static final int SEEK_CUR = 1;
+
+    static final int PROT_READ = 1;
+    static final int PROT_WRITE = 2;
+    static final int MAP_SHARED = 1;
+    static final int MAP_PRIVATE = 2;
+    static final int MAP_FIXED = 0x10;
+    static final int MAP_ANONYMOUS = 0x20;
+    static final int MAP_NORESERVE = 0x4000;
+
+    static final int RLIMIT_FSIZE = 1;
+
+    static final long FS_IOC_GETFLAGS = 0x80086601L;
+    static final long FS_IOC_SETFLAGS = 0x40086602L;
+    static final int FS_NOCOW_FL = 0x00800000;
 
     static final int MADV_POPULATE_READ = 22;
     static final int MADV_POPULATE_WRITE = 23;
@@ -72,10 +93,12 @@ final class Linux {
             case ENOENT -> "no such file or directory";
             case EINTR -> "interrupted";
             case EAGAIN -> "locked by another";
+            case ENOMEM -> "out of memory, or of mappings";
             case EACCES -> "permission denied";
             case EEXIST -> "file exists";
             case EISDIR -> "is a directory";
             case EINVAL -> "invalid argument";
+            case EMFILE -> "no file descriptor left";
             case ENOSPC -> "no space left on device";
             case ELOOP -> "is a symbolic link";
             case EOPNOTSUPP -> "not supported by the file system";

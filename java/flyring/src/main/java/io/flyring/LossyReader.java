@@ -6,11 +6,14 @@ import java.nio.ByteBuffer;
 
 /**
  * One lossy subscriber's way through one ring: reads, copies, and only then asks whether the publisher was there
- * meanwhile (spec 6.10). A poll jumps at most once, and looks at no more than a ring of what is not a message, so that
- * no publisher, however hostile, can keep it.
+ * meanwhile (spec 6.10). A poll jumps at most eight times, and looks at no more than a ring of what is not a message,
+ * so that no publisher, however hostile, can keep it.
  */
 final class LossyReader {
     private static final int FIRST_COPY = 4096;
+    private static final int MOST_JUMPS = 8;
+    private static final int EMPTY = 0;
+    private static final int JUMPED = -1;
 
     final int ring;
     private final Slots slots;
@@ -25,6 +28,9 @@ final class LossyReader {
     private final Message inPlace;
     private Memory copy;
     private final Start startAt;
+    private final WhenLapped whenLapped;
+    /** How far behind claimed a jump may lead: three quarters of the ring. */
+    private final long reach;
     /** Whether the cursor and the messages before it are known, and belong together. */
     private boolean started;
     private long cursor;
@@ -35,11 +41,13 @@ final class LossyReader {
     /** Bytes to the next record from the one that was peeked at. */
     private long peekedSize;
     private boolean broken;
+    private boolean stopped;
+    private boolean aborted;
     /** What {@link #consistentCount} has read: published, and the messages before it. */
     private long published;
     private long count;
 
-    LossyReader(Header header, int ring, Memory memory, Slots slots, Start start) {
+    LossyReader(Header header, int ring, Memory memory, Slots slots, Start start, WhenLapped whenLapped) {
         this.ring = ring;
         this.slots = slots;
         this.memory = memory;
@@ -50,6 +58,8 @@ final class LossyReader {
         this.message = new Message(ring, Memory.EMPTY);
         this.inPlace = new Message(ring, memory);
         this.startAt = start;
+        this.whenLapped = whenLapped;
+        this.reach = capacity / 4 * 3L;
         makeCopy(FIRST_COPY);
         try {
             start();
@@ -71,29 +81,40 @@ final class LossyReader {
     }
 
     private boolean startAtOldest() {
+        if (!oldestBoundary(-1, capacity - Layout.RECORD_HEADER_LENGTH)) {
+            return false;
+        }
+        messagesBefore = count;
+        moveTo(published);
+        return true;
+    }
+
+    /**
+     * The smallest boundary above a position and at most so far behind claimed, into {@link #published} and
+     * {@link #count}; false if there is none. All eight are checked.
+     */
+    private boolean oldestBoundary(long above, long mostBehind) {
         long oldest = Long.MAX_VALUE;
         for (int eighth = 0; eighth < Layout.BOUNDARIES; eighth++) {
             int at = capacity + Layout.TRAILER_BOUNDARY + eighth * Layout.TRAILER_BOUNDARY_STRIDE;
             long boundary = memory.getLongAcquire(at); // pairs with: publish 8
             long messages = memory.getLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT);
             VarHandle.acquireFence(); // pairs with: publish 8, whose fence is behind the -1
-            if (boundary < 0 || memory.getLongOpaque(at) != boundary || boundary >= oldest) {
+            if (boundary == Layout.NOT_GATING || memory.getLongOpaque(at) != boundary) {
                 continue;
             }
             if (!Recovery.isPosition(boundary, (int) alignMask + 1)
                 || boundary > memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED)) {
                 throw corrupt(boundary, "a boundary that is no position");
             }
-            if (!lapped(boundary)) {
+            if (boundary > above && boundary < oldest
+                && memory.getLongAcquire(capacity + Layout.TRAILER_CLAIMED) <= boundary + mostBehind) {
                 oldest = boundary;
-                messagesBefore = messages;
+                published = boundary;
+                count = messages;
             }
         }
-        if (oldest == Long.MAX_VALUE) {
-            return false;
-        }
-        moveTo(oldest);
-        return true;
+        return oldest != Long.MAX_VALUE;
     }
 
     private boolean startAtNow() {
@@ -134,10 +155,10 @@ final class LossyReader {
         return claimed > position + capacity - Layout.RECORD_HEADER_LENGTH;
     }
 
-    /** Step 5: on to what is published next. */
-    private void jump() {
-        if (!consistentCount()) {
-            return; // the next poll tries again
+    /** Step 5: on to what is still there, or is published next; false: the next poll tries again. */
+    private boolean jump() {
+        if ((whenLapped == WhenLapped.NEWEST || !oldestBoundary(cursor, reach)) && !consistentCount()) {
+            return false;
         }
         if (published <= cursor) {
             throw corrupt(cursor, "claimed is a lap ahead, published is only " + published);
@@ -146,26 +167,28 @@ final class LossyReader {
         lostMessages += count - messagesBefore;
         messagesBefore = count;
         moveTo(published);
+        return true;
     }
 
-    /** Steps 1 to 3, but for the type: length of the record at the cursor; 0: there is none for this poll. */
+    /** Steps 1 to 3, but for the type: length of the record at the cursor; or {@link #EMPTY}, or {@link #JUMPED}. */
     private int lengthAtCursor() {
         int index = (int) cursor & mask;
         int length = memory.getIntAcquire(index); // pairs with: publish 6
         if (length >= Layout.RECORD_HEADER_LENGTH && index + size(length) <= capacity) {
             return length;
         }
-        jumpOrRefuse(length);
-        return 0;
+        return jumpOrRefuse(length);
     }
 
     /** The end of steps 2 and 3, where no record can be of such a length: on behind a lap, or damage, or empty. */
-    private void jumpOrRefuse(int length) {
+    private int jumpOrRefuse(int length) {
         if (lapped(cursor)) { // also when it looks empty
-            jump();
-        } else if (length > 0) {
+            return jump() ? JUMPED : EMPTY;
+        }
+        if (length > 0) {
             throw corrupt(cursor, "a record of " + length + " bytes");
         }
+        return EMPTY;
     }
 
     private long size(int length) {
@@ -178,28 +201,50 @@ final class LossyReader {
 
     /** Hands out up to {@code limit} messages; returns how many. */
     int poll(MessageHandler handler, int limit) {
+        return poll(handler, null, limit);
+    }
+
+    /** The same with a handler that says how to go on; see {@link #stopped()} and {@link #aborted()}. */
+    int controlledPoll(ControlledMessageHandler handler, int limit) {
+        return poll(null, handler, limit);
+    }
+
+    private int poll(MessageHandler handler, ControlledMessageHandler controlled, int limit) {
+        stopped = false;
+        aborted = false;
         if (!mayRead()) {
             return 0;
         }
-        final long from = cursor;
+        long skipped = 0;
+        int jumps = 0;
         int handed = 0;
         try {
-            while (handed < limit) {
+            while (handed < limit && jumps < MOST_JUMPS && !stopped) {
                 int length = lengthAtCursor();
-                if (length == 0) {
+                if (length == EMPTY) {
                     break;
+                }
+                if (length == JUMPED) {
+                    jumps++;
+                    continue;
                 }
                 int index = (int) cursor & mask;
                 int type = memory.getInt(index + Layout.RECORD_TYPE);
                 if (type <= 0) {
-                    if (!skip(index, length, type) || cursor - from >= capacity) {
+                    int outcome = skip(index, length, type);
+                    skipped += outcome > 0 ? outcome : 0;
+                    if (outcome == EMPTY || skipped >= capacity) {
                         break;
                     }
+                    jumps += outcome == JUMPED ? 1 : 0;
                     continue;
                 }
                 if (size(length) > longest) {
-                    jumpOrRefuse(length);
-                    break;
+                    if (jumpOrRefuse(length) == EMPTY) {
+                        break;
+                    }
+                    jumps++;
+                    continue;
                 }
                 int payload = length - Layout.RECORD_HEADER_LENGTH;
                 if (payload > copy.capacity()) {
@@ -207,14 +252,28 @@ final class LossyReader {
                 }
                 copy.putBytes(0, memory, index + Layout.RECORD_PAYLOAD, payload);
                 if (lapped(cursor)) {
-                    jump();
-                    break;
+                    if (!jump()) {
+                        break;
+                    }
+                    jumps++;
+                    continue;
                 }
                 message.set(copy.address(), payload, type, cursor);
                 cursor += size(length);
                 messagesBefore++;
                 handed++;
-                handler.onMessage(message);
+                if (controlled == null) {
+                    handler.onMessage(message);
+                } else {
+                    final Action action = Refusal.ofNull(controlled.onMessage(message));
+                    stopped = action == Action.BREAK || action == Action.ABORT;
+                    aborted = action == Action.ABORT;
+                    if (aborted) {
+                        cursor -= size(length);
+                        messagesBefore--;
+                        handed--;
+                    }
+                }
             }
         } finally {
             message.invalidate();
@@ -222,15 +281,24 @@ final class LossyReader {
         return handed;
     }
 
-    /** Step 4 for what is no message; false after a jump. */
-    private boolean skip(int index, int length, int type) {
+    /** Whether the last controlled poll was ended by its handler. */
+    boolean stopped() {
+        return stopped;
+    }
+
+    /** Whether it ended in front of a message that its handler did not want. */
+    boolean aborted() {
+        return aborted;
+    }
+
+    /** Step 4 for what is no message: its bytes; or {@link #JUMPED}, or {@link #EMPTY}. */
+    private int skip(int index, int length, int type) {
         int payload = length - Layout.RECORD_HEADER_LENGTH;
         if (type == Layout.TYPE_OWNER) {
             copy.putBytes(0, memory, index + Layout.RECORD_PAYLOAD, Math.min(payload, Sender.LONGEST));
         }
         if (lapped(cursor)) {
-            jump();
-            return false;
+            return jump() ? JUMPED : EMPTY;
         }
         if (type == Layout.TYPE_OWNER) {
             message.from(Sender.after(message.sender(), copy, 0, payload));
@@ -239,7 +307,7 @@ final class LossyReader {
             throw corrupt(cursor, "a record of type " + type);
         }
         cursor += size(length);
-        return true;
+        return (int) size(length);
     }
 
     /** The next message in place, or null. */
@@ -247,26 +315,26 @@ final class LossyReader {
         if (!mayRead()) {
             return null;
         }
-        for (long from = cursor; cursor - from < capacity;) {
+        long skipped = 0;
+        for (int jumps = 0; jumps < MOST_JUMPS && skipped < capacity;) {
             int length = lengthAtCursor();
-            if (length == 0) {
-                return null;
-            }
-            int index = (int) cursor & mask;
-            int type = memory.getInt(index + Layout.RECORD_TYPE);
-            if (type > 0) {
-                if (size(length) > longest) {
-                    jumpOrRefuse(length);
-                    return null;
+            int outcome = length;
+            if (length > 0) {
+                int index = (int) cursor & mask;
+                int type = memory.getInt(index + Layout.RECORD_TYPE);
+                if (type > 0 && size(length) <= longest) {
+                    peekedSize = size(length);
+                    int payload = length - Layout.RECORD_HEADER_LENGTH;
+                    inPlace.set(memory.address() + index + Layout.RECORD_PAYLOAD, payload, type, cursor);
+                    return inPlace;
                 }
-                peekedSize = size(length);
-                int payload = length - Layout.RECORD_HEADER_LENGTH;
-                inPlace.set(memory.address() + index + Layout.RECORD_PAYLOAD, payload, type, cursor);
-                return inPlace;
+                outcome = type > 0 ? jumpOrRefuse(length) : skip(index, length, type);
             }
-            if (!skip(index, length, type)) {
+            if (outcome == EMPTY) {
                 return null;
             }
+            jumps += outcome == JUMPED ? 1 : 0;
+            skipped += outcome == JUMPED ? 0 : outcome;
         }
         return null;
     }

@@ -6,7 +6,8 @@ import java.util.Arrays;
 /**
  * A reader of chosen rings that owns nothing, writes nothing, holds nobody back, and counts what it lost; made by
  * {@link Channel#lossySubscriber(Start, int...)}. It gets what is published as long as it keeps within a lap of each
- * ring; where it was lapped it goes on with what is published next. Polling neither allocates (but for a private copy,
+ * ring; where it was lapped it goes on with the oldest message that leaves it a quarter of the
+ * ring, or with what is published next ({@link WhenLapped}). Polling neither allocates (but for a private copy,
  * which grows to the longest message) nor locks nor calls the system. Messages of one publisher come in the order of
  * publication; there is no order between publishers. Not thread-safe. Concurrent use is detected on a best-effort basis
  * and throws {@link TwoThreadsException}. Spec 6.10.
@@ -82,6 +83,57 @@ public final class LossySubscriber implements AutoCloseable {
         return handed;
     }
 
+    /**
+     * Hands out up to 256 messages, to a handler that says how to go on.
+     *
+     * @param handler gets the messages, one after another.
+     * @return messages consumed, 0 to 256.
+     * @see #controlledPoll(ControlledMessageHandler, int)
+     */
+    public int controlledPoll(ControlledMessageHandler handler) {
+        return controlledPoll(handler, Layout.DEFAULT_POLL_LIMIT);
+    }
+
+    /**
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler that says what becomes of each and
+     * whether the poll goes on; {@link Action#COMMIT} is {@link Action#CONTINUE} here. The next poll begins with a
+     * message that was aborted, if it is still there.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @return messages consumed, 0 to {@code limit}; an aborted one does not count.
+     * @throws InvalidArgumentException if the handler returns null.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit) {
+        checkUsable();
+        busy = true;
+        int at = next;
+        int handed = 0;
+        boolean stopped = false;
+        try {
+            for (int i = 0; i < readers.length && handed < limit && !stopped; i++) {
+                LossyReader reader = readers[at];
+                int more = reader.controlledPoll(handler, limit - handed);
+                stopped = reader.stopped();
+                handed += more;
+                int following = at + 1 == readers.length ? 0 : at + 1;
+                if (more > 0 || stopped) {
+                    next = reader.aborted() ? at : following;
+                }
+                at = following;
+            }
+        } finally {
+            busy = false;
+        }
+        if (handed == 0 && !stopped) {
+            nothingThere();
+        } else {
+            idlePolls = 0;
+        }
+        return handed;
+    }
+
     private void nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
             idlePolls = 0;
@@ -91,14 +143,18 @@ public final class LossySubscriber implements AutoCloseable {
 
     /** Refuses what must be refused, and forgets what was peeked at. */
     private void checkUsable() {
-        if (closed) {
-            throw new ClosedException("The lossy subscriber is closed. Make a new one.");
-        }
+        checkOpen();
         if (busy) {
             throw new TwoThreadsException("This subscriber is in use by another thread, or by its own handler."
                 + " Give each thread its own.");
         }
         forgetPeeked();
+    }
+
+    private void checkOpen() {
+        if (closed) {
+            throw new ClosedException("The lossy subscriber is closed. Make a new one.");
+        }
     }
 
     private void forgetPeeked() {
@@ -204,8 +260,10 @@ public final class LossySubscriber implements AutoCloseable {
      * @param ring index of a ring that this subscriber chose.
      * @return true if nothing more will come, unless the ring gets a new publisher.
      * @throws InvalidArgumentException if the ring was not chosen.
+     * @throws ClosedException after close.
      */
     public boolean ended(int ring) {
+        checkOpen();
         LossyReader reader = reader(ring);
         return channel.slots().closed(ring) && reader.drained();
     }
@@ -229,8 +287,11 @@ public final class LossySubscriber implements AutoCloseable {
         return Arrays.stream(readers).mapToInt(reader -> reader.ring).toArray();
     }
 
-    boolean busy() {
-        return busy;
+    void checkClosable() {
+        if (busy && !closed) {
+            throw new ViewAliveException("This subscriber is polling: its handler has a message. Close it after the"
+                + " poll.");
+        }
     }
 
     /**
@@ -240,10 +301,7 @@ public final class LossySubscriber implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (busy) {
-            throw new ViewAliveException("This subscriber is polling: its handler has a message. Close it after the"
-                + " poll.");
-        }
+        checkClosable();
         forgetPeeked();
         closed = true;
         channel.release(this);

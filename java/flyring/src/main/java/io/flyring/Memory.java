@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -22,12 +23,24 @@ final class Memory {
     /** Nothing at all: every access is out of bounds. */
     static final Memory EMPTY = new Memory(ByteBuffer.allocateDirect(0), 0);
 
+    private static final Cleaner CLEANER = Cleaner.create();
+
     private final ByteBuffer buffer;
     /** Where the memory lies; 0 if it is not known, as on the heap. */
     private final long address;
     /** Bytes that may be read, and written, by address; 0: through the buffer only, as on the heap. */
     private final int readable;
     private final int writable;
+    /** The mapping that this is a part of; null if it is none. */
+    private Mapping mapping;
+
+    /** Whole pages of a file; run once nothing refers to the memory any more. */
+    private record Mapping(long address, long length) implements Runnable {
+        @Override
+        public void run() {
+            Sys.unmap(address, length);
+        }
+    }
 
     private Memory(ByteBuffer buffer, long address) {
         this.buffer = buffer;
@@ -44,6 +57,48 @@ final class Memory {
     static Memory of(ByteBuffer buffer) {
         ByteBuffer own = buffer.duplicate().clear().order(ByteOrder.LITTLE_ENDIAN);
         return new Memory(own, own.isDirect() ? Sys.address(own) : 0);
+    }
+
+    /**
+     * Bytes of a mapping. The garbage collector unmaps it when it has found the buffer that is made here, and every
+     * other that came from it, unreachable.
+     *
+     * @param skipped bytes of the mapping in front of them.
+     */
+    static Memory mapped(long mappedAt, int skipped, int length, boolean readOnly) {
+        Mapping pages = new Mapping(mappedAt, skipped + (long) length);
+        boolean done = false;
+        try {
+            ByteBuffer root = Sys.bufferAt(mappedAt + skipped, length);
+            ByteBuffer view = (readOnly ? root.asReadOnlyBuffer() : root.duplicate()).order(ByteOrder.LITTLE_ENDIAN);
+            Memory memory = new Memory(view, mappedAt + skipped);
+            memory.mapping = pages;
+            CLEANER.register(root, pages);
+            done = true;
+            return memory;
+        } finally {
+            if (!done) {
+                pages.run();
+            }
+        }
+    }
+
+    /**
+     * Puts private memory in the place of what was mapped: whoever stores here from now on, in whatever thread, changes
+     * nothing of the file any more.
+     */
+    void detach(String path) {
+        if (mapping != null) {
+            long result = Sys.detach(mapping.address, mapping.length);
+            if (result < 0) {
+                throw ChannelFile.io("mmap", (int) -result, path);
+            }
+        }
+    }
+
+    /** Runs something once an object has become unreachable. */
+    static Cleaner.Cleanable whenForgotten(Object object, Runnable action) {
+        return CLEANER.register(object, action);
     }
 
     int capacity() {

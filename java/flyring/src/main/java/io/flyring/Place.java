@@ -22,8 +22,11 @@ final class Place {
 
     /** The path that a name or a path stands for. */
     static String path(String nameOrPath) {
+        if (nameOrPath == null) {
+            throw new InvalidArgumentException("name", "There is no name.");
+        }
         if (nameOrPath.indexOf('/') >= 0) {
-            return nameOrPath;
+            return nameOrPath.startsWith("/") ? nameOrPath : Path.of("").toAbsolutePath() + "/" + nameOrPath;
         }
         if (!NAME.matcher(nameOrPath).matches()) {
             throw new InvalidArgumentException("name", "The name \"" + nameOrPath + "\" is neither a path, which has a"

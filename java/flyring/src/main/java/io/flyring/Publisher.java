@@ -10,8 +10,9 @@ import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
  * The one writer of one ring; made by {@link Channel#publisher(String)}. Publishing neither allocates nor locks nor
- * calls the system, unless a subscriber holds it back for 1 ms or more. Not thread-safe. Concurrent use is detected on
- * a best-effort basis and throws {@link TwoThreadsException}. Spec 5.2, 6.1 to 6.3; typed messages: spec/messages.md 3.
+ * calls the system, unless a subscriber holds it back for 1 ms or more. One that nothing refers to any more is closed
+ * by the garbage collector, with a warning. Not thread-safe. Concurrent use is detected on a best-effort basis and
+ * throws {@link TwoThreadsException}. Spec 5.2, 6.1 to 6.3; typed messages: spec/messages.md 3.
  *
  * <p>Every method that publishes throws {@link ClosedException} after close, {@link SlotLostException} if the slot has
  * another owner, {@link MessageTooLargeException} above {@link #maxMessageLength()}, {@link InvalidArgumentException}
@@ -34,32 +35,35 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private final Channel channel;
     private final String name;
     private final int slot;
-    private final Lock lock;
+    private final Seat seat;
     private final Memory control;
     private final int epochAt;
     /** Where the slot's epoch lies, if the ring can be written by address; else 0. */
     private final long epochAddress;
     private final Claim claim;
+    /** 1, or on a channel with a schema one that no message of a schema has. */
+    private final int defaultType;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
     private boolean lost;
 
-    Publisher(Channel channel, String name, int slot, Lock lock, Memory ring, long epoch, long count, int maxLag) {
-        super(channel, ring, new Room(channel, slot, lock, maxLag > 0), epoch, Slots.name(name), count, maxLag);
+    Publisher(Channel channel, String name, int slot, Seat seat, Memory ring, long epoch, long count, int maxLag) {
+        super(channel, ring, new Room(channel, slot, seat.lock(), maxLag > 0), epoch, Slots.name(name), count, maxLag);
         this.channel = channel;
         this.name = name;
         this.slot = slot;
-        this.lock = lock;
+        this.seat = seat;
         this.control = channel.control();
         this.epochAt = channel.header().publisherSlot(slot) + Layout.PUBLISHER_SLOT_EPOCH;
         this.epochAddress = ringAt != 0 ? control.readableAt() + epochAt : 0;
         this.expectedEpoch = epoch;
         this.claim = new Claim(this, payload);
+        this.defaultType = channel.header().schemaLength > 0 ? Layout.TYPE_RAW : DEFAULT_TYPE;
     }
 
     /**
-     * Publishes a copy of some bytes as a message of type 1.
+     * Publishes a copy of some bytes as a message of type 1, or 65536 on a channel with a schema.
      *
      * @param source where the message is.
      * @param offset its first byte.
@@ -67,7 +71,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(DirectBuffer source, int offset, int length) {
-        return offer(source, offset, length, DEFAULT_TYPE);
+        return offer(source, offset, length, defaultType);
     }
 
     /**
@@ -84,24 +88,26 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
-        payload.busy();
         try {
+            payload.busy();
             Copy.from(source, offset, ring, ((int) end & mask) + Layout.RECORD_PAYLOAD, length);
+            return publish(length, type);
         } catch (Throwable e) {
-            publish(length, Layout.TYPE_PADDING);
+            expectedEpoch = GONE; // first, and no call: this may be a StackOverflowError
+            failure = e;
+            failed(length);
             throw e;
         }
-        return publish(length, type);
     }
 
     /**
-     * Publishes a copy of an array as a message of type 1.
+     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema.
      *
      * @param message the message.
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(byte[] message) {
-        return offer(message, 0, message.length, DEFAULT_TYPE);
+        return offer(message, 0, message.length, defaultType);
     }
 
     /**
@@ -118,9 +124,16 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
-        payload.busy();
-        ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, source, offset, length);
-        return publish(length, type);
+        try {
+            payload.busy();
+            ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, source, offset, length);
+            return publish(length, type);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
     }
 
     /**
@@ -135,19 +148,26 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
-        payload.busy();
-        ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, message, message.position(), length);
-        return publish(length, type);
+        try {
+            payload.busy();
+            ring.putBytes(((int) end & mask) + Layout.RECORD_PAYLOAD, message, message.position(), length);
+            return publish(length, type);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
     }
 
     /**
-     * Publishes copies of several buffers, each a message of type 1.
+     * Publishes copies of several buffers, each a message of type 1, or 65536 on a channel with a schema.
      *
      * @param messages the messages, each from 0 to its capacity.
      * @return how many were taken, from the first on: all, or fewer when a subscriber holds the publisher back.
      */
     public int offerBatch(DirectBuffer... messages) {
-        return offerBatch(messages, 0, messages.length, DEFAULT_TYPE);
+        return offerBatch(messages, 0, messages.length, defaultType);
     }
 
     /**
@@ -178,61 +198,96 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     private int offerPart(DirectBuffer[] messages, int from, int number, int type) {
-        if (!(endAfter(messages[from].capacity()) <= fastEnd && usable(type))
-            && !reserveSlowly(messages[from].capacity(), type, true)) {
+        final int length = messages[from].capacity(); // once, for what is checked must be what is used
+        if (!(endAfter(length) <= fastEnd && usable(type)) && !reserveSlowly(length, type, true)) {
             return 0;
         }
-        payload.busy();
-        int first = (int) size(messages[from].capacity());
+        int first = (int) size(length);
+        try {
+            payload.busy();
+            return publishPart(messages, from, number, type, first);
+        } catch (RuntimeException e) {
+            payload.invalidate(); // nothing was announced, or it is padding by now
+            throw e;
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(-1);
+            throw e;
+        }
+    }
+
+    private int publishPart(DirectBuffer[] messages, int from, int number, int type, int first) {
         int index = (int) end & mask;
         int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
         int total = first;
         int taken = 1;
-        while (taken < number) {
-            int more = total + (int) size(messages[from + taken].capacity());
-            if (more > most) {
+        for (boolean looked = false;;) {
+            while (taken < number) {
+                long more = total + size(messages[from + taken].capacity());
+                if (more > most) {
+                    break;
+                }
+                total = (int) more;
+                taken++;
+            }
+            if (looked || end + total + Layout.RECORD_HEADER_LENGTH <= limit) {
                 break;
             }
-            total = more;
-            taken++;
-        }
-        if (end + total + Layout.RECORD_HEADER_LENGTH > limit) { // the first message has its room already
-            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH);
-            for (; taken > 1 && end + total + Layout.RECORD_HEADER_LENGTH > limit; taken--) {
-                total -= (int) size(messages[from + taken - 1].capacity());
-            }
+            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
+            looked = true;
+            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
+            total = first;
+            taken = 1;
         }
         announce(total);
-        boolean copied = false;
+        int at = index + first;
+        int length;
         try {
-            int at = index + first;
             for (int i = 1; i < taken; i++) {
                 DirectBuffer message = messages[from + i];
-                ring.putInt(at, message.capacity() + Layout.RECORD_HEADER_LENGTH);
+                length = message.capacity(); // once
+                final long size = size(length); // of a negative one: more than any ring holds
+                if (size > index + total - at) {
+                    throw changed();
+                }
+                ring.putInt(at, length + Layout.RECORD_HEADER_LENGTH);
                 ring.putInt(at + Layout.RECORD_TYPE, type);
-                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, message.capacity());
-                at += (int) size(message.capacity());
+                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, length);
+                at += (int) size;
             }
-            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, messages[from].capacity());
-            copied = true;
-        } finally {
-            int length = copied ? messages[from].capacity() + Layout.RECORD_HEADER_LENGTH : total;
-            setType(copied ? type : Layout.TYPE_PADDING);
-            commitAndAdvance(length, end + total, copied ? count + taken : count);
-            payload.invalidate();
+            length = messages[from].capacity();
+            if (at != index + total || size(length) != first) {
+                throw changed();
+            }
+            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, length);
+        } catch (RuntimeException e) {
+            setType(Layout.TYPE_PADDING);
+            commitAndAdvance(total, end + total, count);
             doDue(total);
+            throw e;
         }
+        setType(type);
+        commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, end + total, count + taken);
+        payload.invalidate();
+        doDue(total);
         return taken;
     }
 
+    private static InvalidArgumentException changed() {
+        return new InvalidArgumentException("messages", "A message of the batch has another length than before. Do not"
+            + " change messages while they are published.");
+    }
+
     /**
-     * Claims space in the ring for a message of type 1, to be filled in place.
+     * Claims space in the ring for a message of the default type, to be filled in place.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
-     * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort.
+     * @throws BackPressuredException if there is no room.
      */
     public Claim claim(int length) {
-        return claim(length, DEFAULT_TYPE);
+        return claim(length, defaultType);
     }
 
     /**
@@ -240,9 +295,35 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @return the publisher's one claim, valid until its commit or abort; null if back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort.
+     * @throws BackPressuredException if there is no room.
      */
     public Claim claim(int length, int type) {
+        final Claim open = tryClaim(length, type);
+        if (open == null) {
+            throw backPressured();
+        }
+        return open;
+    }
+
+    /**
+     * The same as {@link #claim(int)}, for those who expect that there may be no room.
+     *
+     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
+     */
+    public Claim tryClaim(int length) {
+        return tryClaim(length, defaultType);
+    }
+
+    /**
+     * The same as {@link #claim(int, int)}, for those who expect that there may be no room.
+     *
+     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
+     */
+    public Claim tryClaim(int length, int type) {
         if (!reserve(length, type)) {
             return null;
         }
@@ -252,13 +333,20 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return open;
     }
 
+    private BackPressuredException backPressured() {
+        Holder holder = room.holder(this);
+        return new BackPressuredException(holder, "There is no room in ring " + slot + ": "
+            + (holder == null ? "who held it back has gone meanwhile" : "it is held back by " + holder)
+            + ". Try again later, or use tryClaim, which returns null then.");
+    }
+
     /**
      * Claims space for a message without groups and data, writes the message header and wraps the encoder over the
      * block.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
-     *     back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if there is no room.
      * @see #claim(MessageEncoderFlyweight, int)
      */
     public Claim claim(MessageEncoderFlyweight encoder) {
@@ -272,13 +360,17 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
-     *     back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if there is no room.
      * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
-        return claimFor(encoder, variableLength, null);
+        final Claim open = claimFor(encoder, variableLength, null);
+        if (open == null) {
+            throw backPressured();
+        }
+        return open;
     }
 
     /**
@@ -287,12 +379,50 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
      * @param header the schema's message header.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it; null if
-     *     back-pressured.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if there is no room.
      * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
+        final Claim open = tryClaim(encoder, variableLength, header);
+        if (open == null) {
+            throw backPressured();
+        }
+        return open;
+    }
+
+    /**
+     * The same as {@link #claim(MessageEncoderFlyweight)}, for those who expect that there may be no room.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     */
+    public Claim tryClaim(MessageEncoderFlyweight encoder) {
+        return claimFor(encoder, 0, null);
+    }
+
+    /**
+     * The same as {@link #claim(MessageEncoderFlyweight, int)}, for those who expect that there may be no room.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     */
+    public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength) {
+        return claimFor(encoder, variableLength, null);
+    }
+
+    /**
+     * The same as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}, for those who expect that there may be
+     * no room.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param header the schema's message header.
+     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     */
+    public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
         return claimFor(encoder, variableLength, Objects.requireNonNull(header, "header"));
     }
 
@@ -326,7 +456,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
         final int headerLength = header == null ? HEADER_LENGTH : header.length();
         // If the sum overflows it is too large anyway, and so is the one part of it.
-        final Claim open = claim(Math.max(headerLength + block + variableLength, variableLength), template);
+        final Claim open = tryClaim(Math.max(headerLength + block + variableLength, variableLength), template);
         if (open == null) {
             return null;
         }
@@ -360,7 +490,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     boolean claimed() {
-        return payload.state() >= 0;
+        return payload.state() >= 0 && failure == null;
     }
 
     /** Publishes the open claim; returns the new end position. */
@@ -369,7 +499,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        return publishReserved(length, 1);
+        try {
+            return publishReserved(length, 1);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
     }
 
     /** Makes the open claim padding; returns the new end position. */
@@ -378,10 +515,48 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
-        return publish(length, Layout.TYPE_PADDING);
+        try {
+            return publish(length, Layout.TYPE_PADDING);
+        } catch (Throwable e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(length);
+            throw e;
+        }
+    }
+
+    /**
+     * After something was thrown in the middle of a publication. An exception of the source, before the record's length
+     * was stored, leaves padding; anything else ends this object and gives its slot back, and the next owner mends the
+     * ring (6.8).
+     *
+     * @param length bytes of the message, if an exception of its source may have come.
+     */
+    private void failed(int length) {
+        payload.invalidate();
+        if (failure instanceof Exception) {
+            try {
+                publish(length, Layout.TYPE_PADDING);
+                failure = null;
+                expectedEpoch = epoch;
+                return;
+            } catch (Throwable e) {
+                failure.addSuppressed(e);
+            }
+        }
+        stop();
+        seat.fail();
+        try {
+            seat.abandon();
+        } catch (Throwable e) { // close will do it
+            failure.addSuppressed(e);
+        }
     }
 
     private FlyringException cannotFinish() {
+        if (expectedEpoch == GONE && !lost) {
+            return gone();
+        }
         if (busy()) {
             return twoThreads();
         }
@@ -389,8 +564,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             payload.invalidate();
             return gone();
         }
-        return expectedEpoch == GONE ? gone() : new InvalidArgumentException("claim",
-            "This claim is not open: it was committed or aborted already. Claim again.");
+        return expectedEpoch == GONE ? gone()
+            : new ClosedException("This claim was committed or aborted already. Claim again.");
     }
 
     private long epochNow() {
@@ -412,7 +587,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     private boolean reserveSlowly(int length, int type, boolean batch) {
         check(length, type);
-        return reserve(length, batch);
+        try {
+            return reserve(length, batch);
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            failure = e;
+            failed(-1);
+            throw e;
+        }
     }
 
     /** The checks of the hot path, where the epoch can be read by address. */
@@ -440,14 +622,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /** Refuses what must be refused. */
     private void check(int length, int type) {
-        if (epochNow() != expectedEpoch || payload.state() != Window.CLOSED || type < 1 || length < 0
-            || length > maxLength) {
+        if (epochNow() != expectedEpoch || expectedEpoch == GONE || payload.state() != Window.CLOSED || type < 1
+            || length < 0 || length > maxLength) {
             throw refusal(length, type);
         }
     }
 
     private FlyringException refusal(int length, int type) {
-        if (epochNow() != expectedEpoch) {
+        if (expectedEpoch == GONE && !lost) {
             return gone();
         }
         if (payload.state() != Window.CLOSED) {
@@ -455,7 +637,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
                 + " abort it first.");
         }
         return type < 1 ? new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.")
-            : badLength(length);
+            : length < 0 || length > maxLength ? badLength(length) : gone();
     }
 
     private void checkLength(int length) {
@@ -478,11 +660,19 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     private FlyringException gone() {
+        if (failure != null) {
+            ClosedException error = new ClosedException("The publisher of ring " + slot + " was ended by an error in"
+                + " the middle of a publication: " + failure + ". Its slot's next owner mends the ring. Make a new"
+                + " one.");
+            error.initCause(failure);
+            return error;
+        }
         if (expectedEpoch == GONE && !lost) {
             return new ClosedException("The publisher of ring " + slot + " is closed. Make a new one.");
         }
         lost = true;
         expectedEpoch = GONE;
+        stop();
         return new SlotLostException(slot, "Publisher slot " + slot
             + " has another owner now. Close this publisher and make a new one.");
     }
@@ -498,6 +688,19 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             throw gone();
         }
         return room.holder(this);
+    }
+
+    /**
+     * How many subscribers read this ring. Costs system calls: not for a hot path.
+     *
+     * @return subscribers that hold this publisher back or could, and are owned by a live process; 1 for a foreign one.
+     * @throws ClosedException after close.
+     */
+    public int readers() {
+        if (expectedEpoch == GONE) {
+            throw gone();
+        }
+        return room.readers(this);
     }
 
     /**
@@ -557,18 +760,33 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (busy()) {
+        checkClosable();
+        end();
+        if (failure != null) {
+            seat.abandon();
+        } else {
+            seat.close();
+        }
+    }
+
+    void checkClosable() {
+        if (busy() && failure == null) {
             throw twoThreads();
         }
-        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch) {
-            if (claimed()) {
+    }
+
+    /** Aborts an open claim; nothing of this object works from now on. */
+    void end() {
+        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch && claimed()) {
+            try {
                 abortClaim();
+            } catch (FlyringException slotIsLost) {
+                payload.invalidate();
             }
-            channel.slots().closePublisher(slot);
         }
         payload.invalidate();
         lost = false;
         expectedEpoch = GONE;
-        channel.release(this, lock, slot);
+        stop();
     }
 }

@@ -22,7 +22,7 @@ final class Recovery {
         long p = memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // pairs with: publish 7
         long q = memory.getLongOpaque(capacity + Layout.TRAILER_CLAIMED);
         if (!isPosition(p, header.alignment) || !isPosition(q, header.alignment) || q < p
-            || (p & mask) + (q - p) > capacity) {
+            || (p & mask) + (q - p) > capacity || q - p > capacity / Layout.MAX_MESSAGE_DIVISOR + header.window()) {
             throw corrupt(ring, p, "published is " + p + " and claimed is " + q);
         }
         long count = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7

@@ -6,6 +6,10 @@ import java.lang.ref.Reference;
 
 /** One subscriber's way through one ring: cursor, gate, and the records between them (spec 6.4, 6.5, 6.9). */
 final class RingReader {
+    /** What {@link #poll} returns if the slot is somebody else's by now. */
+    static final int LOST = -1;
+    private static final long NOBODY = -1;
+
     final int ring;
     private final Memory data;
     /** Where the ring's data lies, if it can be read by address; else 0. */
@@ -26,21 +30,28 @@ final class RingReader {
     private final int epochAt;
     /** Where the slot's epoch lies, if it can be read by address; else 0. */
     private final long epochAddress;
-    /** What the slot's epoch must be. */
-    private final long epoch;
+    /** What the slot's epoch must be; {@link #NOBODY} once the subscriber is closed. */
+    private long epoch;
     private long cursor;
+    /** Messages before the cursor; {@link Layout#COUNT_UNKNOWN} if that is not known. */
+    private long count;
+    /** What a message adds to the count: 1, or 0 if it is not known. */
+    private int step;
     /** What this reader last stored in its gate. */
     private long storedGate;
     private boolean broken;
+    /** Of the last controlled poll: whether its handler ended it, and did not consume its last message. */
+    private boolean stopped;
+    private boolean aborted;
 
-    RingReader(Channel channel, int ring, int slot, long epoch, Memory data) {
+    RingReader(Channel channel, int ring, int slot, Memory data, Memory trailer) {
         Header header = channel.header();
         this.ring = ring;
         this.message = new Message(ring, data);
         this.data = data;
         this.dataAt = data.readableAt();
         this.payloadsAt = data.address() + Layout.RECORD_PAYLOAD;
-        this.trailer = channel.trailers().get(ring);
+        this.trailer = trailer;
         this.gateAt = Header.gate(slot);
         this.gateAddress = trailer.writableAt() == 0 ? 0 : trailer.writableAt() + gateAt;
         this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
@@ -51,7 +62,21 @@ final class RingReader {
         this.control = channel.control();
         this.epochAt = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
         this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
-        this.epoch = epoch;
+    }
+
+    /** The slot has its new owner. */
+    void owner(long newEpoch) {
+        epoch = newEpoch;
+    }
+
+    /** From now on a poll that still runs, in whatever thread, ends. */
+    void end() {
+        epoch = NOBODY;
+    }
+
+    /** What this reader alone stores through. */
+    Memory writable() {
+        return trailer;
     }
 
     /** Whether the slot is still its owner's. */
@@ -64,15 +89,37 @@ final class RingReader {
         return control.getLongOpaque(epochAt) == epoch;
     }
 
-    /** 6.4, 2: keeps what is published from now on, before the fence. */
-    void gateAtPublished() {
-        storeGate(checked(published(), "published"));
+    /** 5.3, 3: all that may refuse, before the first store. */
+    void check(boolean resumes) {
+        long published = checked(published(), "published");
+        if (resumes) {
+            long gate = checked(gate(), "the gate");
+            // A reader may have consumed a record whose publisher has not stored published yet, or died before it did.
+            if (gate < published - capacity || gate > trailer.getLongOpaque(Layout.TRAILER_CLAIMED)) {
+                throw Recovery.corrupt(ring, gate, "the gate is not within a lap of published, " + published);
+            }
+        }
     }
 
-    /** 6.4, 4: reads from what is published now, after the fence. */
-    void join() {
-        cursor = checked(published(), "published");
-        storeGate(cursor);
+    /** 6.4, 2: keeps what is published from now on, before the fence. */
+    void gateAtPublished() {
+        trailer.putLongRelease(gateAt, checked(published(), "published")); // pairs with: recompute 2
+    }
+
+    /** 6.4, 4: reads from what is published now, after the fence; returns what was lost since the last owner (5). */
+    long join(MessageCount whole) {
+        cursor = checked(whole.join(publishedAt), "published");
+        count = whole.count();
+        step = count < 0 ? 0 : 1;
+        storedGate = cursor;
+        trailer.putLongRelease(gateAt, cursor); // pairs with: recompute 2
+        long before = trailer.getLongOpaque(gateAt + Layout.GATE_COUNT);
+        return count < 0 || before < 0 ? 0 : Math.max(0, count - before);
+    }
+
+    /** 6.4, 6. */
+    void storeCount() {
+        trailer.putLongOpaque(gateAt + Layout.GATE_COUNT, count);
     }
 
     private long published() {
@@ -87,27 +134,32 @@ final class RingReader {
     }
 
     /** 6.5: goes on where the gate is. */
-    void resume() {
-        long gate = checked(gate(), "the gate");
-        long published = checked(published(), "published");
-        // A reader may have consumed a record whose publisher has not storedGate published yet, or died before it did.
-        if (gate < published - capacity || gate > trailer.getLongOpaque(Layout.TRAILER_CLAIMED)) {
-            throw Recovery.corrupt(ring, gate, "the gate is not within a lap of published, " + published);
-        }
-        cursor = gate;
-        storedGate = gate;
+    void resume(MessageCount whole) {
+        cursor = gate();
+        storedGate = cursor;
+        count = whole.of(cursor);
+        step = count < 0 ? 0 : 1;
     }
 
     long gate() {
         return trailer.getLongAcquire(gateAt); // pairs with: this slot's last owner, retire, evict
     }
 
-    void storeGate(long position) {
+    /** The gate of a ring that is damaged: it holds nobody back. */
+    void stopGating() {
+        storedGate = Layout.NOT_GATING;
+        trailer.putLongRelease(gateAt, Layout.NOT_GATING); // pairs with: recompute 2
+    }
+
+    /** 6.9, 4: the count, then the gate. */
+    private void storeGate(long position, long messages) {
         storedGate = position;
         if (gateAddress != 0) {
+            Raw.putLongOpaque(Raw.base(gateAddress) + Layout.GATE_COUNT, messages);
             Raw.putLongRelease(Raw.base(gateAddress), position); // pairs with: recompute 2
             Reference.reachabilityFence(trailer);
         } else {
+            trailer.putLongOpaque(gateAt + Layout.GATE_COUNT, messages);
             trailer.putLongRelease(gateAt, position); // pairs with: recompute 2
         }
     }
@@ -131,7 +183,7 @@ final class RingReader {
     }
 
     /**
-     * Hands out up to {@code limit} messages; returns how many, or less than 0 if the slot was taken away meanwhile.
+     * Hands out up to {@code limit} messages; returns how many, or {@link #LOST} if the slot was taken away meanwhile.
      * Small, so that a poll of an empty ring is inlined.
      */
     int poll(MessageHandler handler, int limit) {
@@ -153,7 +205,7 @@ final class RingReader {
      * bytecodes, however often it is called. A waiting reader finds nothing a hundred times for each message that
      * comes, and is compiled for that; this method is compiled by itself, with the handler in it.
      *
-     * @return how many, or that below 0 if the slot was taken away: what they held may have been overwritten.
+     * @return how many, or {@link #LOST} if the slot was taken away: what they held may have been overwritten.
      */
     private int handOut(MessageHandler handler, int limit, int firstLength) {
         final Message view = message;
@@ -168,14 +220,15 @@ final class RingReader {
                     view.set(payloadsAt + index, firstLength - Layout.RECORD_HEADER_LENGTH, type, c);
                     final long end = c + size;
                     cursor = end;
+                    count += step;
                     try {
                         handler.onMessage(view);
                     } finally {
                         view.invalidate();
-                        storeGate(end);
+                        storeGate(end, count);
                     }
                     VarHandle.acquireFence(); // pairs with: evict
-                    return owned() ? 1 : -1;
+                    return owned() ? 1 : LOST;
                 }
             }
         }
@@ -184,6 +237,7 @@ final class RingReader {
         long stride = alignMask + 1;
         int length = firstLength;
         int handed = 0;
+        final long before = count;
         try {
             do {
                 int index = (int) c & mask;
@@ -216,7 +270,11 @@ final class RingReader {
                 }
                 c = end;
                 if (c - storedGate >= storeEvery) {
-                    storeGate(c);
+                    storeGate(c, before + (long) handed * step);
+                    VarHandle.acquireFence(); // pairs with: evict
+                    if (!owned()) {
+                        break;
+                    }
                 }
                 if (handed == limit || type <= 0 && c - start >= capacity) {
                     break; // a hostile ring may hold nothing but padding
@@ -225,12 +283,86 @@ final class RingReader {
             } while (length > 0);
         } finally {
             view.invalidate();
+            count = before + (long) handed * step;
             if (cursor != storedGate) {
-                storeGate(cursor);
+                storeGate(cursor, count);
             }
         }
         VarHandle.acquireFence(); // pairs with: evict, whose epoch comes before the gates that protected what was read
-        return owned() ? handed : -handed;
+        return owned() ? handed : LOST;
+    }
+
+    /**
+     * The same as {@link #poll(MessageHandler, int)}, with a handler that says how to go on; {@link #stopped()} tells
+     * afterwards whether it ended the poll.
+     */
+    int controlledPoll(ControlledMessageHandler handler, int limit) {
+        stopped = false;
+        aborted = false;
+        if (broken) {
+            return 0;
+        }
+        final Message view = message;
+        final long start = cursor;
+        int handed = 0;
+        boolean owned = true;
+        try {
+            int length = lengthAt((int) cursor & mask);
+            while (length > 0 && !stopped && owned && handed < limit) {
+                final long c = cursor;
+                final int index = (int) c & mask;
+                final long size = length + alignMask & ~alignMask;
+                if (length < Layout.RECORD_HEADER_LENGTH || index + size > capacity) {
+                    throw corrupt(c, "a record of " + length + " bytes");
+                }
+                final int type = data.getInt(index + Layout.RECORD_TYPE);
+                boolean commits = false;
+                if (type > 0) {
+                    view.set(payloadsAt + index, length - Layout.RECORD_HEADER_LENGTH, type, c);
+                    cursor = c + size;
+                    count += step;
+                    handed++;
+                    final Action action = Refusal.ofNull(handler.onMessage(view));
+                    commits = action == Action.COMMIT;
+                    stopped = action == Action.BREAK || action == Action.ABORT;
+                    aborted = action == Action.ABORT;
+                    if (aborted) {
+                        cursor = c;
+                        count -= step;
+                        handed--;
+                    }
+                } else {
+                    skip(c, index, length, type);
+                    cursor = c + size;
+                }
+                if (commits || cursor - storedGate >= storeEvery) {
+                    storeGate(cursor, count);
+                    VarHandle.acquireFence(); // pairs with: evict
+                    owned = owned();
+                }
+                if (type <= 0 && cursor - start >= capacity) {
+                    break; // a hostile ring may hold nothing but padding
+                }
+                length = lengthAt((int) cursor & mask);
+            }
+        } finally {
+            view.invalidate();
+            if (cursor != storedGate) {
+                storeGate(cursor, count);
+            }
+        }
+        VarHandle.acquireFence(); // pairs with: evict
+        return owned() ? handed : LOST;
+    }
+
+    /** Whether the last controlled poll was ended by its handler. */
+    boolean stopped() {
+        return stopped;
+    }
+
+    /** Whether the last controlled poll ended in front of a message that its handler did not want. */
+    boolean aborted() {
+        return aborted;
     }
 
     /** What is no message: padding, an owner record, or damage. */

@@ -13,6 +13,8 @@ import java.lang.ref.Reference;
  */
 abstract class RingWriter {
     private static final long UNSIGNED = 0xffff_ffffL;
+    /** What is published stays below the last position. */
+    private static final long LAST_LIMIT = Layout.MAX_POSITION - 1 + Layout.RECORD_HEADER_LENGTH;
 
     /** The ring's data, with its trailer behind. */
     final Memory ring;
@@ -53,6 +55,8 @@ abstract class RingWriter {
     long limit;
     /** Messages published. */
     long count;
+    /** What ended this object in the middle of a publication; null: nothing has. */
+    Throwable failure;
     /** Whether the owner record comes before the next one. */
     private boolean ownerPending;
     /** Up to here a record needs steps 5 to 7 only, and perhaps 8 and 9; 0: no record does. */
@@ -161,7 +165,8 @@ abstract class RingWriter {
 
     /** Steps 3 and 4 of such a record, for which nothing is cleared ahead; always true. */
     final boolean announceLong(long next) {
-        Raw.putLongOpaque(Raw.base(ringAt + capacity) + Layout.TRAILER_CLAIMED, next); // 3; pairs with: lossy 2 to 4
+        // 3; release: behind step 7 of the record in front; pairs with: lossy 2 to 4
+        Raw.putLongRelease(Raw.base(ringAt + capacity) + Layout.TRAILER_CLAIMED, next);
         VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
         Raw.putIntOpaque(Raw.base(ringAt + (next & mask)), 0); // 4: before step 6 of this record
         Reference.reachabilityFence(ring);
@@ -186,10 +191,10 @@ abstract class RingWriter {
         if (q <= cleared) {
             return;
         }
-        ring.putLongOpaque(capacity + Layout.TRAILER_CLAIMED, q); // 3; pairs with: lossy 2 to 4
+        // 3; release: behind step 7 of the record in front; pairs with: lossy 2 to 4
+        ring.putLongRelease(capacity + Layout.TRAILER_CLAIMED, q);
         VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
         final long from = Math.max(first, cleared + alignment);
-        cleared = q;
         if (ringAt == 0) {
             for (long at = from; at <= q; at += alignment) {
                 ring.putIntOpaque((int) at & mask, 0); // 4: before step 6 of the record in front
@@ -197,6 +202,7 @@ abstract class RingWriter {
         } else if (from <= q) {
             clearLengths(from, q);
         }
+        cleared = q; // last: an Error in front of this changes nothing that a reader sees
     }
 
     /** Step 4 by address, unrolled: the stores miss the cache, and misses of one burst overlap. */
@@ -244,7 +250,7 @@ abstract class RingWriter {
             Reference.reachabilityFence(ring);
         } else {
             ring.putIntRelease((int) end & mask, length); // 6 and 7, as below
-            ring.putLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN, newCount);
+            ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_BEGUN, newCount);
             ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, newEnd);
             ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, newCount);
         }
@@ -257,7 +263,8 @@ abstract class RingWriter {
     }
 
     private static void advance(long trailer, long newEnd, long newCount) {
-        Raw.putLongOpaque(trailer + Layout.TRAILER_MESSAGES_BEGUN, newCount); // 7; pairs with: consistent count
+        // 7; release: behind step 6; pairs with: consistent count
+        Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_BEGUN, newCount);
         Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, newEnd); // 7; pairs with: join 2, 4; consistent count
         Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, newCount); // 7; pairs with: consistent count
     }
@@ -312,7 +319,13 @@ abstract class RingWriter {
                 ring.putLongOpaque(capacity + Layout.TRAILER_HEAD_CACHE, gate);
             }
         }
-        limit = Math.max(limit, allowed);
+        limit = Math.min(Math.max(limit, allowed), LAST_LIMIT);
+    }
+
+    /** Nothing can be published any more, whatever the file says. */
+    final void stop() {
+        fastEnd = 0;
+        limit = 0;
     }
 
     final long gate(int slot) {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.util.List;
+
 /**
- * Makes room for a publisher that is held back (spec 6.2, 3 and 4): evicts laggards (6.11), retires the dead (6.7), and
- * looks whether the channel was replaced (6.13).
+ * Makes room for a publisher that is held back (spec 6.2): evicts laggards (6.11), retires the dead (6.7), takes back
+ * the gates of the evicted (6.11), looks whether the channel was replaced (6.13), and tells others who is held back.
+ * What fails on the way means that there is no room this time; never an exception. Nothing is mapped here.
  */
 final class Room {
     private static final long PATIENCE_NANOS = 1_000_000;
 
     private final Channel channel;
+    private final Slots slotsOfChannel;
+    private final Memory control;
+    private final List<Memory> trailers;
     private final int ring;
     private final Lock lock;
     private final int slots;
@@ -16,9 +22,18 @@ final class Room {
     private final boolean evicts;
     /** When room was short for the first time, or the slots were last tested; 0: it is not short. */
     private long shortSince;
+    /** Whether blocked_since says that room is short. */
+    private boolean blocked;
+    /** When a successor was last looked for; 0: never. */
+    private long lookedAt;
+    /** Whether the last look found that the channel was replaced. */
+    private boolean told;
 
     Room(Channel channel, int ring, Lock lock, boolean evicts) {
         this.channel = channel;
+        this.slotsOfChannel = channel.slots();
+        this.control = channel.control();
+        this.trailers = channel.trailers();
         this.ring = ring;
         this.lock = lock;
         this.slots = channel.header().subscribers;
@@ -27,23 +42,40 @@ final class Room {
 
     /** Recomputes the writer's limit until {@code needed} is at or below it; false: back-pressured. */
     boolean make(RingWriter writer, long needed) {
-        if (needed >= Layout.MAX_POSITION) {
+        return make(writer, needed, needed);
+    }
+
+    /** The same for a batch, which is held back if there is no room for its first record. */
+    boolean make(RingWriter writer, long needed, long first) {
+        if (first - Layout.RECORD_HEADER_LENGTH >= Layout.MAX_POSITION) {
             throw Recovery.corrupt(ring, writer.end, "the ring has reached its last position");
+        }
+        if (control.getIntOpaque(Layout.CONTROL_SUCCESSOR) != 0) { // 0
+            lookForSuccessor();
         }
         writer.recompute();
         if (needed > writer.limit && evicts && evict(writer, needed)) {
             writer.recompute();
         }
         if (needed > writer.limit && isTimeToTest()) {
-            retire(writer, needed);
-            channel.checkReplaced();
+            test(writer, needed);
             writer.recompute();
         }
-        if (needed > writer.limit) {
-            return false;
+        tell(writer, first);
+        return needed <= writer.limit;
+    }
+
+    /** At most once in 1 ms, and not twice in a row if it was replaced: who was told can go on all the same. */
+    private void lookForSuccessor() {
+        long now = System.nanoTime();
+        if (told) {
+            told = false;
+        } else if (lookedAt == 0 || now - lookedAt >= PATIENCE_NANOS) {
+            lookedAt = now;
+            told = true;
+            channel.checkReplaced();
+            told = false;
         }
-        shortSince = 0;
-        return true;
     }
 
     /** Whether room has been short for a while, and the slots were not tested meanwhile. */
@@ -57,38 +89,56 @@ final class Room {
         return !first;
     }
 
-    /** Recompute 3; true if a slot was evicted. */
-    private boolean evict(RingWriter writer, long needed) {
-        boolean any = false;
-        boolean locked = false;
-        try {
-            for (int slot = 0; slot < slots; slot++) {
-                if (writer.holdsBack(slot, needed)) {
-                    locked = locked || lock.tryLockControl(channel.header());
-                    if (!locked) {
-                        return false;
-                    }
-                    if (writer.holdsBack(slot, needed)) {
-                        channel.slots().evict(slot, channel.trailers());
-                        any = true;
-                    }
-                }
-            }
-        } finally {
-            if (locked) {
-                lock.unlockControl(channel.header());
-            }
+    /** Recompute 5. */
+    private void tell(RingWriter writer, long first) {
+        boolean room = first <= writer.limit;
+        if (room) {
+            shortSince = 0;
         }
-        return any;
+        if (blocked == room) {
+            slotsOfChannel.blocked(ring, room ? 0 : first - Layout.RECORD_HEADER_LENGTH - writer.end);
+            blocked = !room;
+        }
     }
 
-    /** The first half of recompute 4. */
-    private void retire(RingWriter writer, long needed) {
+    /** Recompute 3; true if a slot was evicted. */
+    private boolean evict(RingWriter writer, long needed) {
+        synchronized (lock) { // so that nobody closes it meanwhile
+            boolean any = false;
+            boolean locked = false;
+            try {
+                for (int slot = 0; slot < slots; slot++) {
+                    if (writer.holdsBack(slot, needed)) {
+                        locked = locked || lock.tryLockControl(channel.header());
+                        if (!locked) {
+                            return false;
+                        }
+                        if (writer.holdsBack(slot, needed)) {
+                            slotsOfChannel.evict(slot, trailers);
+                            any = true;
+                        }
+                    }
+                }
+            } finally {
+                if (locked) {
+                    lock.unlockControl(channel.header());
+                }
+            }
+            return any;
+        }
+    }
+
+    /** Recompute 4. */
+    private void test(RingWriter writer, long needed) {
         for (int slot = 0; slot < slots; slot++) {
-            if (writer.holdsBack(slot, needed) && !channel.slots().spared(slot)) {
-                channel.slots().retire(slot, channel.trailers(), writer, needed);
+            if (writer.holdsBack(slot, needed)) {
+                synchronized (lock) {
+                    slotsOfChannel.retire(lock, slot, trailers, writer, needed);
+                    slotsOfChannel.takeBack(lock, slot, trailers);
+                }
             }
         }
+        channel.checkReplaced();
     }
 
     /** The slot with the smallest gate; null if none gates. */
@@ -102,6 +152,17 @@ final class Room {
                 holder = slot;
             }
         }
-        return holder < 0 ? null : channel.slots().holder(holder, least);
+        return holder < 0 ? null : slotsOfChannel.holder(lock, holder, least);
+    }
+
+    /** How many subscribers that somebody owns read this ring. */
+    int readers(RingWriter writer) {
+        int readers = 0;
+        for (int slot = 0; slot < slots; slot++) {
+            if (writer.gate(slot) >= 0 && slotsOfChannel.live(lock, slot)) {
+                readers++;
+            }
+        }
+        return readers;
     }
 }

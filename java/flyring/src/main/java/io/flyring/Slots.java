@@ -6,36 +6,34 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Pattern;
 
 /** The slots of publishers and subscribers in the control section: who owns them, under which name (spec 5). */
 final class Slots {
     private static final long TAKE_NANOS = 10_000_000;
-    private static final long RETRY_NANOS = 100_000;
+    private static final long RETRY_NANOS = 1_000_000;
+    private static final Pattern NAME = Pattern.compile("[A-Za-z0-9._-]{0," + Layout.MAX_NAME_LENGTH + "}");
     private static final int CHANGING = -1;
     private static final int READ_TRIES = 1000;
 
     private final Header header;
     private final Memory control;
-    private final ChannelFile file;
     private final Identity identity;
     private final String path;
 
-    Slots(Header header, Memory control, ChannelFile file, Identity identity, String path) {
+    Slots(Header header, Memory control, Identity identity, String path) {
         this.header = header;
         this.control = control;
-        this.file = file;
         this.identity = identity;
         this.path = path;
     }
 
     static byte[] name(String name) {
-        byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
-        if (bytes.length > Layout.MAX_NAME_LENGTH) {
-            throw new InvalidArgumentException("name", "The name " + name + " has " + bytes.length
-                + " bytes; at most " + Layout.MAX_NAME_LENGTH + " are allowed.");
+        if (name == null || !NAME.matcher(name).matches()) {
+            throw new InvalidArgumentException("name", "The name \"" + name + "\" is neither empty nor 1 to "
+                + Layout.MAX_NAME_LENGTH + " of the characters A-Z a-z 0-9 . _ -.");
         }
-        return bytes;
+        return name.getBytes(StandardCharsets.US_ASCII);
     }
 
     /** 6.15: refuses what would be at the end that a foreign process has. */
@@ -57,44 +55,58 @@ final class Slots {
 
     /** Steps 1 and 2 of 5.2: the control lock and a slot's lock, both through {@code lock}. */
     int takePublisher(Lock lock, byte[] name) {
-        long since = System.nanoTime();
-        while (true) {
-            lock.lockControl(header);
-            for (int slot : publisherCandidates(name)) {
-                if (lock.tryLock(header.controlOffset + header.publisherSlot(slot))) {
-                    return slot;
-                }
-            }
-            lock.unlockControl(header);
-            waitForSlot(since, "publisher", header.publishers, name);
-        }
+        return take(lock, true, name);
     }
 
     /** Steps 1 and 2 of 5.3. */
     int takeSubscriber(Lock lock, byte[] name) {
+        return take(lock, false, name);
+    }
+
+    private int take(Lock lock, boolean publisher, byte[] name) {
         long since = System.nanoTime();
         while (true) {
             lock.lockControl(header);
-            for (int slot : subscriberCandidates(name)) {
-                if (lock.tryLock(header.controlOffset + header.subscriberSlot(slot))) {
+            for (int slot : publisher ? publisherCandidates(name) : subscriberCandidates(name)) {
+                if (lock.tryLock(lockByte(publisher, slot))) {
                     return slot;
                 }
             }
+            if (System.nanoTime() - since > TAKE_NANOS) {
+                throw noFreeSlot(lock, publisher, name);
+            }
             lock.unlockControl(header);
-            waitForSlot(since, "subscriber", header.subscribers, name);
+            Pause.nanos(RETRY_NANOS);
         }
     }
 
-    private void waitForSlot(long since, String kind, int slots, byte[] name) {
-        if (System.nanoTime() - since > TAKE_NANOS) {
-            String which = name.length == 0 ? "All " + slots + " " + kind + " slots of " + path + " are"
-                : "Of the " + slots + " " + kind + " slots of " + path + " none that "
-                    + new String(name, StandardCharsets.UTF_8) + " may have is";
-            throw new NoFreeSlotException(kind, slots, which
-                + (name.length == 0 ? " owned by live processes" : " free")
-                + ". Close one, or create the channel with more.");
+    private long lockByte(boolean publisher, int slot) {
+        return header.controlOffset + (publisher ? header.publisherSlot(slot) : header.subscriberSlot(slot));
+    }
+
+    /** What a refusal says: who owns the slots that would do, and what keeps the others. */
+    private NoFreeSlotException noFreeSlot(Lock lock, boolean publisher, byte[] name) {
+        int number = publisher ? header.publishers : header.subscribers;
+        List<Integer> candidates = publisher ? publisherCandidates(name) : subscriberCandidates(name);
+        List<NoFreeSlotException.Owner> owners = new ArrayList<>();
+        List<String> kept = new ArrayList<>();
+        for (int slot = 0; slot < number; slot++) {
+            Fields fields = read(publisher ? header.publisherSlot(slot) : header.subscriberSlot(slot));
+            String itsName = fields == null ? "" : fields.name;
+            if (lock.heldByAnother(lockByte(publisher, slot))) {
+                if (candidates.contains(slot)) {
+                    owners.add(new NoFreeSlotException.Owner(slot, itsName, fields == null ? 0 : fields.pid));
+                }
+            } else if (!publisher && !candidates.contains(slot)) {
+                kept.add("slot " + slot + " is kept for '" + itsName
+                    + "', which is not attached; its forget() frees it");
+            }
         }
-        LockSupport.parkNanos(RETRY_NANOS);
+        String kind = publisher ? "publisher" : "subscriber";
+        return new NoFreeSlotException(kind, number, owners, NoFreeSlotException.text(path, kind, number, owners, kept,
+            candidates.size() == 1 && name.length > 0
+            && hasName(publisher ? header.publisherSlot(candidates.get(0))
+                : header.subscriberSlot(candidates.get(0)), name)));
     }
 
     private List<Integer> publisherCandidates(byte[] name) {
@@ -113,6 +125,9 @@ final class Slots {
     }
 
     private List<Integer> subscriberCandidates(byte[] name) {
+        if (header.kind == Kind.INBOX) {
+            return List.of(0);
+        }
         List<Integer> free = new ArrayList<>();
         for (int slot = 0; slot < header.subscribers; slot++) {
             int at = header.subscriberSlot(slot);
@@ -148,7 +163,7 @@ final class Slots {
     }
 
     boolean kept(int slot) {
-        // pairs with: take subscriber, step 4 (kept := 1)
+        // pairs with: take subscriber, step 5 (kept := 1)
         return header.foreign != Foreign.NONE
             || control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT) != 0;
     }
@@ -167,16 +182,17 @@ final class Slots {
         boolean renamed = markChanging(at, name);
         control.putLong(at + Layout.PUBLISHER_SLOT_START, start);
         control.putInt(at + Layout.PUBLISHER_SLOT_CLOSED, 0);
+        control.putLongRelease(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE, 0); // pairs with: who looks
         return storeOwner(at, name, renamed);
     }
 
-    /** 5.3 step 3; returns the new epoch. */
+    /** 5.3 step 4; returns the new epoch. */
     long enterSubscriber(int slot, byte[] name) {
         int at = header.subscriberSlot(slot);
         return storeOwner(at, name, markChanging(at, name));
     }
 
-    /** A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3). */
+    /** A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 4). */
     private boolean markChanging(int at, byte[] name) {
         boolean renamed = !hasName(at, name);
         if (renamed) {
@@ -192,12 +208,21 @@ final class Slots {
         if (renamed) {
             putName(at, name);
         }
-        long epoch = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) + 1;
+        long epoch = epoch(at) + 1;
         control.putLongRelease(at + Layout.PUBLISHER_SLOT_EPOCH, epoch); // pairs with: 5.4, 6.12
         if (renamed) {
             control.putIntRelease(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, name.length); // pairs with: 6.12
         }
         return epoch;
+    }
+
+    /** What was read outside its range counts as 0 (9). */
+    private long epoch(int at) {
+        return valid(control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH));
+    }
+
+    private static long valid(long epoch) {
+        return epoch >= 1 && epoch <= Layout.MAX_EPOCH ? epoch : 0;
     }
 
     private void putName(int at, byte[] name) {
@@ -223,22 +248,47 @@ final class Slots {
         }
     }
 
+    /** 6.2, 5: since when, and by how many bytes, a publisher is held back; 0 bytes: it is not. */
+    void blocked(int slot, long length) {
+        int at = header.publisherSlot(slot);
+        if (length > 0) {
+            control.putLongOpaque(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH, length);
+        }
+        // pairs with: who looks
+        control.putLongRelease(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE, length > 0 ? identity.monotonicNow() : 0);
+    }
+
     /**
-     * 6.7 for one slot, whose gate holds {@code writer} back; looks at the gate again under the slot's lock. (No lambda
-     * does that: a JVM takes up to 40 ms to make its first one, in which the publisher would be held back.)
+     * 6.7 for one slot, whose gate holds {@code writer} back, through the writer's own lock; looks at the gate again
+     * under the slot's lock. (No lambda does that: a JVM takes up to 40 ms to make its first one, in which the
+     * publisher would be held back.)
      */
-    void retire(int slot, List<Memory> trailers, RingWriter writer, long needed) {
+    void retire(Lock lock, int slot, List<Memory> trailers, RingWriter writer, long needed) {
         long offset = header.controlOffset + header.subscriberSlot(slot);
-        try (Lock lock = file.newLock()) {
-            if (!lock.tryLock(offset)) {
-                return; // its owner lives
-            }
-            if (!spared(slot) && writer.holdsBack(slot, needed)) {
-                int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
-                control.putLongRelease(epoch, control.getLongOpaque(epoch) + 1); // pairs with: 5.4
+        if (kept(slot) || !lock.tryLockIfPossible(offset)) {
+            return; // its owner lives, or will come back
+        }
+        try {
+            if (!kept(slot) && writer.holdsBack(slot, needed)) {
+                int at = header.subscriberSlot(slot);
+                control.putLongRelease(at + Layout.SUBSCRIBER_SLOT_EPOCH, epoch(at) + 1); // pairs with: 5.4
                 stopGating(slot, trailers);
             }
+        } finally {
             lock.unlock(offset);
+        }
+    }
+
+    /** 6.11, take back: what an evicted owner stored late, whether it lives or not. */
+    void takeBack(Lock lock, int slot, List<Memory> trailers) {
+        if (header.foreign == Foreign.NONE && evicting(slot) && lock.tryLockControl(header)) {
+            try {
+                if (evicting(slot)) { // its next owner may have joined
+                    stopGating(slot, trailers);
+                }
+            } finally {
+                lock.unlockControl(header);
+            }
         }
     }
 
@@ -252,19 +302,22 @@ final class Slots {
     /** 6.11, under the control lock. */
     void evict(int slot, List<Memory> trailers) {
         int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
-        control.getAndAddLong(epoch, 1); // first, so that a live victim learns of it; pairs with: 5.4, poll 5
+        long before = control.getAndAddLong(epoch, 1); // first: a live victim learns of it; pairs with: 5.4, poll 5
+        if (valid(before) == 0 || valid(before + 1) == 0) {
+            control.putLongVolatile(epoch, 1);
+        }
         evicting(slot, true); // until somebody has joined
         stopGating(slot, trailers);
     }
 
     /** Whether a slot's gates do not say where to resume. */
     boolean evicting(int slot) {
-        // pairs with: evict, take back, take subscriber 4
+        // pairs with: evict, take back, take subscriber 5
         return control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EVICTING) != 0;
     }
 
     void evicting(int slot, boolean evicting) {
-        // pairs with: the reads of take subscriber 4 and retire
+        // pairs with: the reads of take subscriber 3, and take back
         control.putIntRelease(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EVICTING, evicting ? 1 : 0);
     }
 
@@ -273,8 +326,20 @@ final class Slots {
         return header.foreign != Foreign.NONE || kept(slot) && !evicting(slot);
     }
 
+    /** 6.4, 5: messages that evictions of a kept slot have lost. */
+    void discard(int slot, long messages) {
+        int at = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_DISCARDED;
+        control.putLongOpaque(at, Math.max(0, control.getLongOpaque(at)) + messages);
+    }
+
     /** Fields of a slot; {@code start} is a publisher's only. */
-    private record Fields(long epoch, long start, String name, int pid) {
+    record Fields(long epoch, long start, String name, int pid, long attachedAt) {
+    }
+
+    /** 6.12; epoch -1 if the fields change all the time, or if their owner was killed while it changed them. */
+    Fields fields(int at) {
+        Fields fields = read(at);
+        return fields != null ? fields : new Fields(-1, 0, "", 0, 0);
     }
 
     /** 6.12; null if the fields change all the time, or if their owner was killed while it changed them. */
@@ -282,34 +347,39 @@ final class Slots {
         for (int i = 0; i < READ_TRIES; i++) {
             long epoch = control.getLongAcquire(at + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take, epoch
             int length = control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH); // pairs with: take
-            if (length < 0 || length > Layout.MAX_NAME_LENGTH) {
+            if (length == CHANGING) {
                 Thread.onSpinWait();
                 continue;
             }
-            byte[] name = bytes(at + Layout.PUBLISHER_SLOT_NAME, length);
+            boolean named = length >= 0 && length <= Layout.MAX_NAME_LENGTH;
+            byte[] name = bytes(at + Layout.PUBLISHER_SLOT_NAME, named ? length : 0);
             int pid = control.getIntOpaque(at + Layout.PUBLISHER_SLOT_PID);
             long start = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_START);
+            long attachedAt = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_ATTACHED_AT);
             VarHandle.acquireFence();
             // In this order: a length that is valid again says that the new epoch is there. Pairs with: take
             if (control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH) == length
                 && control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) == epoch) {
-                return new Fields(epoch, start, new String(name, StandardCharsets.UTF_8), pid);
+                return new Fields(valid(epoch), start, new String(name, StandardCharsets.UTF_8), pid, attachedAt);
             }
         }
         return null;
     }
 
+    /** Whether somebody owns a subscriber slot; {@code lock} is any of this process's. */
+    boolean live(Lock lock, int slot) {
+        return header.foreign == Foreign.SUBSCRIBER // it has no lock by which to tell
+            || lock.heldByAnother(header.controlOffset + header.subscriberSlot(slot));
+    }
+
     /** What people may want to know about a subscriber slot, and whether its owner lives. */
-    Holder holder(int slot, long position) {
+    Holder holder(Lock lock, int slot, long position) {
         if (header.foreign == Foreign.SUBSCRIBER) {
-            return new Holder(slot, "", 0, true, true, position); // it has no lock by which to tell
+            return new Holder(slot, "", 0, true, true, position);
         }
         Fields fields = read(header.subscriberSlot(slot));
-        try (Lock lock = file.newLock()) {
-            boolean live = lock.heldByAnother(header.controlOffset + header.subscriberSlot(slot));
-            return new Holder(slot, fields == null ? "" : fields.name, fields == null ? 0 : fields.pid, live,
-                kept(slot), position);
-        }
+        return new Holder(slot, fields == null ? "" : fields.name, fields == null ? 0 : fields.pid, live(lock, slot),
+            kept(slot), position);
     }
 
     /**
@@ -326,7 +396,8 @@ final class Slots {
             return before;
         }
         Fields fields = read(at);
-        return fields != null && fields.epoch > 0 && fields.start <= cursor
+        return fields != null && fields.epoch > 0 && Recovery.isPosition(fields.start, header.alignment)
+            && fields.start <= cursor
             ? new Sender(ring, fields.name, fields.epoch) : Sender.unknown(ring);
     }
 
@@ -334,6 +405,6 @@ final class Slots {
     boolean closed(int ring) {
         // pairs with: close
         return header.foreign != Foreign.PUBLISHER
-            && control.getIntAcquire(header.publisherSlot(ring) + Layout.PUBLISHER_SLOT_CLOSED) == 1;
+            && control.getIntAcquire(header.publisherSlot(ring) + Layout.PUBLISHER_SLOT_CLOSED) != 0;
     }
 }

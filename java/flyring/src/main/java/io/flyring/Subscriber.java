@@ -6,23 +6,27 @@ import java.util.Arrays;
 
 /**
  * A reliable reader of chosen rings; made by {@link Channel#subscriber(int...)}. Polling neither allocates nor locks
- * nor calls the system. Messages of one publisher come in the order of publication; there is no order between
+ * nor calls the system. One that nothing refers to any more is closed by the garbage collector, with a warning.
+ * Messages of one publisher come in the order of publication; there is no order between
  * publishers. Not thread-safe. Concurrent use is detected on a best-effort basis and throws
  * {@link TwoThreadsException}. Spec 5.3, 6.4 to 6.9.
  */
 public final class Subscriber implements AutoCloseable {
     private static final long GONE = -1;
+    private static final RingReader[] NOTHING = new RingReader[0];
 
     private final Channel channel;
     private final String name;
     private final int slot;
-    private final Lock lock;
+    private final Seat seat;
     private final RingReader[] readers;
     private final Memory control;
     private final int epochAt;
     private final long epoch;
     private final boolean kept;
 
+    /** Those that a poll looks at: none once this object is closed. */
+    private RingReader[] polled;
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
     private boolean busy;
@@ -33,12 +37,13 @@ public final class Subscriber implements AutoCloseable {
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
 
-    Subscriber(Channel channel, String name, int slot, Lock lock, RingReader[] readers, long epoch, boolean kept) {
+    Subscriber(Channel channel, String name, int slot, Seat seat, RingReader[] readers, long epoch, boolean kept) {
         this.channel = channel;
         this.name = name;
         this.slot = slot;
-        this.lock = lock;
+        this.seat = seat;
         this.readers = readers;
+        this.polled = readers;
         this.control = channel.control();
         this.epochAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
         this.epoch = epoch;
@@ -73,17 +78,14 @@ public final class Subscriber implements AutoCloseable {
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
-        if (control.getLongOpaque(epochAt) != expectedEpoch) {
-            throw gone();
-        }
-        if (busy) {
-            throw twoThreads();
+        if (control.getLongOpaque(epochAt) != expectedEpoch || busy) {
+            throw refusal();
         }
         if (limit <= 0) {
             return 0;
         }
         busy = true;
-        final RingReader[] rings = readers;
+        final RingReader[] rings = polled;
         int at = next;
         int handed = 0;
         try {
@@ -111,12 +113,83 @@ public final class Subscriber implements AutoCloseable {
         return handed;
     }
 
+    /**
+     * Hands out up to 256 messages, to a handler that says how to go on.
+     *
+     * @param handler gets the messages, one after another.
+     * @return messages consumed, 0 to 256.
+     * @see #controlledPoll(ControlledMessageHandler, int)
+     */
+    public int controlledPoll(ControlledMessageHandler handler) {
+        return controlledPoll(handler, Layout.DEFAULT_POLL_LIMIT);
+    }
+
+    /**
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler that says what becomes of each and
+     * whether the poll goes on. The next poll begins with a message that was aborted.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @return messages consumed, 0 to {@code limit}; an aborted one does not count.
+     * @throws InvalidArgumentException if the handler returns null.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit) {
+        if (control.getLongOpaque(epochAt) != expectedEpoch || busy) {
+            throw refusal();
+        }
+        busy = true;
+        final RingReader[] rings = polled;
+        int at = next;
+        int handed = 0;
+        boolean stopped = false;
+        try {
+            for (int i = 0; i < rings.length && handed < limit && !stopped; i++) {
+                RingReader reader = rings[at];
+                int more = controlledPoll(reader, handler, limit - handed);
+                if (more < 0) {
+                    throw gone();
+                }
+                stopped = reader.stopped();
+                handed += more;
+                int following = at + 1 == rings.length ? 0 : at + 1;
+                if (more > 0 || stopped) {
+                    next = reader.aborted() ? at : following;
+                }
+                at = following;
+            }
+        } finally {
+            busy = false;
+        }
+        if (handed == 0 && !stopped) {
+            return nothingThere();
+        }
+        idlePolls = 0;
+        return handed;
+    }
+
+    private int controlledPoll(RingReader reader, ControlledMessageHandler handler, int limit) {
+        try {
+            return reader.controlledPoll(handler, limit);
+        } catch (CorruptRingException e) {
+            throw errorOf(reader, e);
+        }
+    }
+
     private int nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
+            if (expectedEpoch == GONE) { // whatever the file says
+                idlePolls = Layout.POLLS_TO_LOOK;
+                throw gone();
+            }
             idlePolls = 0;
             channel.checkReplaced();
         }
         return 0;
+    }
+
+    private FlyringException refusal() {
+        return busy && (expectedEpoch != GONE || lost) ? twoThreads() : gone();
     }
 
     private int poll(RingReader reader, MessageHandler handler, int limit) {
@@ -133,7 +206,7 @@ public final class Subscriber implements AutoCloseable {
             return gone(); // an evicted reader may see a later lap
         }
         if (reader.broken() && !kept) {
-            reader.storeGate(Layout.NOT_GATING);
+            reader.stopGating();
         }
         return error;
     }
@@ -176,7 +249,14 @@ public final class Subscriber implements AutoCloseable {
         if (!lost) {
             lost = true;
             expectedEpoch = GONE;
-            channel.takeBack(lock, slot);
+            seat.close();
+        }
+    }
+
+    /** For what looks at the file. */
+    private void checkOwned() {
+        if (control.getLongOpaque(epochAt) != expectedEpoch) {
+            throw gone();
         }
     }
 
@@ -198,9 +278,15 @@ public final class Subscriber implements AutoCloseable {
      * @param ring index of a ring that this subscriber chose.
      * @return true if nothing more will come, unless the ring gets a new publisher.
      * @throws InvalidArgumentException if the ring was not chosen.
+     * @throws ClosedException after close.
+     * @throws SlotLostException if the slot was taken away.
      */
     public boolean ended(int ring) {
+        if (expectedEpoch == GONE) {
+            throw gone();
+        }
         RingReader reader = reader(ring);
+        checkOwned();
         return channel.slots().closed(ring) && reader.drained();
     }
 
@@ -259,8 +345,22 @@ public final class Subscriber implements AutoCloseable {
         return epoch;
     }
 
-    boolean busy() {
-        return busy;
+    void checkClosable() {
+        if (busy && expectedEpoch != GONE) {
+            throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
+                + " after the poll.");
+        }
+    }
+
+    /** Nothing of this object works from now on. */
+    void end() {
+        expectedEpoch = GONE;
+        lost = false;
+        polled = NOTHING;
+        idlePolls = Layout.POLLS_TO_LOOK;
+        for (RingReader reader : readers) {
+            reader.end();
+        }
     }
 
     /**
@@ -271,37 +371,31 @@ public final class Subscriber implements AutoCloseable {
      */
     @Override
     public void close() {
-        close(false);
+        checkClosable();
+        end();
+        seat.close();
     }
 
     /**
      * Closes, and gives up a kept slot for good: nothing is kept for it any more, and anybody may have it.
      *
      * @throws ViewAliveException from inside a handler of this subscriber.
-     * @throws InvalidArgumentException if the channel's publisher is foreign; nothing was closed.
+     * @throws ClosedException after close.
+     * @throws SlotLostException if the slot was taken away.
+     * @throws InvalidArgumentException if the channel is an inbox, whose slot is always kept; nothing was closed.
      */
     public void forget() {
+        if (expectedEpoch == GONE) {
+            throw gone();
+        }
+        checkClosable();
         channel.slots().checkNotForeign("forget");
-        close(true);
-    }
-
-    private void close(boolean forget) {
-        if (busy) {
-            throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
-                + " after the poll.");
+        if (channel.kind() == Kind.INBOX) {
+            throw new InvalidArgumentException("kind", "The slot of an inbox is always kept, so it cannot be forgotten."
+                + " Close the subscriber, or evict the slot.");
         }
-        if (expectedEpoch != GONE && control.getLongOpaque(epochAt) != expectedEpoch) {
-            lose();
-        } else if (expectedEpoch != GONE) {
-            if (forget) {
-                channel.joining().forget(lock, slot);
-            }
-            if (forget || !kept) {
-                channel.joining().stopGating(slot);
-            }
-        }
-        lost = false;
-        expectedEpoch = GONE;
-        channel.release(this, lock, slot);
+        checkOwned();
+        channel.joining().forget(seat.lock(), slot);
+        close();
     }
 }

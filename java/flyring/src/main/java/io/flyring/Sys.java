@@ -49,8 +49,77 @@ final class Sys {
 
     private static native int madvise(Pointer address, long length, int advice);
 
+    private static native long mmap(long address, long length, int protection, int flags, int fd, long offset);
+
+    private static native int munmap(long address, long length);
+
+    private static native long pread(int fd, long target, long length, long offset);
+
+    private static native long pwrite(int fd, long source, long length, long offset);
+
+    private static native long lseek(int fd, long offset, int whence);
+
+    private static native int getrlimit(int resource, Pointer result);
+
+    private static native int ioctl(int fd, long request, Pointer argument);
+
     private static int result(int returned) {
         return returned >= 0 ? returned : -Native.getLastError();
+    }
+
+    private static long result(long returned) {
+        return returned >= 0 ? returned : -Native.getLastError();
+    }
+
+    /** A shared mapping of a file; the offset is a multiple of the page size. */
+    static long map(int fd, long offset, long length, boolean writable) {
+        return result(mmap(0, length, writable ? Linux.PROT_READ | Linux.PROT_WRITE : Linux.PROT_READ,
+            Linux.MAP_SHARED, fd, offset));
+    }
+
+    /** Puts private memory in the place of a mapping, at once for all threads. */
+    static long detach(long address, long length) {
+        return result(mmap(address, length, Linux.PROT_READ | Linux.PROT_WRITE, Linux.MAP_PRIVATE
+            | Linux.MAP_ANONYMOUS | Linux.MAP_NORESERVE | Linux.MAP_FIXED, -1, 0));
+    }
+
+    static int unmap(long address, long length) {
+        return result(munmap(address, length));
+    }
+
+    static long read(int fd, long target, long length, long offset) {
+        return result(pread(fd, target, length, offset));
+    }
+
+    static long write(int fd, long source, long length, long offset) {
+        return result(pwrite(fd, source, length, offset));
+    }
+
+    static long seek(int fd, long offset, int whence) {
+        return result(lseek(fd, offset, whence));
+    }
+
+    /** How long this process's files may be; negative: there is no limit, or it is not known. */
+    static long fileLimit() {
+        try (Memory limit = new Memory(2L * Long.BYTES)) {
+            return getrlimit(Linux.RLIMIT_FSIZE, limit) == 0 ? limit.getLong(0) : -1;
+        }
+    }
+
+    /** The flags of a file (FS_NOCOW_FL and others), or the error number negated. */
+    static int flags(int fd) {
+        try (Memory flags = new Memory(Long.BYTES)) {
+            flags.setLong(0, 0);
+            int result = result(ioctl(fd, Linux.FS_IOC_GETFLAGS, flags));
+            return result < 0 ? result : flags.getInt(0) & Integer.MAX_VALUE;
+        }
+    }
+
+    static int changeFlags(int fd, int value) {
+        try (Memory flags = new Memory(Long.BYTES)) {
+            flags.setLong(0, value);
+            return result(ioctl(fd, Linux.FS_IOC_SETFLAGS, flags));
+        }
     }
 
     static int openFile(String path, int flags, int mode) {
@@ -103,7 +172,7 @@ final class Sys {
 
     /** Fills in a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
     static int status(int fd, long empty, long status) {
-        return statx(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_NLINK, status);
+        return statx(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_BASIC_STATS, status);
     }
 
     static int effectiveUser() {

@@ -45,7 +45,21 @@ final class Sys {
     private static final MethodHandle GETPAGESIZE = function("getpagesize");
     private static final MethodHandle MADVISE = function("madvise", JAVA_LONG, JAVA_LONG, JAVA_INT);
 
+    private static final MethodHandle MMAP =
+        longFunction("mmap", JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_LONG);
+    private static final MethodHandle MUNMAP = function("munmap", JAVA_LONG, JAVA_LONG);
+    private static final MethodHandle PREAD = longFunction("pread", JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
+    private static final MethodHandle PWRITE = longFunction("pwrite", JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
+    private static final MethodHandle LSEEK = longFunction("lseek", JAVA_INT, JAVA_LONG, JAVA_INT);
+    private static final MethodHandle GETRLIMIT = function("getrlimit", JAVA_INT, ADDRESS);
+    private static final MethodHandle IOCTL = variadic("ioctl", 2, JAVA_INT, JAVA_LONG, ADDRESS);
+
     private Sys() {
+    }
+
+    private static MethodHandle longFunction(String name, MemoryLayout... arguments) {
+        return LINKER.downcallHandle(LINKER.defaultLookup().find(name).orElseThrow(),
+            FunctionDescriptor.of(JAVA_LONG, arguments), ERRNO_STATE);
     }
 
     private static MethodHandle function(String name, MemoryLayout... arguments) {
@@ -60,13 +74,17 @@ final class Sys {
 
     /** One call; its arena lives as long as the call. */
     private interface Call {
-        int make(Arena arena, MemorySegment errno) throws Throwable;
+        long make(Arena arena, MemorySegment errno) throws Throwable;
     }
 
     private static int call(Call call) {
+        return (int) longCall(call);
+    }
+
+    private static long longCall(Call call) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment state = arena.allocate(Linker.Option.captureStateLayout());
-            int returned = call.make(arena, state);
+            long returned = call.make(arena, state);
             return returned >= 0 ? returned : -(int) ERRNO.get(state, 0L);
         } catch (RuntimeException | Error e) {
             throw e;
@@ -130,12 +148,68 @@ final class Sys {
     /** Fills in a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
     static int status(int fd, long empty, long status) {
         try {
-            return (int) STATX.invokeExact(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_NLINK, status);
+            return (int) STATX.invokeExact(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_BASIC_STATS, status);
         } catch (RuntimeException | Error e) {
             throw e;
         } catch (Throwable e) {
             throw new IllegalStateException("A call into the C library failed.", e);
         }
+    }
+
+    /** A shared mapping of a file; the offset is a multiple of the page size. */
+    static long map(int fd, long offset, long length, boolean writable) {
+        int protection = writable ? Linux.PROT_READ | Linux.PROT_WRITE : Linux.PROT_READ;
+        return longCall((arena, errno) ->
+            (long) MMAP.invokeExact(errno, 0L, length, protection, Linux.MAP_SHARED, fd, offset));
+    }
+
+    /** Puts private memory in the place of a mapping, at once for all threads. */
+    static long detach(long address, long length) {
+        int flags = Linux.MAP_PRIVATE | Linux.MAP_ANONYMOUS | Linux.MAP_NORESERVE | Linux.MAP_FIXED;
+        return longCall((arena, errno) ->
+            (long) MMAP.invokeExact(errno, address, length, Linux.PROT_READ | Linux.PROT_WRITE, flags, -1, 0L));
+    }
+
+    static int unmap(long address, long length) {
+        return call((arena, errno) -> (int) MUNMAP.invokeExact(errno, address, length));
+    }
+
+    static long read(int fd, long target, long length, long offset) {
+        return longCall((arena, errno) -> (long) PREAD.invokeExact(errno, fd, target, length, offset));
+    }
+
+    static long write(int fd, long source, long length, long offset) {
+        return longCall((arena, errno) -> (long) PWRITE.invokeExact(errno, fd, source, length, offset));
+    }
+
+    static long seek(int fd, long offset, int whence) {
+        return longCall((arena, errno) -> (long) LSEEK.invokeExact(errno, fd, offset, whence));
+    }
+
+    /** How long this process's files may be; negative: there is no limit, or it is not known. */
+    static long fileLimit() {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment limit = arena.allocate(2L * Long.BYTES, 8);
+            return call((inner, errno) -> (int) GETRLIMIT.invokeExact(errno, Linux.RLIMIT_FSIZE, limit)) == 0
+                ? limit.get(JAVA_LONG, 0) : -1;
+        }
+    }
+
+    /** The flags of a file (FS_NOCOW_FL and others), or the error number negated. */
+    static int flags(int fd) {
+        return call((arena, errno) -> {
+            MemorySegment flags = arena.allocate(Long.BYTES, 8);
+            int result = (int) IOCTL.invokeExact(errno, fd, Linux.FS_IOC_GETFLAGS, flags);
+            return result < 0 ? result : flags.get(JAVA_INT, 0) & Integer.MAX_VALUE;
+        });
+    }
+
+    static int changeFlags(int fd, int value) {
+        return call((arena, errno) -> {
+            MemorySegment flags = arena.allocate(Long.BYTES, 8);
+            flags.set(JAVA_LONG, 0, value);
+            return (int) IOCTL.invokeExact(errno, fd, Linux.FS_IOC_SETFLAGS, flags);
+        });
     }
 
     static int effectiveUser() {

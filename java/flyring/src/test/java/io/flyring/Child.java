@@ -2,12 +2,15 @@
 package io.flyring;
 
 import io.flyring.sbe.Dispatcher;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.BackoffIdleStrategy;
 import org.agrona.concurrent.BusySpinIdleStrategy;
@@ -41,6 +44,14 @@ final class Child {
                 System.out.println(outcome(() -> Channel.create(arguments[1] + "2", ChannelOptions.broadcast())));
                 return;
             }
+            case "no-descriptors" -> {
+                noDescriptors(Channel.open(arguments[1]).publisher());
+                return;
+            }
+            case "create" -> {
+                System.out.println(outcome(() -> Channel.create(arguments[1], ChannelOptions.broadcast())));
+                return;
+            }
             case "truncate" -> {
                 truncate(arguments[1]);
                 return;
@@ -62,6 +73,27 @@ final class Child {
         }
     }
 
+    /** Is held back by a dead subscriber while no file can be opened. */
+    private static void noDescriptors(Publisher publisher) {
+        while (publisher.offer(new byte[500]) > 0) {
+            Thread.onSpinWait();
+        }
+        List<FileInputStream> files = new ArrayList<>();
+        try {
+            while (files.size() < 1000) {
+                files.add(new FileInputStream("/dev/null"));
+            }
+        } catch (IOException e) { // none is left
+            long end = System.nanoTime() + 5_000_000_000L;
+            while (publisher.offer(new byte[500]) < 0) {
+                if (System.nanoTime() > end) {
+                    throw new IllegalStateException("still held back");
+                }
+            }
+            System.out.println("room");
+        }
+    }
+
     private static void claim(Publisher publisher) {
         for (int i = 0; i < 3; i++) {
             publisher.offer(Rings.pattern(i, 100));
@@ -75,10 +107,10 @@ final class Child {
         while ((publisher.position() & 4095) != 4096 - left) {
             publisher.offer(new byte[40]);
         }
-        Claim claim = publisher.claim(length);
+        Claim claim = publisher.tryClaim(length);
         while (claim == null) {
             Thread.onSpinWait();
-            claim = publisher.claim(length);
+            claim = publisher.tryClaim(length);
         }
         claim.buffer().setMemory(0, length - 10, (byte) 0x55);
     }
@@ -171,7 +203,7 @@ final class Child {
                 publisher.offer(source, 0, i);
                 publisher.offer(ByteBuffer.allocateDirect(i), 2);
                 publisher.offerBatch(source);
-                Claim claim = publisher.claim(i);
+                Claim claim = publisher.tryClaim(i);
                 if (claim != null) {
                     claim.buffer().putBytes(0, source, 0, i);
                     claim.commit();
@@ -185,7 +217,7 @@ final class Child {
             }
             typed(publisher, subscriber);
             publisher.heldBy();
-            channel.evict(1);
+            channel.evict(0);
             new BackoffIdleStrategy().idle();
             new BusySpinIdleStrategy().idle();
             new YieldingIdleStrategy().idle();

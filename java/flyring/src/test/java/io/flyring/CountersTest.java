@@ -14,6 +14,7 @@ import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.function.Executable;
 
 class CountersTest {
     @RegisterExtension
@@ -106,6 +107,43 @@ class CountersTest {
         raise.run();
         other.join();
         assertEquals(200_000, counter.getVolatile());
+        channel.close();
+    }
+
+    @Test
+    void aHandleIsOfOneAllocationOnly() {
+        Counter first = counters.allocate("first");
+        Counter same = counters.find("first");
+        assertEquals("id", assertThrows(InvalidArgumentException.class,
+            () -> counters.counter(first.id() + 1)).argument(), "not allocated");
+        same.set(5);
+        first.free();
+        for (Counter each : List.of(first, same)) {
+            for (Executable use : List.<Executable>of(each::free, each::get, each::getVolatile, () -> each.set(1),
+                () -> each.setVolatile(1), () -> each.setRelease(1), () -> each.getAndAdd(1),
+                () -> each.compareAndSet(0, 1), each::label, each::typeId, each::key)) {
+                assertThrows(ClosedException.class, use);
+            }
+        }
+        Counter next = counters.allocate("next");
+        assertEquals(first.id(), next.id());
+        next.set(7);
+        assertThrows(ClosedException.class, first::free);
+        assertThrows(ClosedException.class, () -> first.set(1));
+        assertEquals(7, counters.counter(next.id()).get());
+        next.free();
+        channel.close();
+    }
+
+    @Test
+    void aLabelOfAnImpossibleLengthIsEmpty() {
+        Counter counter = counters.allocate("label");
+        int at = (int) (channel.header().counterMetadataOffset - channel.header().controlOffset)
+            + counter.id() * Layout.COUNTER_METADATA_STRIDE + Layout.COUNTER_METADATA_LABEL_LENGTH;
+        for (int length : new int[] {-1, 381, Integer.MAX_VALUE, Integer.MIN_VALUE}) {
+            channel.control().putInt(at, length);
+            assertEquals("", counter.label());
+        }
         channel.close();
     }
 }

@@ -31,7 +31,7 @@ class CreateTest {
             assertEquals(path, channel.path());
             assertEquals(Kind.INBOX, channel.kind());
             assertEquals(1 << 20, channel.capacity());
-            assertEquals(List.of(4, 4, 64, 64), List.of(channel.publishers(), channel.subscribers(),
+            assertEquals(List.of(4, 1, 64, 64), List.of(channel.publishers(), channel.subscribers(),
                 channel.alignment(), channel.counterSlots()));
             assertEquals("<x/>", channel.schema());
             assertEquals(7, channel.schemaId());
@@ -79,7 +79,7 @@ class CreateTest {
         differs(path, "counters", small().counters(9));
         differs(path, "schema_id", small().counters(2).schema("<b/>", 3, 3));
         differs(path, "schema_version", small().counters(2).schema("<b/>", 1, 3));
-        differs(path, "schema", small().counters(2).schema("<b/>", 1, 2));
+        Channel.openOrCreate(path, small().counters(2).schema("<b/>", 1, 1)).close(); // an older one's reader
     }
 
     private static void differs(String path, String field, ChannelOptions options) {
@@ -96,11 +96,18 @@ class CreateTest {
             Channel opened = Channel.open(path); Publisher publisher = old.publisher()) {
             assertEquals(replaced.id(), opened.id());
             assertNotEquals(old.id(), opened.id());
+            assertEquals(List.of(Layout.SUCCESSOR_REPLACED, 0), List.of(successor(old), successor(opened)));
+            assertEquals(opened.id(),
+                assertThrows(ChannelReplacedException.class, () -> publisher.offer(new byte[8])).channelId());
             assertTrue(publisher.offer(new byte[8]) > 0);
         }
         assertEquals(List.of("one.ring"), rings.files());
         Channel.replace(rings.path("fresh.ring"), small()).close();
         assertEquals(List.of("fresh.ring", "one.ring"), rings.files());
+    }
+
+    private static int successor(Channel channel) {
+        return channel.control().getInt(Layout.CONTROL_SUCCESSOR);
     }
 
     @Test
@@ -152,6 +159,10 @@ class CreateTest {
         invalid("schema_version", options -> options.schema("", 0, -1));
         invalid("schema", options -> options.schema("x".repeat((1 << 24) + 1), 0, 0));
         invalid("mode", options -> options.mode(01777));
+        assertEquals("options", assertThrows(InvalidArgumentException.class,
+            () -> Channel.create(rings.path("x.ring"), null)).argument());
+        assertEquals("subscribers", assertThrows(InvalidArgumentException.class,
+            () -> Channel.create(rings.path("x.ring"), ChannelOptions.inbox().subscribers(2))).argument());
         InvalidArgumentException error = assertThrows(InvalidArgumentException.class,
             () -> Channel.create(rings.path("x.ring"), ChannelOptions.inbox().subscribers(0)));
         assertEquals("subscribers", error.argument());

@@ -105,7 +105,8 @@ class DeathTest {
             channel.close();
             channel = Channel.replace(rings.path("death.ring"),
                 ChannelOptions.broadcast().capacity(4096).publishers(1).subscribers(1).counters(0));
-            try (Subscriber subscriber = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
+            try (Subscriber subscriber = channel.subscriber();
+                LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
                 Process child = child(what);
                 int before = 0;
                 while (child.getInputStream().available() == 0) { // its claim needs the room of the first lap

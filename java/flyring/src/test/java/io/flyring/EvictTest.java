@@ -15,6 +15,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.function.Executable;
 
 /** Subscribers whose slot is taken away: by an operator, or by a publisher with a lag limit. */
 class EvictTest {
@@ -49,8 +50,8 @@ class EvictTest {
         byte[] bytes = Slots.name(name);
         try (Lock lock = channel.file().newLock()) {
             int slot = channel.slots().takeSubscriber(lock, bytes);
-            long epoch = channel.slots().enterSubscriber(slot, bytes);
-            channel.joining().attach(slot, epoch, null, kept);
+            Joining.Plan plan = channel.joining().plan(slot, null);
+            channel.joining().attach(plan, slot, channel.slots().enterSubscriber(slot, bytes), kept);
         }
     }
 
@@ -209,14 +210,14 @@ class EvictTest {
     }
 
     @Test
-    void aKeptSlotIsEvictingAsLongAsItsOwnerJoins() {
+    void aRefusedSubscriberChangesNothing() {
         try (Subscriber first = channel.subscriber("kept", true)) {
             assertTrue(first.kept());
         }
         channel.trailers().forEach(trailer -> trailer.putLong(Header.gate(0), -1)); // so that the next owner joins
         channel.trailers().get(1).putLong(Layout.TRAILER_PUBLISHED, 1);
         assertThrows(CorruptRingException.class, () -> channel.subscriber("kept", true));
-        assertEquals(1, evicting(0), "half a join");
+        assertEquals(List.of(0, 1L), List.of(evicting(0), Rings.subscriberEpoch(channel, 0)), "nothing was changed");
         channel.trailers().get(1).putLong(Layout.TRAILER_PUBLISHED, 64);
         channel.subscriber("kept", true).close();
         assertEquals(0, evicting(0));
@@ -335,6 +336,61 @@ class EvictTest {
             assertTrue(publisher.offer(new byte[500]) > 0);
             assertTrue(other.tryLockControl(channel.header()), "the publisher gave it back");
             assertThrows(SlotLostException.class, sleeper::take);
+        }
+    }
+
+    @Test
+    void anEvictIsNoticedAtTheNextGateStoreOfAPollThatRuns() {
+        try (Publisher publisher = channel.publisher(); Subscriber victim = channel.subscriber()) {
+            while (publisher.offer(new byte[100]) > 0) {
+                assertTrue(publisher.position() < 5 * CAPACITY);
+            }
+            int[] handed = new int[1];
+            assertThrows(SlotLostException.class, () -> victim.poll(message -> {
+                if (handed[0]++ == 0) {
+                    channel.evict(0);
+                }
+            }));
+            assertTrue(handed[0] * 128 <= CAPACITY / 8 + 128, "handed out after the evict: " + handed[0]);
+            assertEquals(List.of(-1L, 1), List.of(gate(0, 0), evicting(0)));
+            assertTrue(publisher.offer(new byte[100]) > 0);
+            assertEquals(0, channel.subscriber().slot());
+        }
+    }
+
+    @Test
+    void whatAnEvictedOwnerThatHangsStoredLateThePublisherTakesBack() {
+        try (Publisher publisher = channel.publisher(); Subscriber victim = channel.subscriber()) {
+            fill(publisher);
+            channel.evict(0);
+            assertTrue(publisher.offer(new byte[500]) > 0);
+            channel.trailers().get(0).putLong(Header.gate(0), 0); // a store that became visible late
+            long end = System.nanoTime() + 2_000_000_000L;
+            while (publisher.position() < 3 * CAPACITY) {
+                publisher.offer(new byte[500]);
+                assertTrue(System.nanoTime() < end, "held back by " + publisher.heldBy());
+            }
+            assertEquals(-1, gate(0, 0));
+            assertThrows(SlotLostException.class, victim::take);
+        }
+    }
+
+    @Test
+    void anEvictSaysHowMuchWasNotReadAndWhatComesAfterItIsRefused() {
+        try (Publisher publisher = channel.publisher(); Subscriber victim = channel.subscriber("victim", true)) {
+            for (int i = 0; i < 20; i++) {
+                publisher.offer(new byte[i]);
+            }
+            assertEquals(3, victim.poll(message -> { }, 3));
+            assertEquals(3, channel.trailers().get(0).getLong(Header.gate(0) + Layout.GATE_COUNT));
+            assertEquals(17, channel.evict(0));
+            assertEquals(0, channel.evict(1), "nobody was there");
+            for (Executable use : List.<Executable>of(victim::take, victim::forget, () -> victim.ended(0))) {
+                assertThrows(SlotLostException.class, use);
+            }
+            assertEquals(List.of("victim", 0, true, 2), List.of(victim.name(), victim.slot(), victim.kept(),
+                victim.rings().length));
+            assertTrue(victim.position(0) > 0);
         }
     }
 }

@@ -63,12 +63,12 @@ class ForeignSubscriberTest {
             buffer.wrap(message);
             return publisher.offerBatch(new DirectBuffer[] {buffer}, 0, 1, 1 + i) == 1;
         }
-        Claim claim = publisher.claim(length(i + 1));
+        Claim claim = publisher.tryClaim(length(i + 1));
         if (claim == null) {
             return false;
         }
         claim.abort();
-        claim = publisher.claim(message.length, 1 + i);
+        claim = publisher.tryClaim(message.length, 1 + i);
         if (claim == null) {
             return false;
         }

@@ -52,7 +52,8 @@ class ForeignTest {
     void onlyAChannelWithAgronasBytesCanHaveOne(Foreign end) {
         invalid(ChannelOptions.broadcast().publishers(1).subscribers(1).alignment(8).foreign(end));
         invalid(options(end).publishers(2));
-        invalid(options(end).subscribers(2));
+        assertEquals("subscribers", assertThrows(InvalidArgumentException.class,
+            () -> Channel.create(rings.path("no.ring"), options(end).subscribers(2))).argument());
         invalid(options(end).alignment(64));
         invalid(ChannelOptions.inbox().foreign(end));
         assertEquals(List.of(), rings.files());
@@ -95,12 +96,16 @@ class ForeignTest {
         for (long unknown : new long[] {1, 3, 5, 7, 8, 10, 1L << 33, 2 | 1L << 62}) {
             assertEquals("version-too-new required_features " + unknown, attach(good, unknown));
         }
-        // The combination is looked at after all fields.
-        assertEquals("corrupt-header schema_version", attach(good, bytes ->
-            bytes.putLong(Layout.HEADER_REQUIRED_FEATURES, 6).putInt(Layout.HEADER_SCHEMA_VERSION, -1)));
+        // The combination is looked at in its place; what a foreign end needs after all fields.
+        assertEquals("corrupt-header required_features", attach(good, bytes ->
+            bytes.putLong(Layout.HEADER_REQUIRED_FEATURES, 6).putInt(Layout.HEADER_KIND, 9)));
+        assertEquals("corrupt-header counters", attach(good, bytes ->
+            bytes.putLong(Layout.HEADER_REQUIRED_FEATURES, 2).putInt(Layout.HEADER_ALIGNMENT, 64)
+                .putInt(Layout.HEADER_COUNTERS, -1)));
         int others = 0;
         for (ChannelOptions other : List.of(options(Foreign.NONE).alignment(64), options(Foreign.NONE).publishers(2),
-            options(Foreign.NONE).subscribers(2), ChannelOptions.broadcast().alignment(8).publishers(1)
+            ChannelOptions.broadcast().alignment(8).publishers(1)
+                .subscribers(2), ChannelOptions.broadcast().alignment(8).publishers(1)
                 .subscribers(1))) {
             String path = rings.path("other-" + others++ + ".ring");
             Channel.create(path, other).close();

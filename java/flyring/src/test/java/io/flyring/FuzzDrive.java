@@ -247,7 +247,7 @@ final class FuzzDrive {
     }
 
     private long claim(int length) {
-        Claim claim = publisher.claim(length);
+        Claim claim = publisher.tryClaim(length);
         if (claim == null) {
             return Publisher.BACK_PRESSURED;
         }

@@ -2,22 +2,15 @@
 package io.flyring;
 
 import com.sun.jna.Native;
-import java.io.IOException;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
-import java.nio.MappedByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.channels.FileLock;
-import java.nio.channels.ReadableByteChannel;
-import java.nio.channels.WritableByteChannel;
 
 /**
  * Maps a file so that 2 GiB in front of each mapping and 2 GiB behind it cannot be touched: an access by address that
- * leaves its mapping by any int ends the process. Takes the place of the FileChannel inside a {@link ChannelFile}; all
- * else is the shipped code.
+ * leaves its mapping by any int ends the process. A {@link ChannelFile} maps through it; all else is the shipped code.
  */
-final class FuzzGuard extends FileChannel {
+final class FuzzGuard implements ChannelFile.Mapper {
     private static final long GUARD = 1L << 31;
     private static final long STRIDE = 2 * GUARD;
     private static final int PLACES = 512;
@@ -34,8 +27,7 @@ final class FuzzGuard extends FileChannel {
     /** Lengths of what is mapped; the first {@code used} places. */
     private static final long[] LENGTHS = new long[PLACES];
     private static int used;
-    private static final Field CHANNEL = field(ChannelFile.class, "channel");
-    private static final Field DESCRIPTOR = field(ChannelFile.class, "fd");
+    private static final Field MAPPER = field(ChannelFile.class, "mapper");
     private static final Field FILE = field(Channel.class, "file");
     private static final Constructor<Channel> ATTACH;
 
@@ -54,12 +46,10 @@ final class FuzzGuard extends FileChannel {
         }
     }
 
-    private final FileChannel below;
-    private final int fd;
+    private final long size;
 
-    private FuzzGuard(FileChannel below, int fd) {
-        this.below = below;
-        this.fd = fd;
+    private FuzzGuard(long size) {
+        this.size = size;
     }
 
     private static native long mmap(long address, long length, int protection, int flags, int fd, long offset);
@@ -78,7 +68,7 @@ final class FuzzGuard extends FileChannel {
     static Channel guarded(Channel opened) {
         try {
             ChannelFile file = (ChannelFile) FILE.get(opened);
-            CHANNEL.set(file, new FuzzGuard((FileChannel) CHANNEL.get(file), DESCRIPTOR.getInt(file)));
+            MAPPER.set(file, new FuzzGuard(file.size()));
             return ATTACH.newInstance(opened.path(), file, opened.header(), Identity.REAL);
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
@@ -96,100 +86,17 @@ final class FuzzGuard extends FileChannel {
     }
 
     @Override
-    public MappedByteBuffer map(MapMode mode, long offset, long length) throws IOException {
-        if (length <= 0 || offset < 0 || offset + length > below.size()) {
-            throw new IOException("maps " + length + " bytes from " + offset + " of " + below.size());
+    public Memory map(int fd, long offset, long length, boolean readOnly) {
+        if (length <= 0 || offset < 0 || offset + length > size) {
+            throw new IllegalStateException("maps " + length + " bytes from " + offset + " of " + size);
         }
         long at = AREA + used * STRIDE + GUARD;
-        boolean readOnly = mode == MapMode.READ_ONLY;
         int protection = readOnly ? PROT_READ : PROT_READ | PROT_WRITE;
         if (used == PLACES || mmap(at, length, protection, MAP_SHARED | MAP_FIXED, fd, offset) != at) {
-            throw new IOException("mmap");
+            throw new IllegalStateException("mmap");
         }
         LENGTHS[used++] = length;
         ByteBuffer buffer = Sys.bufferAt(at, (int) length);
-        return (MappedByteBuffer) (readOnly ? buffer.asReadOnlyBuffer() : buffer);
-    }
-
-    @Override
-    public int read(ByteBuffer target, long position) throws IOException {
-        return below.read(target, position);
-    }
-
-    @Override
-    public int write(ByteBuffer source, long position) throws IOException {
-        return below.write(source, position);
-    }
-
-    @Override
-    public long size() throws IOException {
-        return below.size();
-    }
-
-    @Override
-    protected void implCloseChannel() throws IOException {
-        below.close();
-    }
-
-    // What a ChannelFile never calls.
-
-    @Override
-    public int read(ByteBuffer target) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public long read(ByteBuffer[] targets, int offset, int length) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public int write(ByteBuffer source) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public long write(ByteBuffer[] sources, int offset, int length) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public long position() {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public FileChannel position(long position) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public FileChannel truncate(long length) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public void force(boolean metadata) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public long transferTo(long position, long count, WritableByteChannel target) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public long transferFrom(ReadableByteChannel source, long position, long count) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public FileLock lock(long position, long length, boolean shared) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public FileLock tryLock(long position, long length, boolean shared) {
-        throw new UnsupportedOperationException();
+        return Memory.of(readOnly ? buffer.asReadOnlyBuffer() : buffer);
     }
 }

@@ -57,7 +57,65 @@ class GoldenTest {
     }
 
     static Stream<String> refused() throws Exception {
-        return names("refused/", 3).stream();
+        return names("refused/", 2).stream();
+    }
+
+    static Stream<String> dead() throws Exception {
+        try (Stream<Path> files = Files.list(Rings.spec("golden/dead"))) {
+            List<String> names = files.map(file -> "dead/" + file.getFileName().toString().replace(".json", ""))
+                .sorted().toList();
+            assertTrue(names.size() > 20, "golden files of the dead: " + names);
+            return names.stream();
+        }
+    }
+
+    /** Bytes with other bytes in some places: [[offset, hex], ...]. */
+    private static byte[] written(byte[] bytes, JsonArray changes) {
+        byte[] changed = bytes.clone();
+        for (JsonElement change : changes) {
+            byte[] part = HexFormat.of().parseHex(change.getAsJsonArray().get(1).getAsString());
+            System.arraycopy(part, 0, changed, change.getAsJsonArray().get(0).getAsInt(), part.length);
+        }
+        return changed;
+    }
+
+    @ParameterizedTest
+    @MethodSource("dead")
+    void theNextOwnerTakesOverTheDead(String name) throws Exception {
+        JsonObject golden = json(name);
+        byte[] base = written(new byte[golden.get("file_length").getAsInt()], golden.getAsJsonArray("base"));
+        Path path = Path.of(rings.path("dead.ring"));
+        int number = 0;
+        for (JsonElement element : golden.getAsJsonArray("dead")) {
+            JsonObject point = element.getAsJsonObject();
+            String what = name + ", point " + number++ + ", last store: " + point.get("last_store").getAsString();
+            byte[] left = written(base, point.getAsJsonArray("left"));
+            Files.deleteIfExists(path);
+            Files.write(path, left);
+            channel = Channel.open(path.toString(),
+                new OpenOptions().identity(identity(golden.getAsJsonObject("inject"))));
+            for (JsonElement operation : point.getAsJsonArray("operations")) {
+                perform(operation.getAsJsonObject(), what + ": " + operation);
+            }
+            int mismatch = Arrays.mismatch(written(left, point.getAsJsonArray("after")), Files.readAllBytes(path));
+            assertEquals(-1, mismatch, () -> what + ": byte 0x" + Integer.toHexString(mismatch));
+            List<String> found = new ArrayList<>();
+            Subscriber reader = subscribers.get("reader");
+            for (Message message = reader.take(); message != null; message = reader.take()) {
+                found.add(message.ring() + ":" + message.type() + "@" + message.position() + ":"
+                    + HexFormat.of().formatHex(message.toByteArray()));
+            }
+            List<String> wanted = new ArrayList<>();
+            for (JsonElement each : point.getAsJsonArray("finds")) {
+                JsonObject message = each.getAsJsonObject();
+                wanted.add(message.get("ring").getAsInt() + ":" + message.get("type").getAsInt() + "@"
+                    + message.get("position").getAsLong() + ":" + message.get("data").getAsString());
+            }
+            found.sort(null);
+            wanted.sort(null);
+            assertEquals(wanted, found, what);
+            channel.close();
+        }
     }
 
     private static List<String> names(String folder, int atLeast) throws Exception {
@@ -98,10 +156,15 @@ class GoldenTest {
             options.schema(create.get("schema").getAsString(), number(create, "schema_id", 0),
                 number(create, "schema_version", 0));
         }
+        return options.identity(identity(inject));
+    }
+
+    private static Identity identity(JsonObject inject) {
         long now = inject.get("now").getAsLong();
-        return options.identity(new Identity().channelId(UUID.fromString(inject.get("channel_id").getAsString()))
+        return new Identity().channelId(UUID.fromString(inject.get("channel_id").getAsString()))
             .bootId(UUID.fromString(inject.get("boot_id").getAsString())).pid(inject.get("pid").getAsInt())
-            .createdAt(inject.get("created_at").getAsLong()).clock(() -> now));
+            .createdAt(inject.get("created_at").getAsLong()).clock(() -> now)
+            .monotonic(inject.get("monotonic").getAsLong());
     }
 
     private static int number(JsonObject object, String name, int absent) {
@@ -142,7 +205,7 @@ class GoldenTest {
                 assertEquals(operation.get("position").getAsLong(), made.position(), where);
             }
             case "subscriber" -> {
-                int[] chosen = operation.get("rings").isJsonNull() ? new int[0]
+                int[] chosen = operation.get("rings").isJsonNull() ? null
                     : operation.getAsJsonArray("rings").asList().stream().mapToInt(JsonElement::getAsInt).toArray();
                 Subscriber made = channel.subscriber(operation.get("name").getAsString(),
                     operation.get("kept").getAsBoolean(), chosen);
@@ -161,7 +224,7 @@ class GoldenTest {
                     publishers.get(publisher).offer(bytes, 0, bytes.length, type), where);
             }
             case "claim" -> {
-                Claim claim = publishers.get(publisher).claim(operation.get("length").getAsInt(), type);
+                Claim claim = publishers.get(publisher).tryClaim(operation.get("length").getAsInt(), type);
                 assertEquals(operation.get("claimed").getAsBoolean(), claim != null, where);
                 claims.put(publisher, claim);
             }
@@ -190,7 +253,8 @@ class GoldenTest {
                     subscribers.get(subscriber).close();
                 }
             }
-            case "evict" -> channel.evict(operation.get("slot").getAsInt());
+            case "evict" -> assertEquals(operation.get("messages").getAsLong(),
+                channel.evict(operation.get("slot").getAsInt()), where);
             case "foreign_store" -> { // what a process with other software does to the mapped file
                 ByteBuffer bytes = ByteBuffer.wrap(data(operation.get("data")));
                 try (FileChannel file = FileChannel.open(Path.of(channel.path()), StandardOpenOption.WRITE)) {
@@ -339,15 +403,27 @@ class GoldenTest {
             assertEquals(slot.get("start").getAsLong(), control.getLong(at + Layout.PUBLISHER_SLOT_START));
             assertEquals(slot.get("closed").getAsInt(), control.getInt(at + Layout.PUBLISHER_SLOT_CLOSED));
             assertEquals(slot.get("name").getAsString(), name(control, at));
+            assertEquals(slot.get("blocked_since").getAsLong(),
+                control.getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
+            assertEquals(slot.get("blocked_length").getAsLong(),
+                control.getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
         }
         for (JsonElement element : expected.getAsJsonArray("subscribers")) {
             JsonObject slot = element.getAsJsonObject();
             int number = slot.get("slot").getAsInt();
             JsonArray gates = slot.getAsJsonArray("gates");
+            int its = channel.header().subscriberSlot(number);
+            assertEquals(slot.get("evicting").getAsInt(), control.getInt(its + Layout.SUBSCRIBER_SLOT_EVICTING));
+            assertEquals(slot.get("discarded").getAsLong(), control.getLong(its + Layout.SUBSCRIBER_SLOT_DISCARDED));
             for (int ring = 0; ring < gates.size(); ring++) {
                 long gate = channel.trailers().get(ring).getLong(Header.gate(number));
                 assertEquals(gates.get(ring).getAsLong(), gate);
-                Holder holder = channel.slots().holder(number, gate);
+                assertEquals(slot.getAsJsonArray("counts").get(ring).getAsLong(),
+                    channel.trailers().get(ring).getLong(Header.gate(number) + Layout.GATE_COUNT));
+                Holder holder;
+                try (Lock lock = channel.file().newLock()) {
+                    holder = channel.slots().holder(lock, number, gate);
+                }
                 boolean live = channel.foreign() == Foreign.SUBSCRIBER;
                 assertEquals(new Holder(number, slot.get("name").getAsString(), slot.get("pid").getAsInt(), live,
                     slot.get("kept").getAsInt() == 1, gate), holder);

@@ -184,7 +184,8 @@ class HostileTest {
 
     @Test
     void aHostileRingCannotKeepAPoll() {
-        try (Channel channel = create(64); LossySubscriber lossy = channel.lossySubscriber(0)) {
+        try (Channel channel = create(64);
+            LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
             Memory ring = ring(channel, 0);
             for (int at = 0; at < CAPACITY; at += 64) {
                 ring.putInt(at + Layout.RECORD_TYPE, Layout.TYPE_PADDING);
@@ -196,16 +197,32 @@ class HostileTest {
                 assertNull(lossy.peek());
                 assertEquals(2 * CAPACITY, lossy.position(0));
             });
-            // Always a lap ahead: each poll jumps once.
+            // Always a lap ahead: after the jump it is lapped again, and published is no further.
             ring.putLong(CAPACITY + Layout.TRAILER_CLAIMED, Layout.MAX_POSITION);
             ring.putLong(CAPACITY + Layout.TRAILER_PUBLISHED, 8 * CAPACITY);
             assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
-                assertNull(lossy.take());
+                assertThrows(CorruptRingException.class, lossy::take);
                 assertEquals(8 * CAPACITY, lossy.position(0));
-                ring.putLong(CAPACITY + Layout.TRAILER_PUBLISHED, 16 * CAPACITY);
-                assertNull(lossy.peek());
-                assertEquals(16 * CAPACITY, lossy.position(0));
             });
+            // Always a lap ahead of a published that moves: each call jumps eight times at most.
+            LossySubscriber second = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0);
+            boolean[] done = new boolean[1];
+            Thread hostile = new Thread(() -> {
+                for (long at = 9L * CAPACITY; !done[0]; at += CAPACITY) {
+                    ring.putLongRelease(CAPACITY + Layout.TRAILER_PUBLISHED, at);
+                }
+            });
+            hostile.start();
+            assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
+                for (int i = 0; i < 100; i++) {
+                    try {
+                        assertNull(i % 2 == 0 ? second.take() : second.peek());
+                    } catch (CorruptRingException itWasNotFastEnough) {
+                        assertEquals("corrupt-ring", itWasNotFastEnough.code());
+                    }
+                }
+            });
+            done[0] = true;
         }
     }
 }

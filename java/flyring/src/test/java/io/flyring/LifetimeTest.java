@@ -37,11 +37,11 @@ class LifetimeTest {
         channel.close();
         publisher.close();
         subscriber.close();
-        subscriber.forget();
         claim.close();
         for (Executable use : List.<Executable>of(
             () -> publisher.offer(new byte[1]), () -> publisher.claim(1), publisher::heldBy, claim::commit,
-            () -> subscriber.poll(message -> { }), subscriber::take, channel::publisher, channel::subscriber,
+            () -> subscriber.poll(message -> { }), subscriber::take, subscriber::forget, () -> subscriber.ended(0),
+            publisher::readers, channel::publisher, channel::subscriber,
             channel::counters, counter::get, () -> counters.allocate("x"), () -> counters.find("x"),
             () -> counters.forEach(each -> { }), counter::free, () -> counter.getAndAdd(1))) {
             assertEquals("closed", assertThrows(ClosedException.class, use).code());
@@ -128,7 +128,7 @@ class LifetimeTest {
                 assertEquals(0, claim.length());
                 assertEquals(0, claim.buffer().capacity());
                 assertThrows(IndexOutOfBoundsException.class, () -> claim.buffer().getByte(0));
-                assertThrows(InvalidArgumentException.class, claim::commit);
+                assertThrows(ClosedException.class, claim::commit);
                 publisher.claim(length).close();
                 assertTrue(publisher.offer(new byte[1]) > 0);
             }

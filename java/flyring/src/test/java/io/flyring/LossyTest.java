@@ -48,7 +48,7 @@ class LossyTest {
     @Test
     void lappedWhileTheRingLooksEmptyItGoesOnWithWhatIsPublishedNext() {
         try (Channel channel = create(64); Publisher publisher = channel.publisher();
-            LossySubscriber lossy = channel.lossySubscriber()) {
+            LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0, 1)) {
             publish(publisher, 0, 3);
             assertMessage(0, lossy.take());
             long at = lossy.position(0);
@@ -69,7 +69,7 @@ class LossyTest {
     @ValueSource(ints = {8, 64})
     void lostCountsAreExactWhereverItIsLapped(int alignment) {
         try (Channel channel = create(alignment); Publisher publisher = channel.publisher();
-            LossySubscriber lossy = channel.lossySubscriber(0)) {
+            LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
             int published = 0;
             int delivered = 0;
             int jumps = 0;
@@ -135,7 +135,7 @@ class LossyTest {
     @Test
     void aPeekIsValidUntilThePublisherComesRound() {
         try (Channel channel = create(64); Publisher publisher = channel.publisher("p");
-            LossySubscriber lossy = channel.lossySubscriber(Start.OLDEST, 0)) {
+            LossySubscriber lossy = channel.lossySubscriber(Start.OLDEST, WhenLapped.NEWEST, 0)) {
             assertNull(lossy.peek());
             assertThrows(InvalidArgumentException.class, lossy::valid);
             publish(publisher, 0, 60);
@@ -167,7 +167,7 @@ class LossyTest {
     void aDeathBetweenPositionAndCountKeepsItFromBeginningAndFromJumpingButNotFromGoingOnLater() {
         try (Channel channel = create(64); Publisher publisher = channel.publisher()) {
             Memory trailer = channel.trailers().get(0);
-            LossySubscriber early = channel.lossySubscriber(0);
+            LossySubscriber early = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0);
             publish(publisher, 0, 100);
             trailer.putLong(Layout.TRAILER_MESSAGES_DONE, 99);
             assertNull(early.take());
@@ -214,6 +214,61 @@ class LossyTest {
             lossy.close();
             assertThrows(ClosedException.class, lossy::peek);
             assertThrows(ClosedException.class, channel::lossySubscriber);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {8, 64})
+    void whoLooksLessOftenThanTheRingTurnsStillReceivesAndCountsExactly(int alignment) {
+        try (Channel channel = create(alignment); Publisher publisher = channel.publisher();
+            LossySubscriber lossy = channel.lossySubscriber(0)) {
+            int published = 0;
+            int delivered = 0;
+            for (int round = 0; round < 100; round++) {
+                publish(publisher, published, published + 150 + round);
+                published += 150 + round;
+                int here = delivered;
+                int[] more = new int[1];
+                lossy.poll(message -> {
+                    assertMessage((int) (here + more[0]++ + lossy.lostMessages(0)), message);
+                }, 1000);
+                delivered += more[0];
+                assertTrue(more[0] >= 20, "round " + round + ": " + more[0]);
+                assertEquals(published, delivered + lossy.lostMessages(0));
+                assertEquals(publisher.position(), lossy.position(0));
+            }
+        }
+    }
+
+    @Test
+    void aJumpLeavesAQuarterOfTheRing() {
+        try (Channel channel = create(64); Publisher publisher = channel.publisher();
+            LossySubscriber lossy = channel.lossySubscriber(0)) {
+            publish(publisher, 0, 200);
+            Message message = lossy.take();
+            long claimed = ring(channel, 0).getLong(CAPACITY + Layout.TRAILER_CLAIMED);
+            long behind = claimed - message.position();
+            assertTrue(behind <= CAPACITY / 4 * 3 && behind > CAPACITY / 8 * 5, "behind by " + behind);
+        }
+    }
+
+    @Test
+    void everyBoundaryIsCheckedWhereverItLies() {
+        for (long bad : new long[] {-2, 1, Layout.MAX_POSITION, CAPACITY * 1000L, Long.MIN_VALUE}) {
+            for (int eighth = 0; eighth < Layout.BOUNDARIES; eighth++) {
+                try (Channel channel = Channel.replace(rings.path("hostile.ring"), ChannelOptions.broadcast()
+                    .capacity(CAPACITY).publishers(2).subscribers(1)); Publisher publisher = channel.publisher()) {
+                    publish(publisher, 0, 30);
+                    LossySubscriber jumps = channel.lossySubscriber(0);
+                    publish(publisher, 30, 200);
+                    channel.trailers().get(0).putLong(Layout.TRAILER_BOUNDARY
+                        + eighth * Layout.TRAILER_BOUNDARY_STRIDE, bad);
+                    assertThrows(CorruptRingException.class, jumps::take);
+                    LossySubscriber starts = channel.lossySubscriber(Start.OLDEST);
+                    assertThrows(CorruptRingException.class, starts::take);
+                    assertNull(starts.take(), "the other ring goes on");
+                }
+            }
         }
     }
 }

@@ -57,6 +57,18 @@ class MachineTest {
     }
 
     @Test
+    void aLimitOfFileSizesIsNoSpaceAndNoSignal() throws Exception {
+        List<String> command = new ArrayList<>(List.of("sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh"));
+        command.addAll(Rings.java(Child.class, "create", rings.path("long.ring")).command());
+        command.add(5, "-XX:-UsePerfData"); // which is a file, too
+        Process child = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        String output = new String(child.getInputStream().readAllBytes()).trim();
+        assertEquals(0, child.waitFor(), output);
+        assertEquals("no-space", output);
+        assertEquals(List.of(), rings.files());
+    }
+
+    @Test
     void anotherUserIsDeniedAccess() throws Exception {
         if (Sys.effectiveUser() != 0) {
             abort("only root can become another user");
@@ -119,6 +131,39 @@ class MachineTest {
             }
         });
         assertEquals("type 0x9fa0", error.reason());
+    }
+
+    @Test
+    void btrfsNeedsAFileThatIsNotCopiedAndOverlayOneThatCanBeWritten() {
+        long btrfs = 0x9123683EL;
+        long overlay = 0x794C7630L;
+        Channel.create(rings.path("l.ring"), ChannelOptions.broadcast()).close();
+        try (ChannelFile writing = ChannelFile.open(rings.path("l.ring"), false);
+            ChannelFile reading = ChannelFile.open(rings.path("l.ring"), true)) {
+            for (int flags : new int[] {0, -Linux.EOPNOTSUPP, 0x40}) {
+                assertEquals("btrfs without NOCOW", assertThrows(UnsuitableFileSystemException.class,
+                    () -> writing.checkSuited(btrfs, flags)).reason());
+            }
+            writing.checkSuited(btrfs, 0x00800040);
+            writing.checkSuited(overlay, 0);
+            assertEquals("overlay: a reader may keep an old copy", assertThrows(UnsuitableFileSystemException.class,
+                () -> reading.checkSuited(overlay, 0)).reason());
+        }
+    }
+
+    @Test
+    void flagsOfAFileAreReadAndChanged() throws Exception {
+        Path file = Files.createFile(rings.folder().resolve("flags"));
+        int fd = Sys.openFile(file.toString(), Linux.O_RDWR, 0);
+        int nodump = 0x40;
+        int before = Sys.flags(fd);
+        if (before < 0) { // a kernel whose tmpfs has none
+            assertTrue(Linux.text(-before).length() > 0);
+        } else {
+            assertEquals(0, Sys.changeFlags(fd, before | nodump));
+            assertEquals(before | nodump, Sys.flags(fd));
+        }
+        Sys.closeFile(fd);
     }
 
     @Test

@@ -2,6 +2,7 @@
 package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
@@ -18,6 +19,15 @@ class ReplacedTest {
 
     private ChannelOptions options() {
         return ChannelOptions.broadcast().capacity(4096).publishers(1).subscribers(1).counters(0);
+    }
+
+    /** A publisher may be told, too: each time it looks for room. */
+    private static void offerTold(Publisher publisher) {
+        try {
+            assertTrue(publisher.offer(new byte[5]) > 0);
+        } catch (ChannelReplacedException e) {
+            assertTrue(publisher.offer(new byte[5]) > 0);
+        }
     }
 
     /** How many polls in vain it takes until the replacement is noticed; -1: many do not. */
@@ -50,7 +60,7 @@ class ReplacedTest {
                     for (int i = 0; i < Layout.POLLS_TO_LOOK - 1; i++) {
                         assertEquals(0, poll.getAsInt());
                     }
-                    publisher.offer(new byte[5]);
+                    offerTold(publisher);
                     assertEquals(5, reliable.take().length(), "works as before");
                     assertEquals(5, lossy.take().length());
                     assertEquals(Layout.POLLS_TO_LOOK, polls(poll, now), "in a row");
@@ -74,6 +84,25 @@ class ReplacedTest {
             Files.delete(path);
             try (Channel now = Channel.create(channel.path(), options())) {
                 assertEquals(Layout.POLLS_TO_LOOK, polls(() -> lossy.poll(message -> { }), now));
+            }
+        }
+    }
+
+    @Test
+    void aPublisherThatNobodyHoldsBackLooksOnceALap() {
+        try (Channel channel = Channel.create(rings.path("r.ring"), options());
+            Publisher publisher = channel.publisher()) {
+            assertTrue(publisher.offer(new byte[500]) > 0);
+            Channel.unlink(channel.path());
+            assertEquals(Layout.SUCCESSOR_UNLINKED, channel.control().getInt(Layout.CONTROL_SUCCESSOR));
+            try (Channel now = Channel.create(channel.path(), options())) {
+                ChannelReplacedException told = assertThrows(ChannelReplacedException.class, () -> {
+                    while (publisher.position() < 3 * 4096) {
+                        assertTrue(publisher.offer(new byte[500]) > 0);
+                    }
+                });
+                assertEquals(now.id(), told.channelId());
+                assertTrue(publisher.offer(new byte[500]) > 0, "it works as before");
             }
         }
     }
@@ -103,7 +132,7 @@ class ReplacedTest {
                 while (sleeper.take() != null) {
                     assertEquals(0, sleeper.slot());
                 }
-                assertTrue(publisher.offer(new byte[500]) > 0);
+                offerTold(publisher);
             }
         }
     }

@@ -144,7 +144,9 @@ class RingTest {
                 assertEquals(1, fast.poll(message -> { }));
             }
             assertTrue(sent > 20 && sent < 32, "sent " + sent);
-            assertNull(publisher.claim(100));
+            assertNull(publisher.tryClaim(100));
+            BackPressuredException error = assertThrows(BackPressuredException.class, () -> publisher.claim(100));
+            assertEquals(publisher.heldBy(), error.holder());
             assertEquals(0, publisher.offerBatch(wrap(new byte[100])));
             Holder holder = publisher.heldBy();
             assertEquals(new Holder(slow.slot(), "slow", (int) ProcessHandle.current().pid(), true, false, 0), holder);
@@ -162,7 +164,7 @@ class RingTest {
 
     @Test
     void anInboxKeepsWhatComesBeforeItsFirstSubscriber() {
-        try (Channel channel = create(ChannelOptions.inbox().capacity(4096).publishers(2).subscribers(2))) {
+        try (Channel channel = create(ChannelOptions.inbox().capacity(4096).publishers(2))) {
             try (Publisher one = channel.publisher("one"); Publisher two = channel.publisher("two")) {
                 for (int i = 0; i < 10; i++) {
                     assertTrue(one.offer(Rings.pattern(i, 20)) > 0);
@@ -237,7 +239,7 @@ class RingTest {
             long end = claim.abort();
             assertEquals(end, publisher.position());
             assertThrows(IndexOutOfBoundsException.class, () -> buffer.putByte(0, (byte) 1));
-            assertThrows(InvalidArgumentException.class, claim::commit);
+            assertThrows(ClosedException.class, claim::commit);
             assertNull(subscriber.take());
             assertEquals(end, subscriber.position(publisher.ring()));
             try (Claim left = publisher.claim(5)) {
@@ -333,6 +335,141 @@ class RingTest {
             assertNull(subscriber.take());
             assertTrue(publisher.offer(new byte[9]) > 0);
             assertEquals(9, subscriber.take().length());
+        }
+    }
+
+    @Test
+    void nothingIsPublishedAtTheLastPositionOrBeyond() {
+        for (int alignment : new int[] {8, 64}) {
+            try (Channel channel = Channel.replace(rings.path("ring.ring"), small(alignment))) {
+                Memory trailer = channel.trailers().get(0);
+                long start = Layout.MAX_POSITION - 4096;
+                trailer.putLong(Layout.TRAILER_CLAIMED, start);
+                trailer.putLong(Layout.TRAILER_PUBLISHED, start);
+                try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber(0)) {
+                    int published = 0;
+                    CorruptRingException error = null;
+                    while (error == null) {
+                        try {
+                            assertTrue(publisher.offer(new byte[40]) > 0);
+                            published++;
+                        } catch (CorruptRingException e) {
+                            error = e;
+                        }
+                        assertTrue(published < 100);
+                    }
+                    assertTrue(published > 40, "published " + published);
+                    assertEquals(publisher.position(), error.position());
+                    assertTrue(publisher.position() < Layout.MAX_POSITION);
+                    assertTrue(trailer.getLong(Layout.TRAILER_CLAIMED) < Layout.MAX_POSITION);
+                    assertThrows(CorruptRingException.class, () -> publisher.offer(new byte[1000]));
+                    assertEquals(published, subscriber.poll(message -> assertEquals(40, message.length())));
+                }
+            }
+        }
+    }
+
+    @Test
+    void rawBytesOfAChannelWithASchemaHaveATypeThatNoMessageOfASchemaHas() {
+        try (Channel channel = create(ChannelOptions.broadcast().capacity(4096).schema("<x/>", 1, 1));
+            Subscriber subscriber = channel.subscriber(); Publisher publisher = channel.publisher()) {
+            publisher.offer(new byte[1]);
+            publisher.offerBatch(wrap(new byte[1]));
+            publisher.claim(1).commit();
+            assertEquals(3, subscriber.poll(message -> assertEquals(65536, message.type())));
+        }
+    }
+
+    @Test
+    void readersAreThoseThatSomebodyOwns() {
+        try (Channel channel = create(ChannelOptions.inbox().capacity(4096));
+            Publisher publisher = channel.publisher()) {
+            assertEquals(0, publisher.readers());
+            try (Subscriber subscriber = channel.subscriber()) {
+                assertEquals(List.of(0, 1), List.of(subscriber.slot(), publisher.readers()));
+            }
+            assertEquals(0, publisher.readers());
+        }
+    }
+
+    @Test
+    void othersSeeSinceWhenAPublisherIsHeldBack() {
+        try (Channel channel = create(small(64)); Subscriber subscriber = channel.subscriber();
+            Publisher publisher = channel.publisher()) {
+            int at = channel.header().publisherSlot(0);
+            long before = System.nanoTime();
+            while (publisher.offer(new byte[500]) > 0) {
+                assertEquals(0, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
+            }
+            long since = channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE);
+            assertTrue(since >= before && since <= System.nanoTime());
+            assertTrue(publisher.offer(new byte[900]) < 0);
+            assertEquals(since, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE), "the first time");
+            // That of the padding to the ring's end, which finds no room.
+            assertEquals(448, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
+            subscriber.poll(message -> { });
+            assertTrue(publisher.offer(new byte[500]) > 0);
+            assertEquals(0, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
+        }
+    }
+
+    @Test
+    void aHandlerSaysWhatBecomesOfItsMessage() {
+        try (Channel channel = create(small(64)); Publisher publisher = channel.publisher();
+            Subscriber subscriber = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
+            List<ControlledPoll> all = List.of(subscriber::controlledPoll, lossy::controlledPoll);
+            for (int i = 1; i <= 6; i++) {
+                publisher.offer(new byte[i]);
+            }
+            for (ControlledPoll poll : all) {
+                List<Integer> seen = new ArrayList<>();
+                assertEquals(2, poll.poll(message -> {
+                    seen.add(message.length());
+                    return message.length() == 3 ? Action.ABORT : Action.CONTINUE;
+                }, 10));
+                assertEquals(1, poll.poll(message -> {
+                    seen.add(message.length());
+                    return Action.BREAK;
+                }, 10));
+                assertEquals("action", assertThrows(InvalidArgumentException.class, () -> poll.poll(message -> {
+                    seen.add(message.length());
+                    return null;
+                }, 10)).argument());
+                assertEquals(2, poll.poll(message -> {
+                    seen.add(message.length());
+                    return Action.COMMIT;
+                }, 10));
+                assertEquals(List.of(1, 2, 3, 3, 4, 5, 6), seen);
+                assertEquals(0, poll.poll(message -> Action.ABORT, 10));
+            }
+            assertEquals(6, channel.trailers().get(0).getLong(Header.gate(0) + Layout.GATE_COUNT));
+            assertEquals(0, lossy.lostMessages(0));
+        }
+    }
+
+    private interface ControlledPoll {
+        int poll(ControlledMessageHandler handler, int limit);
+    }
+
+    @Test
+    void anAbortEndsThePollWithTheGateInFrontAndACommitTellsAtOnce() {
+        try (Channel channel = create(small(64)); Publisher one = channel.publisher();
+            Publisher two = channel.publisher();
+            Subscriber subscriber = channel.subscriber()) {
+            one.offer(new byte[1]);
+            one.offer(new byte[2]);
+            two.offer(new byte[3]);
+            Memory trailer = channel.trailers().get(0);
+            assertEquals(1, subscriber.controlledPoll(
+                message -> message.length() == 2 ? Action.ABORT : Action.CONTINUE));
+            assertEquals(subscriber.position(0), trailer.getLong(Header.gate(0)));
+            assertEquals(2, subscriber.controlledPoll(message -> {
+                if (message.length() == 3) { // the message with 2 bytes came first, and was committed
+                    assertEquals(one.position(), trailer.getLong(Header.gate(0)));
+                }
+                return Action.COMMIT;
+            }));
+            assertEquals(two.position(), subscriber.position(1));
         }
     }
 }

@@ -90,7 +90,8 @@ class SenderTest {
 
     @Test
     void aJumpAsksTheSlotAgain() {
-        try (Channel channel = create(); LossySubscriber lossy = channel.lossySubscriber()) {
+        try (Channel channel = create();
+            LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
             try (Publisher one = channel.publisher("one")) {
                 one.offer(new byte[1]);
                 assertEquals(sender("one", 1), lossy.take().sender());

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.function.Executable;
 
 /** Which owner gets which slot, and what it finds there. */
 class SlotsTest {
@@ -18,7 +19,8 @@ class SlotsTest {
     final Rings rings = new Rings();
 
     private Channel create(ChannelOptions options) {
-        return Channel.create(rings.path("slots.ring"), options.capacity(4096).publishers(2).subscribers(2));
+        return Channel.create(rings.path("slots.ring"),
+            options.capacity(4096).publishers(2).subscribers(options.kind == Kind.INBOX ? 1 : 2));
     }
 
     @Test
@@ -176,6 +178,163 @@ class SlotsTest {
             try (Subscriber next = channel.subscriber()) {
                 assertEquals(6, next.epoch());
             }
+        }
+    }
+
+    @Test
+    void aNameHasTheCharactersOfAChannels() {
+        try (Channel channel = create(ChannelOptions.broadcast())) {
+            for (String name : new String[] {"a b", "\u00e9", "a\n", "a/b", "n".repeat(65), null}) {
+                assertEquals("name", assertThrows(InvalidArgumentException.class,
+                    () -> channel.publisher(name)).argument());
+                assertEquals("name", assertThrows(InvalidArgumentException.class,
+                    () -> channel.subscriber(name, false)).argument());
+            }
+            channel.publisher("A-z.0_9").close();
+        }
+    }
+
+    @Test
+    void noRingsAreNotAllRings() {
+        try (Channel channel = create(ChannelOptions.broadcast())) {
+            int[] none = new int[0];
+            for (Executable use : List.<Executable>of(() -> channel.subscriber(none),
+                () -> channel.subscriber("a", false, none), () -> channel.lossySubscriber(none))) {
+                assertEquals("rings", assertThrows(InvalidArgumentException.class, use).argument());
+            }
+            assertArrayEquals(new int[] {0, 1}, channel.subscriber("a", false, (int[]) null).rings());
+            assertArrayEquals(new int[] {0, 1}, channel.lossySubscriber(Start.OLDEST).rings());
+        }
+    }
+
+    @Test
+    void aRefusalSaysWhoOwnsTheSlots() {
+        int pid = (int) ProcessHandle.current().pid();
+        try (Channel channel = create(ChannelOptions.broadcast())) {
+            Subscriber kept = channel.subscriber("kept", true);
+            channel.subscriber("live", false);
+            NoFreeSlotException all = assertThrows(NoFreeSlotException.class, channel::subscriber);
+            assertEquals(List.of(new NoFreeSlotException.Owner(1, "live", pid)), all.owners());
+            NoFreeSlotException taken = assertThrows(NoFreeSlotException.class, () -> channel.subscriber("kept", true));
+            assertEquals(List.of(new NoFreeSlotException.Owner(0, "kept", pid)), taken.owners());
+            assertTrue(taken.getMessage().contains("slot 0 ('kept') is owned by pid " + pid), taken.getMessage());
+            kept.close();
+            NoFreeSlotException away = assertThrows(NoFreeSlotException.class, channel::subscriber);
+            assertTrue(away.getMessage().contains("slot 0 is kept for 'kept', which is not attached"),
+                away.getMessage());
+            channel.publisher("a");
+            channel.publisher("b");
+            NoFreeSlotException publishers = assertThrows(NoFreeSlotException.class, channel::publisher);
+            assertEquals(List.of("publisher", 2), List.of(publishers.kind(), publishers.slots()));
+            assertTrue(publishers.getMessage().contains("all 2 publisher slots are owned: 0 by 'a' (pid " + pid
+                + "), 1 by 'b'"), publishers.getMessage());
+        }
+    }
+
+    @Test
+    void anEpochOutsideItsRangeCountsAsNone() {
+        for (long hostile : new long[] {-1, -2, Long.MIN_VALUE, Layout.MAX_EPOCH + 1, Long.MAX_VALUE}) {
+            try (Channel channel = Channel.replace(rings.path("slots.ring"),
+                ChannelOptions.broadcast().capacity(4096).publishers(1).subscribers(1))) {
+                int publisherAt = channel.header().publisherSlot(0) + Layout.PUBLISHER_SLOT_EPOCH;
+                int subscriberAt = channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH;
+                channel.control().putLong(publisherAt, hostile);
+                channel.control().putLong(subscriberAt, hostile);
+                try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
+                    assertEquals(List.of(1L, 1L), List.of(publisher.epoch(), subscriber.epoch()));
+                    assertTrue(publisher.offer(new byte[5]) > 0);
+                    assertEquals(5, subscriber.take().length());
+                    channel.control().putLong(subscriberAt, hostile);
+                    channel.evict(0);
+                    assertEquals(1, channel.control().getLong(subscriberAt));
+                }
+                // And one that looks like what a closed object expects does not open it again.
+                Publisher publisher = channel.publisher();
+                Subscriber subscriber = channel.subscriber();
+                publisher.close();
+                subscriber.close();
+                channel.control().putLong(publisherAt, hostile);
+                channel.control().putLong(subscriberAt, hostile);
+                assertThrows(ClosedException.class, () -> publisher.offer(new byte[5]));
+                assertThrows(ClosedException.class, () -> publisher.claim(5));
+                assertThrows(ClosedException.class, subscriber::take);
+            }
+        }
+    }
+
+    @Test
+    void anyNameGetsTheSlotOfAnInbox() {
+        try (Channel channel = create(ChannelOptions.inbox()); Publisher publisher = channel.publisher()) {
+            publisher.offer(new byte[1]);
+            publisher.offer(new byte[2]);
+            try (Subscriber one = channel.subscriber("one", false)) {
+                assertEquals(1, one.take().length());
+                assertEquals("kind", assertThrows(InvalidArgumentException.class, one::forget).argument());
+            }
+            try (Subscriber two = channel.subscriber("two", true)) {
+                assertEquals(List.of(0, true), List.of(two.slot(), two.kept()));
+                assertEquals(2, two.take().length());
+                assertEquals("two", publisher.heldBy().name());
+                publisher.offer(new byte[3]);
+                publisher.offer(new byte[4]);
+                assertEquals(2, channel.evict(0));
+                publisher.offer(new byte[5]);
+            }
+            try (Subscriber three = channel.subscriber("", true)) {
+                assertEquals(3, channel.control().getLong(channel.header().subscriberSlot(0)
+                    + Layout.SUBSCRIBER_SLOT_DISCARDED));
+                assertNull(three.take());
+                publisher.offer(new byte[6]);
+                assertEquals(6, three.take().length());
+            }
+        }
+    }
+
+    @Test
+    void statsSayWhoHasWhatAndWhoHoldsWhomBack() {
+        int pid = (int) ProcessHandle.current().pid();
+        try (Channel channel = create(ChannelOptions.broadcast().counters(2));
+            Channel reading = Rings.openReadOnly(channel.path())) {
+            Stats none = reading.stats();
+            assertEquals(List.of(SlotState.UNUSED, SlotState.UNUSED, List.of(), 0),
+                List.of(none.publishers().get(0).state(), none.subscribers().get(1).state(), none.counters(),
+                    none.successor()));
+            channel.counters().allocate("c", 3, new byte[] {1}).set(4);
+            Subscriber slow = channel.subscriber("slow", true, 0);
+            try (Publisher publisher = channel.publisher("p"); Subscriber fast = channel.subscriber("fast", false)) {
+                while (publisher.offer(new byte[500]) > 0) {
+                    fast.poll(message -> { });
+                }
+                assertEquals(1, slow.poll(message -> { }, 1));
+                publisher.offer(new byte[900]);
+                slow.close();
+                for (Channel each : List.of(channel, reading)) {
+                    Stats stats = each.stats();
+                    assertEquals(List.of(channel.path(), channel.id(), Kind.BROADCAST, 4096, 64, Foreign.NONE,
+                        channel.createdAt()), List.of(stats.path(), stats.id(), stats.kind(), stats.capacity(),
+                        stats.alignment(), stats.foreign(), stats.createdAt()));
+                    PublisherStats ring = stats.publishers().get(0);
+                    assertEquals(List.of(SlotState.LIVE, "p", pid, 1L, publisher.position(), 7L, List.of(0)),
+                        List.of(ring.state(), ring.name(), ring.pid(), ring.epoch(), ring.published(),
+                            ring.messages(), ring.blockedBy()));
+                    assertTrue(ring.blockedSince() > 0 && ring.blockedFor() > 0 && ring.blockedLength() > 0,
+                        ring.toString());
+                    SubscriberStats kept = stats.subscribers().get(0);
+                    assertEquals(List.of(SlotState.AWAY, "slow", true, false, 0L), List.of(kept.state(), kept.name(),
+                        kept.kept(), kept.evicting(), kept.discarded()));
+                    long position = slow.position(0);
+                    assertEquals(List.of(new GateStats(0, position, publisher.position() - position, 6)),
+                        kept.gates());
+                    assertEquals(SlotState.LIVE, stats.subscribers().get(1).state());
+                    assertEquals(2, stats.subscribers().get(1).gates().size());
+                    CounterStats counter = stats.counters().get(0);
+                    assertEquals(List.of(0, "c", 3, 4L), List.of(counter.id(), counter.label(), counter.typeId(),
+                        counter.value()));
+                    assertEquals(1, counter.key()[0]);
+                }
+            }
+            assertEquals(SlotState.CLOSED, channel.stats().publishers().get(0).state());
+            assertEquals(List.of(), channel.stats().publishers().get(0).blockedBy());
         }
     }
 }

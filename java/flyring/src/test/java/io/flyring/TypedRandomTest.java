@@ -92,7 +92,7 @@ class TypedRandomTest {
     }
 
     private Claim updateIn(Publisher publisher) {
-        Claim claim = publisher.claim(update, random.nextInt(3));
+        Claim claim = publisher.tryClaim(update, random.nextInt(3));
         if (claim != null) {
             field("update");
             write(update.instrument());
@@ -114,7 +114,7 @@ class TypedRandomTest {
     }
 
     private Claim tradeIn(Publisher publisher) {
-        Claim claim = publisher.claim(trade);
+        Claim claim = publisher.tryClaim(trade);
         if (claim != null) {
             field("trade");
             write(trade.instrument());
@@ -137,7 +137,7 @@ class TypedRandomTest {
         random.nextBytes(remark);
         int length = BookEncoder.LevelsEncoder.HEADER_SIZE + levels * BookEncoder.LevelsEncoder.sbeBlockLength()
             + BookEncoder.remarkHeaderLength() + remark.length;
-        Claim claim = publisher.claim(book, length + random.nextInt(2) * random.nextInt(100));
+        Claim claim = publisher.tryClaim(book, length + random.nextInt(2) * random.nextInt(100));
         if (claim != null) {
             field("book");
             write(book.instrument());
@@ -205,7 +205,7 @@ class TypedRandomTest {
             case 0 -> updateIn(publisher);
             case 1 -> tradeIn(publisher);
             case 2 -> bookIn(publisher);
-            default -> publisher.claim(random.nextInt(100), 1000);
+            default -> publisher.tryClaim(random.nextInt(100), 1000);
         };
         if (claim == null) {
             return false;

@@ -120,7 +120,7 @@ class TypedTest {
         assertThrows(ViewAliveException.class, () -> publisher.claim(update));
         claim.abort();
         int taken = 0;
-        for (claim = publisher.claim(update); claim != null; claim = publisher.claim(update)) {
+        for (claim = publisher.tryClaim(update); claim != null; claim = publisher.tryClaim(update)) {
             claim.commit();
             taken++;
         }

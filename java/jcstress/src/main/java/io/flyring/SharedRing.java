@@ -119,7 +119,7 @@ final class SharedRing {
                 return false;
             }
         } else {
-            Claim claim = publisher().claim(record - HEADER);
+            Claim claim = publisher().tryClaim(record - HEADER);
             if (claim == null) {
                 return false;
             }

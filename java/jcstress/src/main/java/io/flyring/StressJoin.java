@@ -73,7 +73,8 @@ public class StressJoin {
             super(POOL);
             long epoch = shared.channel.control().getLongOpaque(
                 shared.channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH);
-            reader = new RingReader(shared.channel, 0, 0, epoch, shared.data);
+            reader = new RingReader(shared.channel, 0, 0, shared.data, shared.channel.trailers().get(0));
+            reader.owner(epoch);
         }
 
         private int poll() {
@@ -101,7 +102,7 @@ public class StressJoin {
             stagger();
             reader.gateAtPublished();
             RingReader.joinFence();
-            reader.join();
+            reader.join(new MessageCount(shared.ring, shared.channel.header()));
             do {
                 r.r1 = poll();
             } while (r.r1 == 0 && !done);
@@ -116,7 +117,7 @@ public class StressJoin {
         public void end(II_Result r) {
             int more = poll();
             r.r2 = more >= 0 && reader.drained() && (last == 0 || last == shared.next - 1) ? 1 : -1;
-            reader.storeGate(Layout.NOT_GATING);
+            reader.stopGating();
             POOL.giveBack(shared);
         }
     }

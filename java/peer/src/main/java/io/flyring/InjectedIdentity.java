@@ -60,6 +60,15 @@ public final class InjectedIdentity {
     }
 
     /**
+     * Sets the time that says since when a publisher is held back.
+     *
+     * @param nanos nanoseconds of CLOCK_MONOTONIC.
+     */
+    public void monotonic(long nanos) {
+        identity.monotonic(nanos);
+    }
+
+    /**
      * Puts this identity into options.
      *
      * @param options those of a channel to be created.

@@ -11,9 +11,9 @@ final class FlyringClaim extends Flyring {
 
     @Override
     void send(long tag) {
-        Claim claim = publisher.claim(messages.size);
+        Claim claim = publisher.tryClaim(messages.size);
         while (claim == null) {
-            claim = publisher.claim(messages.size);
+            claim = publisher.tryClaim(messages.size);
         }
         messages.write(claim.buffer(), 0, tag);
         claim.commit();

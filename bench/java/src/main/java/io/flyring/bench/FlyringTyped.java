@@ -30,7 +30,7 @@ final class FlyringTyped extends Flyring {
     void send(long tag) {
         Claim claim;
         do { // one place to claim, which is inlined once: compilers stop at a number of nodes
-            claim = publisher.claim(updates.encoder, more);
+            claim = publisher.tryClaim(updates.encoder, more);
         } while (claim == null);
         updates.write(claim.buffer(), PriceUpdates.HEADER_LENGTH, tag);
         claim.commit();

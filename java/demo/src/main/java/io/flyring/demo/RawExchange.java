@@ -36,7 +36,7 @@ final class RawExchange implements Exchange {
     }
 
     private Claim claim(Publisher publisher, int length) {
-        Claim claim = publisher.claim(length);
+        Claim claim = publisher.tryClaim(length);
         if (claim != null) {
             claimed = claim.buffer();
         }

@@ -50,7 +50,7 @@ final class TypedExchange implements Exchange {
 
     @Override
     public Claim claim(Publisher publisher) {
-        return publisher.claim(encoder);
+        return publisher.tryClaim(encoder);
     }
 
     @Override

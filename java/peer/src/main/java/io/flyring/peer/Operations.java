@@ -20,6 +20,7 @@ import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
 import io.flyring.Start;
 import io.flyring.Subscriber;
+import io.flyring.WhenLapped;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -61,13 +62,15 @@ final class Operations {
         operations.put("publisher", this::publisher);
         operations.put("subscriber", this::subscriber);
         operations.put("lossy_subscriber", this::lossySubscriber);
-        operations.put("evict", (request, answer) -> channel(request).evict(request.integer("slot")));
+        operations.put("evict", (request, answer) ->
+            answer.addProperty("messages", channel(request).evict(request.integer("slot"))));
         operations.put("offer", this::offer);
         operations.put("offer_batch", this::offerBatch);
         operations.put("claim", this::claim);
         operations.put("commit", this::commit);
-        operations.put("abort", (request, answer) ->
-            answer.addProperty("position", claims.get(known(publishers, request, "publisher")).abort()));
+        operations.put("abort", (request, answer) -> answer.addProperty("position", open(request).abort()));
+        operations.put("prefetch", (request, answer) ->
+            publishers.get(known(publishers, request, "publisher")).prefetch());
         operations.put("held_by", this::heldBy);
         operations.put("take", this::take);
         operations.put("poll", this::poll);
@@ -200,6 +203,9 @@ final class Operations {
         if (inject.has("pid")) {
             identity.pid(inject.integer("pid"));
         }
+        if (inject.has("monotonic")) {
+            identity.monotonic(inject.number("monotonic"));
+        }
         if (inject.has("now")) {
             identity.now(inject.number("now"));
         }
@@ -249,7 +255,12 @@ final class Operations {
             case "oldest" -> Start.OLDEST;
             default -> throw new Request.Bad("The start is now or oldest.");
         };
-        LossySubscriber subscriber = channel(request).lossySubscriber(start, rings(request));
+        WhenLapped whenLapped = switch (request.text("when_lapped", "oldest")) {
+            case "oldest" -> WhenLapped.OLDEST;
+            case "newest" -> WhenLapped.NEWEST;
+            default -> throw new Request.Bad("When lapped, go on at the oldest or at the newest.");
+        };
+        LossySubscriber subscriber = channel(request).lossySubscriber(start, whenLapped, rings(request));
         subscribers.remove(request.text("subscriber"));
         lossySubscribers.put(request.text("subscriber"), subscriber);
         answer.add("rings", json(subscriber.rings()));
@@ -261,7 +272,7 @@ final class Operations {
         if (request.has("rings")) {
             request.list("rings").forEach(ring -> chosen.add(ring.getAsInt()));
         }
-        return chosen.stream().mapToInt(ring -> ring).toArray();
+        return request.has("rings") ? chosen.stream().mapToInt(ring -> ring).toArray() : null;
     }
 
     private static JsonArray json(int[] rings) {
@@ -306,15 +317,20 @@ final class Operations {
 
     private void claim(Request request, JsonObject answer) {
         String handle = known(publishers, request, "publisher");
-        Claim claim = publishers.get(handle).claim(request.integer("length"), request.integer("type", 1));
+        Claim claim = publishers.get(handle).tryClaim(request.integer("length"), request.integer("type", 1));
         if (claim != null) {
             claims.put(handle, claim);
         }
         answer.addProperty("claimed", claim != null);
     }
 
+    /** The publisher's last claim, which may be closed by now. */
+    private Claim open(Request request) {
+        return claims.get(known(claims, request, "publisher"));
+    }
+
     private void commit(Request request, JsonObject answer) {
-        Claim claim = claims.get(known(publishers, request, "publisher"));
+        Claim claim = open(request);
         claim.buffer().putBytes(0, request.bytes("data"));
         answer.addProperty("position", claim.commit());
     }

@@ -97,12 +97,12 @@ final class PublishStream {
     private long claim(long i, boolean abortOneFirst) {
         stream.at(i);
         for (int aborts = abortOneFirst ? 1 : 0; aborts >= 0; aborts--) {
-            Claim claim = publisher.claim(stream.length(), stream.type());
+            Claim claim = publisher.tryClaim(stream.length(), stream.type());
             while (claim == null) {
                 if (giveUp()) {
                     return 0;
                 }
-                claim = publisher.claim(stream.length(), stream.type());
+                claim = publisher.tryClaim(stream.length(), stream.type());
             }
             if (i == last) {
                 stream.write(batch[0], 0);

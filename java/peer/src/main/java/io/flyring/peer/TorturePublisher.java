@@ -198,7 +198,7 @@ final class TorturePublisher extends TortureWorker {
         byte[] message = message(length(), abort ? -1 - sequence : sequence);
         insist(publisher, () -> {
             enter(Phase.CLAIMING, 200);
-            Claim claim = publisher.claim(message.length);
+            Claim claim = publisher.tryClaim(message.length);
             if (claim == null) {
                 return false;
             }

@@ -21,6 +21,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
+import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -71,6 +72,10 @@ class PeerTest {
         JsonObject json = JsonParser.parseString(answer).getAsJsonObject();
         assertTrue(json.get("ok").getAsBoolean(), request + " -> " + answer);
         return json;
+    }
+
+    private String error(String request) throws Exception {
+        return JsonParser.parseString(ask(request)).getAsJsonObject().get("error").getAsString();
     }
 
     private void diesOf(String request) throws Exception {
@@ -196,7 +201,7 @@ class PeerTest {
         ok("{'op':'create','channel':'c','name':'c','kind':'broadcast','capacity':4096,'publishers':1,"
             + "'subscribers':0,'counters':0}");
         ok("{'op':'publisher','channel':'c','publisher':'p'}");
-        ok("{'op':'lossy_subscriber','channel':'c','subscriber':'l'}");
+        ok("{'op':'lossy_subscriber','channel':'c','subscriber':'l','when_lapped':'newest'}");
         String verify = "{'op':'verify_stream','subscriber':'l','how':'mix','seconds':1,'streams':[{'ring':0,"
             + "'first':FIRST,'count':COUNT," + STREAM + "}]}";
         ok("{'op':'publish_stream','publisher':'p','count':500," + STREAM + "}");
@@ -287,5 +292,21 @@ class PeerTest {
         }
         assertEquals(0, peer.waitFor());
         assertEquals(0, folder.toFile().list().length);
+    }
+
+    @Test
+    void whatNeedsAClaimIsRefusedWithoutOne() throws Exception {
+        start();
+        ok("{'op':'create','channel':'c','name':'c','kind':'broadcast','capacity':4096,'publishers':1,"
+            + "'subscribers':0,'counters':0}");
+        ok("{'op':'publisher','channel':'c','publisher':'p'}");
+        for (String op : List.of("{'op':'abort','publisher':'p'}", "{'op':'commit','publisher':'p','data':''}")) {
+            assertEquals("bad-request", error(op));
+        }
+        ok("{'op':'prefetch','publisher':'p'}");
+        ok("{'op':'claim','publisher':'p','length':8}");
+        ok("{'op':'abort','publisher':'p'}");
+        assertEquals("closed", error("{'op':'abort','publisher':'p'}"));
+        diesOf("{'op':'die'}");
     }
 }

@@ -77,7 +77,7 @@ public class RingBenchmark {
     /** Makes a message in place, 8 bytes of it. */
     @Benchmark
     public long claimCommit() {
-        Claim claim = publisher.claim(size);
+        Claim claim = publisher.tryClaim(size);
         claim.buffer().putLong(0, sequence++);
         return claim.commit();
     }
