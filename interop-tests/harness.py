@@ -100,6 +100,13 @@ class Run:
         self.temporary.append(peer)
         return peer
 
+    def forget(self, peer):
+        """A fresh peer that somebody else has killed: nothing is asked of it any more."""
+        peer.process.wait(10)
+        peer.pending.clear()
+        self.temporary.remove(peer)
+        peer._tidy()
+
     def _start(self, language):
         self.starts += 1
         return Peer(language, self.commands[language], self.logs, self.folder, f"{language}-{self.starts}")

@@ -77,7 +77,7 @@ CALLS = {
     316: Call("renameat2", None, 3, (E.EACCES,)),
     332: Call("statx", 0, 1, (E.EIO,)),
 }
-WRITE = 1
+WRITE, MMAP = 1, 9
 SYSTEM_PATHS = ("/proc/self/fd/", "/proc/sys/kernel/random/")
 
 
@@ -218,17 +218,27 @@ class Watcher(Tracer):
         while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
+        try:
+            return self._watch(tid, send, words, hit)
+        except BaseException:
+            self._end(tid)
+            raise
+
+    def _end(self, tid):
+        """SIGKILL, and its tracer's part of what is left of the thread."""
+        os.kill(self.pid, signal.SIGKILL)
+        try:
+            while not os.WIFSIGNALED(os.waitpid(tid, WALL)[1]):
+                pass
+        except ChildProcessError:
+            pass
+
+    def _watch(self, tid, send, words, hit):
         ptrace(INTERRUPT, tid)
         os.waitpid(tid, WALL)
-        control = 0
-        words = [(word, address) for word in words for address in self._addresses(word)]
-        for i, (word, address) in enumerate(words):
-            poke(tid, DEBUG + 8 * i, address)
-            bits = (3 if word.reads else 1) | (2 if word.size == 8 else 3) << 2
-            control |= 1 << 2 * i | bits << 16 + 4 * i
-        poke(tid, DEBUG + 56, control)
+        watched = self._arm(tid, words)
         send()
-        deliver = 0
+        deliver, call = 0, None
         while True:
             ptrace(SYSCALL, tid, 0, deliver)
             _, status = os.waitpid(tid, WALL)
@@ -237,6 +247,9 @@ class Watcher(Tracer):
             deliver, stop = 0, os.WSTOPSIG(status)
             if stop == signal.SIGTRAP | 0x80:
                 info = syscall_info(tid)
+                if info.op == EXIT and call == MMAP:
+                    watched = self._arm(tid, words)  # it may be what is to be watched
+                call = info.number if info.op == ENTRY else None
                 if info.op == ENTRY and info.number == WRITE and info.arguments[0] == 1:
                     poke(tid, DEBUG + 56, 0)
                     ptrace(DETACH, tid)
@@ -244,15 +257,29 @@ class Watcher(Tracer):
             elif stop == signal.SIGTRAP and status >> 16 == 0:
                 which = peek(tid, DEBUG + 48)
                 poke(tid, DEBUG + 48, 0)
-                for i, (word, _) in enumerate(words):
+                for i, (word, _) in enumerate(watched):
                     if which & 1 << i and hit(word):
-                        os.kill(self.pid, signal.SIGKILL)
+                        self._end(tid)
                         return True
             elif status >> 16 == 0:
                 deliver = stop
 
+    def _arm(self, tid, words):
+        """(word, address) of what each debug register watches."""
+        watched = [(word, address) for word in words for address in self._addresses(word)]
+        if len(watched) > 4:
+            raise Ended(f"{len(watched)} addresses cannot be watched at once: {watched}")
+        poke(tid, DEBUG + 56, 0)
+        control = 0
+        for i, (word, address) in enumerate(watched):
+            poke(tid, DEBUG + 8 * i, address)
+            bits = (3 if word.reads else 1) | (2 if word.size == 8 else 3) << 2
+            control |= 1 << 2 * i | bits << 16 + 4 * i
+        poke(tid, DEBUG + 56, control)
+        return watched
+
     def _addresses(self, word):
-        """Where the peer may write it; if loads count, also where it may only read it."""
+        """Where the peer may write it, if it has mapped it; if loads count, also where it may only read it."""
         found = []
         for line in pathlib.Path(f"/proc/{self.pid}/maps").read_text().splitlines():
             addresses, access, begin, _, _, *file = line.split(maxsplit=5)
@@ -260,8 +287,6 @@ class Watcher(Tracer):
             at = word.offset - int(begin, 16)
             if file == [self.path] and 0 <= at < last - first and (access == "rw-s" or word.reads):
                 found.append(first + at)
-        if not found:
-            raise Ended(f"the peer has not mapped byte {word.offset} of {self.path}")
         return found
 
 

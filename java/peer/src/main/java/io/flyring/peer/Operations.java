@@ -139,6 +139,15 @@ final class Operations {
 
     private void hello(Request request, JsonObject answer) {
         Thread.interrupted(); // of an earlier request
+        if (request.flag("collect")) {
+            if (channels.isEmpty()) {
+                publishers.clear();
+                subscribers.clear();
+                lossySubscribers.clear();
+                claims.clear();
+            }
+            System.gc();
+        }
         answer.addProperty("language", "java");
         answer.addProperty("version", "0.1.0");
         answer.addProperty("layout", "1.0");
