@@ -66,7 +66,8 @@ class ReadingWorker final : public Worker {
             side_.phase(idle);
             if (count == 0 || below(100) == 0) side_.nap(count == 0 ? 20'000 : below(3'000'000));
         }
-        const bool forget = subscriber.kept() && !drained && below(4) == 0;
+        const bool may_forget = subscriber.kept() && channel_.kind() != flyring::Kind::inbox;
+        const bool forget = may_forget && !drained && below(4) == 0;
         const auto leaves = now();
         enter(forget ? forgetting : leaving, 2);
         if (forget) {

@@ -33,7 +33,8 @@ def reached(stem):
 def dead(path):
     golden = json.loads(path.read_text())
     base = changed(bytes(golden["file_length"]), golden["base"])
-    return [(point["last_store"], changed(base, point["left"])) for point in golden["dead"]]
+    points = {changed(base, point["left"]): point["last_store"] for point in golden["dead"]}
+    return [(store, data) for data, store in points.items()]
 
 
 def different(one, other):

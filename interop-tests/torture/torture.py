@@ -13,6 +13,7 @@ The last line is `N passed, N failed`; on failure the files of the round are kep
 import argparse
 import collections
 import contextlib
+import fcntl
 import pathlib
 import random
 import shlex
@@ -29,10 +30,11 @@ from canary import Canaries
 from counts import check_counters, read_counters
 from verify import Verdict, verify
 
+FOLDERS, FOLDER = pathlib.Path("/dev/shm"), "flyring-torture-"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ("order", "loss", "lost count", "duplicates", "tear", "never offered", "agreement", "owners", "sender")
 RULES += ("living declared dead", "waits", "offers", "counters", "errors", "phases", "work")
-ROUND, LONGEST = 10, 30  # seconds: what a round lasts, and at most if what it needs has not happened yet
+ROUND, LONGEST = 10, 90  # seconds: what a round lasts, and at most if what it needs has not happened yet
 FAULT_ROUNDS = 3  # a fault may find no opportunity in one: nobody dies before a slow language's publisher, say
 LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
@@ -89,16 +91,29 @@ def commands(languages, others):
 
 @contextlib.contextmanager
 def round_folder():
-    """The files of a round. They are removed if the torture is told to end, and kept if the round itself goes wrong."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-torture-", dir="/dev/shm"))
-    try:
-        yield folder
-    except Exception:
-        print(f"kept: {folder}", flush=True)
-        raise
-    except BaseException:  # a signal
-        shutil.rmtree(folder)
-        raise
+    """The files of a round. They are removed if the torture is told to end, and kept if the round itself goes wrong. If
+    it is killed, the next one removes them: nobody has the lock on their `driver`."""
+    for left in FOLDERS.glob(f"{FOLDER}*/driver"):
+        with open(left, "rb") as file, contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left.parent)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=FOLDER, dir=FOLDERS))
+    with open(folder / "driver", "xb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield folder
+        except Exception:
+            keep(folder)
+            raise
+        except BaseException:  # a signal
+            shutil.rmtree(folder)
+            raise
+
+
+def keep(folder):
+    """Until somebody has looked at it."""
+    (folder / "driver").unlink()
+    print(f"kept: {folder}", flush=True)
 
 
 def play(known, seed, seconds, kills, fault, folder, every=True):
@@ -206,7 +221,7 @@ def torture(known, options):
             f"round of seed {seed}: {round_.played:.0f} s, {sum(verdict.work.values())} messages: {wrong}", flush=True
         )
         if wrong != "ok":
-            print(f"kept: {folder}", flush=True)
+            keep(folder)
         else:
             shutil.rmtree(folder)
     failures["phases"] += phases(kills, list(known), options.seconds >= EVERY_LANGUAGE)

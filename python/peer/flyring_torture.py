@@ -79,7 +79,7 @@ class Reader(Worker):
             side.phase(Phase.IDLE)
             if count == 0 or self.below(100) == 0:
                 side.nap(NAP if count == 0 else self.random.random() * 3e-3)
-        forget = subscriber.kept and not drained and self.below(4) == 0
+        forget = subscriber.kept and self.channel.kind != "inbox" and not drained and self.below(4) == 0
         leaves = time.monotonic_ns()
         self.enter(Phase.FORGETTING if forget else Phase.LEAVING, 2)
         if forget:

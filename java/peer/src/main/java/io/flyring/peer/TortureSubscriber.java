@@ -82,7 +82,7 @@ final class TortureSubscriber extends TortureWorker {
                 nap(count == 0 ? 20_000 : below(3_000_000));
             }
         }
-        boolean forget = subscriber.kept() && !drained && below(4) == 0;
+        boolean forget = subscriber.kept() && channel.kind() != Kind.INBOX && !drained && below(4) == 0;
         long leaves = System.nanoTime();
         enter(forget ? Phase.FORGETTING : Phase.LEAVING, 2);
         if (forget) {
