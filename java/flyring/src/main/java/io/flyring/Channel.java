@@ -276,17 +276,18 @@ public final class Channel implements AutoCloseable {
         trailers(); // the publish path maps nothing
         Lock lock = file.newLock();
         Seat seat = null;
+        Memory ring = Memory.EMPTY;
         boolean done = false;
         try {
             int slot = slots.takePublisher(lock, bytes);
             slots.adoptBoot();
-            Memory ring = file.map(header.ringOffset(slot), header.ringStride, false);
+            ring = file.map(header.ringOffset(slot), header.ringStride, false);
             long count = Recovery.recover(ring, slot, header);
             long start = ring.getLongAcquire(header.capacity + Layout.TRAILER_PUBLISHED); // our own store
             long epoch = slots.enterPublisher(slot, bytes, start);
             lock.unlockControl(header);
             seat = new Seat(this, lock, slot, true, name, epoch, false);
-            seat.writesThrough(ring);
+            seat.uses(ring);
             Publisher publisher = new Publisher(this, name, slot, seat, ring, epoch, count, maxLag);
             ring.prefault();
             seats.add(seat);
@@ -296,6 +297,7 @@ public final class Channel implements AutoCloseable {
         } finally {
             if (!done) {
                 seats.remove(seat);
+                file.release(ring);
                 lock.close();
             }
         }
@@ -377,7 +379,7 @@ public final class Channel implements AutoCloseable {
             lock.unlockControl(header);
             seat = new Seat(this, lock, slot, false, name, epoch, nowKept);
             for (RingReader reader : plan.readers()) {
-                seat.writesThrough(reader.writable());
+                reader.mappings().forEach(seat::uses);
                 reader.prefault();
             }
             Subscriber subscriber = new Subscriber(this, name, slot, seat, plan.readers(), epoch, nowKept);
@@ -455,12 +457,28 @@ public final class Channel implements AutoCloseable {
         slots.checkOurs(Foreign.PUBLISHER, "lossy subscriber");
         int[] chosen = joining.chosen(rings);
         LossyReader[] readers = new LossyReader[chosen.length];
+        List<Memory> mapped = new ArrayList<>();
+        boolean done = false;
+        try {
+            LossySubscriber subscriber = lossySubscriber(start, whenLapped, chosen, readers, mapped);
+            done = true;
+            return subscriber;
+        } finally {
+            if (!done) {
+                mapped.forEach(file::release);
+            }
+        }
+    }
+
+    private LossySubscriber lossySubscriber(Start start, WhenLapped whenLapped, int[] chosen, LossyReader[] readers,
+        List<Memory> mapped) {
         for (int i = 0; i < chosen.length; i++) {
             Memory ring = file.map(header.ringOffset(chosen[i]), header.ringStride, true);
+            mapped.add(ring);
             ring.prefault();
             readers[i] = new LossyReader(header, chosen[i], ring, slots, start, whenLapped);
         }
-        LossySubscriber subscriber = new LossySubscriber(this, readers);
+        LossySubscriber subscriber = new LossySubscriber(this, readers, mapped);
         lossySubscribers.add(subscriber);
         return subscriber;
     }
@@ -500,7 +518,12 @@ public final class Channel implements AutoCloseable {
      */
     public Stats stats() {
         checkOpen();
-        return new Look(this).stats();
+        Look look = new Look(this);
+        try {
+            return look.stats();
+        } finally {
+            look.close();
+        }
     }
 
     /**
@@ -528,6 +551,11 @@ public final class Channel implements AutoCloseable {
             }
             trailers = all;
         }
+        return trailers;
+    }
+
+    /** The same, or null. */
+    List<Memory> trailersIfMapped() {
         return trailers;
     }
 

@@ -9,8 +9,12 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
+import java.util.WeakHashMap;
 
 /** An open channel file: its descriptor, what is read and written through it, its mappings (spec/channel.md 3). */
 final class ChannelFile implements AutoCloseable {
@@ -33,6 +37,8 @@ final class ChannelFile implements AutoCloseable {
     private final Memory status = Memory.of(ByteBuffer.allocateDirect(Linux.STATX_SIZE + 1));
     /** -1: closed. */
     private int fd;
+    /** What is mapped, and not released yet. */
+    private final Set<Memory> mapped = Collections.newSetFromMap(new WeakHashMap<>());
     /** Another way of mapping, for tests; null: the usual one. */
     private Mapper mapper;
 
@@ -317,7 +323,15 @@ final class ChannelFile implements AutoCloseable {
         if (result < 0) {
             throw io("mmap", (int) -result, path);
         }
-        return Memory.mapped(result, skipped, (int) length, asReadOnly);
+        Memory memory = Memory.mapped(result, skipped, (int) length, asReadOnly);
+        mapped.add(memory);
+        return memory;
+    }
+
+    /** Lets go of a mapping: whoever still looks there finds nothing of the file, and changes nothing of it. */
+    synchronized void release(Memory memory) {
+        memory.detach(path);
+        mapped.remove(memory);
     }
 
     /** Gives a created file its name; {@code replace} takes the name from whoever has it. */
@@ -377,6 +391,9 @@ final class ChannelFile implements AutoCloseable {
             int open = fd;
             fd = -1;
             Sys.closeFile(open);
+            for (Memory memory : List.copyOf(mapped)) {
+                release(memory);
+            }
         }
     }
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
+import java.util.function.ToLongFunction;
 import java.util.stream.IntStream;
 
 /** How a subscriber gets on and off its rings: choose, join, resume, leave, forget (spec 5.3, 6.4 to 6.6). */
@@ -48,13 +51,24 @@ final class Joining {
                 + Arrays.toString(named) + ". Ask for those, or for none; or forget the slot first.");
         }
         RingReader[] readers = new RingReader[rings.length];
-        for (int i = 0; i < rings.length; i++) {
-            Memory data = file.map(header.ringOffset(rings[i]), header.capacity, true);
-            Memory trailer = channel.mapTrailer(rings[i]); // its own, so that it alone can be detached
-            readers[i] = new RingReader(channel, rings[i], slot, data, trailer);
-            readers[i].check(resumes);
+        List<Memory> mapped = new ArrayList<>();
+        boolean done = false;
+        try {
+            for (int i = 0; i < rings.length; i++) {
+                Memory data = file.map(header.ringOffset(rings[i]), header.capacity, true);
+                mapped.add(data);
+                Memory trailer = channel.mapTrailer(rings[i]); // its own, so that it alone can be detached
+                mapped.add(trailer);
+                readers[i] = new RingReader(channel, rings[i], slot, data, trailer);
+                readers[i].check(resumes);
+            }
+            done = true;
+            return new Plan(resumes, rings, readers);
+        } finally {
+            if (!done) {
+                mapped.forEach(file::release);
+            }
         }
-        return new Plan(resumes, rings, readers);
     }
 
     /** 5.3 step 5: resumes a kept slot that gates, joins otherwise. */
@@ -65,7 +79,10 @@ final class Joining {
         }
         if (plan.resumes) {
             for (RingReader reader : plan.readers) {
-                reader.resume(new MessageCount(wholeRing(reader.ring), header));
+                withCount(reader.ring, count -> {
+                    reader.resume(count);
+                    return 0;
+                });
             }
         } else {
             boolean wasKept = slots.kept(slot);
@@ -85,8 +102,14 @@ final class Joining {
         }
     }
 
-    private Memory wholeRing(int ring) {
-        return file.map(header.ringOffset(ring), header.ringStride, true);
+    /** Something that needs a ring's counts; the ring is mapped meanwhile. */
+    private long withCount(int ring, ToLongFunction<MessageCount> action) {
+        Memory whole = file.map(header.ringOffset(ring), header.ringStride, true);
+        try {
+            return action.applyAsLong(new MessageCount(whole, header));
+        } finally {
+            file.release(whole);
+        }
     }
 
     private void join(Plan plan, int slot, boolean wasKept) {
@@ -104,7 +127,7 @@ final class Joining {
             RingReader.joinFence();
             long lost = 0;
             for (RingReader reader : plan.readers) {
-                lost += reader.join(new MessageCount(wholeRing(reader.ring), header));
+                lost += withCount(reader.ring, reader::join);
             }
             if (wasKept) {
                 channel.slots().discard(slot, lost);
@@ -122,8 +145,13 @@ final class Joining {
 
     /** After a failure behind the join: a slot that is not kept holds nobody back. */
     void undo(Plan plan, int slot) {
-        if (plan != null && !plan.resumes && !channel.slots().kept(slot)) {
-            stopGating(slot);
+        if (plan != null) {
+            if (!plan.resumes && !channel.slots().kept(slot)) {
+                stopGating(slot);
+            }
+            for (RingReader reader : plan.readers) {
+                reader.mappings().forEach(file::release);
+            }
         }
     }
 
@@ -142,7 +170,7 @@ final class Joining {
         long sum = 0;
         for (int ring = 0; ring < header.publishers && sum >= 0; ring++) {
             if (gate(ring, slot) >= 0) {
-                long unread = new MessageCount(wholeRing(ring), header).unread(slot);
+                long unread = withCount(ring, count -> count.unread(slot));
                 sum = unread < 0 ? Layout.COUNT_UNKNOWN : sum + unread;
             }
         }

@@ -25,6 +25,13 @@ final class Look {
         this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
     }
 
+    /** Lets go of what was mapped for this look alone. */
+    void close() {
+        if (trailers != channel.trailersIfMapped()) {
+            trailers.forEach(file::release);
+        }
+    }
+
     Stats stats() {
         List<PublisherStats> publishers = new ArrayList<>();
         for (int slot = 0; slot < header.publishers; slot++) {

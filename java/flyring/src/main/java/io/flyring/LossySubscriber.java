@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * A reader of chosen rings that owns nothing, writes nothing, holds nobody back, and counts what it lost; made by
@@ -15,6 +16,7 @@ import java.util.Arrays;
 public final class LossySubscriber implements AutoCloseable {
     private final Channel channel;
     private final LossyReader[] readers;
+    private final List<Memory> mapped;
     private boolean closed;
     private boolean busy;
     private int next;
@@ -25,7 +27,8 @@ public final class LossySubscriber implements AutoCloseable {
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
 
-    LossySubscriber(Channel channel, LossyReader[] readers) {
+    LossySubscriber(Channel channel, LossyReader[] readers, List<Memory> mapped) {
+        this.mapped = mapped;
         this.channel = channel;
         this.readers = readers;
     }
@@ -303,7 +306,10 @@ public final class LossySubscriber implements AutoCloseable {
     public void close() {
         checkClosable();
         forgetPeeked();
-        closed = true;
-        channel.release(this);
+        if (!closed) {
+            closed = true;
+            mapped.forEach(channel.file()::release);
+            channel.release(this);
+        }
     }
 }

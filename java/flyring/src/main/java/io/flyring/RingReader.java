@@ -3,6 +3,7 @@ package io.flyring;
 
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
+import java.util.List;
 
 /** One subscriber's way through one ring: cursor, gate, and the records between them (spec 6.4, 6.5, 6.9). */
 final class RingReader {
@@ -74,9 +75,9 @@ final class RingReader {
         epoch = NOBODY;
     }
 
-    /** What this reader alone stores through. */
-    Memory writable() {
-        return trailer;
+    /** What this reader alone looks and stores through. */
+    List<Memory> mappings() {
+        return List.of(data, trailer);
     }
 
     /** Whether the slot is still its owner's. */

@@ -21,7 +21,7 @@ final class Seat implements Runnable {
     private final String name;
     private final long epoch;
     private final boolean kept;
-    /** What only the owner stores through. */
+    /** What only the owner looks and stores through. */
     private final List<Memory> mappings = new ArrayList<>();
     /** The publisher or subscriber; it may have been forgotten. */
     private WeakReference<Object> owner;
@@ -40,8 +40,8 @@ final class Seat implements Runnable {
         this.kept = kept;
     }
 
-    /** The mapping is detached before the lock is released. */
-    void writesThrough(Memory mapping) {
+    /** The mapping is released before the lock is. */
+    void uses(Memory mapping) {
         mappings.add(mapping);
     }
 
@@ -89,7 +89,7 @@ final class Seat implements Runnable {
         synchronized (lock) {
             if (!detached) {
                 for (Memory mapping : mappings) {
-                    mapping.detach(channel.path());
+                    channel.file().release(mapping);
                 }
                 detached = true;
             }

@@ -210,7 +210,7 @@ class PeerTest {
         ok("{'op':'publish_stream','publisher':'p','first':500,'count':10," + STREAM + "}");
         assertEquals("{\"0\":{\"first\":500,\"next\":510,\"seen\":10,\"lost\":0}}",
             ok(verify.replace("FIRST", "null").replace("COUNT", "510")).get("rings").toString());
-        ok("{'op':'lossy_subscriber','channel':'c','subscriber':'u'}");
+        ok("{'op':'lossy_subscriber','channel':'c','subscriber':'u','when_lapped':'newest'}");
         // Messages that were not lost but never published.
         ok("{'op':'publish_stream','publisher':'p','first':513,'count':10," + STREAM + "}");
         String answer = ask(verify.replace("FIRST", "510").replace("COUNT", "13"));
