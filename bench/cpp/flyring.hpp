@@ -96,7 +96,7 @@ class FlyringClaim : public Flyring {
     template <class Write>
     [[gnu::always_inline]] void send(Write&& write) {
         for (;;) {
-            if (flyring::Claim claim = publisher_->claim(size_)) {
+            if (flyring::Claim claim = publisher_->try_claim(size_)) {
                 write(claim.data());
                 claim.commit();
                 return;

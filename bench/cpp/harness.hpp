@@ -25,8 +25,8 @@
 //   explicit Contender(const Setup&);            opens what it can alone
 //   void connect();                              the rest
 //   template <class Write> void send(Write&&);   one message, waiting for room; Write is void(std::byte* to)
-//   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message that is
-//   there static std::string version();
+//   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message there is
+//   static std::string version();
 //
 // and is compiled once per message size and mode, as a user's program would be.
 

@@ -35,10 +35,10 @@ void send(Side<Strategy>& side, const Quote& head, std::size_t size) {
         while (side.publisher().offer(flyring::bytes_of(head)) == flyring::back_pressured) side.waiter().idle();
         return;
     }
-    auto claim = side.publisher().claim(size);
+    auto claim = side.publisher().try_claim(size);
     while (!claim) {
         side.waiter().idle();
-        claim = side.publisher().claim(size);
+        claim = side.publisher().try_claim(size);
     }
     std::memcpy(claim.data(), &head, sizeof head);
     for (std::size_t i = sizeof head; i < size; ++i) claim.data()[i] = filler(head.sequence, i);
@@ -100,10 +100,10 @@ void pong(const Options& options) {
                 while (side.publisher().offer(flyring::bytes_of(head)) == flyring::back_pressured) side.waiter().idle();
                 return;
             }
-            auto claim = side.publisher().claim(message.size());
+            auto claim = side.publisher().try_claim(message.size());
             while (!claim) {
                 side.waiter().idle();
-                claim = side.publisher().claim(message.size());
+                claim = side.publisher().try_claim(message.size());
             }
             std::memcpy(claim.data(), message.data(), message.size());
             std::memcpy(claim.data(), &head, sizeof head);

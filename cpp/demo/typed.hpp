@@ -66,10 +66,10 @@ struct Prices {
 
 template <typename Strategy>
 void send(Side<Strategy>& side, const Prices& prices, std::uint64_t timestamp) {
-    auto update = side.publisher().template claim<PriceUpdate>();
+    auto update = side.publisher().template try_claim<PriceUpdate>();
     while (!update) {
         side.waiter().idle();
-        update = side.publisher().template claim<PriceUpdate>();
+        update = side.publisher().template try_claim<PriceUpdate>();
     }
     prices.write(*update, timestamp);
     update.commit();

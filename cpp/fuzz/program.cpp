@@ -38,7 +38,7 @@ class Program {
     void run() {
         OpenOptions options;
         options.read_only = read_only_;
-        const detail::InEnvironment fixed{{{}, Uuid{}, {}, 1, 1}};
+        const detail::InEnvironment fixed{{{}, Uuid{}, {}, 1, {}, 1}};
         std::optional<Channel> channel;
         attempt([&] { channel.emplace(fixed.open(file_.path(), options)); });
         if (!channel) return;
@@ -132,7 +132,7 @@ class Program {
             case 18:
                 return with_lossy([&](LossySubscriber& each) { look(each); });
             default:
-                return channel_->evict(input_.below(channel_->subscribers() + 1));
+                channel_->evict(input_.below(channel_->subscribers() + 1));
         }
     }
 
@@ -254,7 +254,7 @@ class Program {
     std::int32_t type() { return input_.next<std::int8_t>() + 120; }
 
     void claim(Publisher& publisher) {
-        Claim claim = publisher.claim(payload().size(), type());
+        Claim claim = publisher.try_claim(payload().size(), type());
         if (!claim) return;
         const Mapped mapped = mapping_of(claim.data());
         if (mapped.length == 0) found("a claim outside the mapping");

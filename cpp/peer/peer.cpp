@@ -79,7 +79,7 @@ flyring::Options options(const Json& request) {
     }
     made.capacity = number(request, "capacity", made.capacity);
     made.publishers = number(request, "publishers", made.publishers);
-    made.subscribers = number(request, "subscribers", made.subscribers);
+    if (request.contains("subscribers")) made.subscribers = number(request, "subscribers", 0);
     made.alignment = number(request, "alignment", made.alignment);
     const auto foreign = request.find("foreign");
     if (foreign != request.end() && !foreign->is_null()) {
@@ -267,8 +267,7 @@ Json Peer::lossy_subscriber(const Json& request) {
 
 Json Peer::evict(const Json& request) {
     if (!request.contains("slot")) throw BadRequest("evict needs a slot");
-    channel_of(request).evict(number(request, "slot", 0));
-    return Json::object();
+    return {{"messages", channel_of(request).evict(number(request, "slot", 0))}};
 }
 
 Json Peer::offer(const Json& request) {
@@ -287,7 +286,7 @@ Json Peer::offer_batch(const Json& request) {
 Json Peer::claim(const Json& request) {
     flyring::Publisher& publisher = find(publishers_, request, "publisher");
     const std::size_t length = request.at("length");
-    flyring::Claim claim = publisher.claim(length, request.value("type", 1));
+    flyring::Claim claim = publisher.try_claim(length, request.value("type", 1));
     const bool claimed = static_cast<bool>(claim);
     if (claimed) keep(claims_, request.at("publisher"), std::move(claim));
     return {{"claimed", claimed}};

@@ -74,7 +74,7 @@ class Sender {
 
     flyring::Claim open_claim(const StreamMessage& message) {
         for (;;) {
-            flyring::Claim claim = publisher_.claim(message.length(), message.type());
+            flyring::Claim claim = publisher_.try_claim(message.length(), message.type());
             if (claim) {
                 patience_.reset();
                 return claim;

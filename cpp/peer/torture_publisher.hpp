@@ -160,7 +160,7 @@ class PublishingWorker final : public Worker {
         const auto size = length();
         insist(publisher, [&] {
             enter(claiming);
-            flyring::Claim claim = publisher.claim(size);
+            flyring::Claim claim = publisher.try_claim(size);
             if (!claim) return false;
             enter(writing);
             fill(claim.data(), size, abort ? -1 - sequence_ : sequence_);

@@ -30,8 +30,8 @@ class ReadingWorker final : public Worker {
         }
         const auto asked = now();
         enter(orders_["resuming"] == "1" ? resuming : joining, 2);
-        flyring::Subscriber subscriber = channel_.subscriber(
-            kept ? orders_.at("name") : "", kept, rings.empty() ? std::nullopt : std::optional(rings));
+        flyring::Subscriber subscriber = channel_.subscriber(kept ? orders_.at("name") : "", kept,
+                                                             rings.empty() ? std::nullopt : std::optional(rings));
         linger(2);
         for (const auto ring : subscriber.rings()) {
             side_.log(joined, ring, subscriber.slot(), subscriber.position(ring), subscriber.epoch(), subscriber.kept(),
@@ -104,7 +104,8 @@ class ReadingWorker final : public Worker {
             if (below(4) == 0) side_.nap(below(2'000'000));
         }
         for (const auto ring : subscriber.rings()) {
-            side_.log(lost, ring, subscriber.lost_messages(ring), subscriber.position(ring), subscriber.lost_bytes(ring));
+            side_.log(lost, ring, subscriber.lost_messages(ring), subscriber.position(ring),
+                      subscriber.lost_bytes(ring));
         }
         side_.log(left, 0, drained, 0, now());
         side_.phase(working);

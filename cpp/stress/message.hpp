@@ -106,7 +106,7 @@ inline std::uint64_t publish(flyring::Publisher& publisher, std::uint64_t sequen
     const std::size_t length = length_of(sequence);
     const std::int32_t type = type_of(sequence);
     const auto fill = [&] {
-        flyring::Claim claim = publisher.claim(length, type);
+        flyring::Claim claim = publisher.try_claim(length, type);
         if (claim) write(claim.data(), sequence);
         return claim;
     };

@@ -37,7 +37,7 @@ TEST_F(Allocation, a_million_messages_by_offer_claim_batch_and_poll_allocate_not
         const flyring::Bytes batch[2] = {flyring::bytes_of(value), flyring::bytes_of(value)};
         while (publisher.offer(flyring::bytes_of(value)) != flyring::back_pressured) {
             ++sent;
-            if (flyring::Claim claim = publisher.claim(sizeof value)) {
+            if (flyring::Claim claim = publisher.try_claim(sizeof value)) {
                 std::memcpy(claim.data(), &value, sizeof value);
                 if (value % 7 == 0) {
                     claim.abort();
@@ -64,7 +64,7 @@ TEST_F(Allocation, a_million_messages_by_offer_claim_batch_and_poll_allocate_not
 
 TEST_F(Allocation, lossy_polls_jumps_and_owner_records_allocate_nothing) {
     flyring::Channel channel = flyring::Channel::create("c", support::broadcast());
-    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber(flyring::Start::now, flyring::WhenLapped::newest);
     flyring::Subscriber subscriber = channel.subscriber();
     for (int i = 0; i < 20; ++i) {
         flyring::Publisher publisher = channel.publisher(std::string(64, static_cast<char>('a' + i)));

@@ -248,8 +248,7 @@ TEST_F(Evict, for_lag_a_control_lock_that_cannot_be_tried_is_back_pressure) {
     flyring::Subscriber slow = channel.subscriber();
     flyring::Publisher publisher = channel.publisher("", 2048);
     {
-        const faults::Hook hook(
-            [&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
+        const faults::Hook hook([&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
         EXPECT_EQ(fill(publisher), 30);
     }
     EXPECT_GT(publisher.offer(bytes("x")), 0);
@@ -262,6 +261,79 @@ TEST_F(Evict, a_lost_slot_whose_lock_cannot_be_tested_is_still_slot_lost) {
     const faults::Hook hook([&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
     EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
     EXPECT_EQ(code_of([&] { subscriber.close(); }), "none");
+}
+
+TEST_F(Evict, in_the_middle_of_a_poll_it_ends_that_at_its_next_gate_store) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    const int sent = fill(publisher);
+    int handled = 0;
+    const auto poll = [&] {
+        subscriber.poll([&](const Message&) {
+            if (++handled == 2) channel.evict(0);
+        });
+    };
+    EXPECT_EQ(code_of(poll), "slot-lost");
+    EXPECT_EQ(handled, 7);  // an eighth of the ring, less the owner record
+    ASSERT_LT(handled, sent);
+    EXPECT_FALSE(publisher.held_by());
+    EXPECT_GT(publisher.offer(bytes("x")), 0);
+    EXPECT_FALSE(support::is_locked(channel.path(), 4096 + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH));
+}
+
+TEST_F(Evict, a_handler_that_throws_after_it_leaves_no_gate_behind) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    publisher.offer(bytes("x"));
+    const auto poll = [&] {
+        subscriber.poll([&](const Message&) {
+            channel.evict(0);
+            throw std::runtime_error("mine");
+        });
+    };
+    EXPECT_THROW(poll(), std::runtime_error);
+    EXPECT_FALSE(publisher.held_by());
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
+}
+
+TEST_F(Evict, a_gate_that_a_hung_victim_stored_late_is_taken_back_by_the_publisher) {
+    for (const bool kept : {false, true}) {
+        Channel channel = Channel::replace("c", broadcast(2, 1));
+        flyring::Publisher publisher = channel.publisher();
+        const flyring::Subscriber victim = channel.subscriber("victim", kept);
+        channel.evict(0);
+        const auto words = support::raw("c");
+        *words.ring(0).gate(0) = 0;  // its store becomes visible after the evictor's; its handler never returns
+        fill(publisher);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        EXPECT_GT(publisher.offer(bytes("x")), 0) << kept;
+        EXPECT_EQ(*words.ring(0).gate(0), -1);
+        EXPECT_EQ(*flyring::detail::subscriber_slot(words, 0).evicting(), 1);
+        EXPECT_FALSE(support::is_locked(words.path, 4096));
+    }
+}
+
+TEST_F(Evict, it_says_how_many_messages_were_not_read_and_a_kept_slot_counts_what_it_lost) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    const auto words = support::raw("c");
+    flyring::Publisher first = channel.publisher();
+    flyring::Publisher second = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber("kept", true);
+    const flyring::Subscriber other = channel.subscriber();
+    for (int i = 0; i < 10; ++i) first.offer(bytes("x"));
+    for (int i = 0; i < 5; ++i) second.offer(bytes("y"));
+    subscriber.poll([](const Message&) {}, 7);
+    EXPECT_EQ(channel.evict(0), 8);
+    EXPECT_EQ(channel.evict(1), 15);
+    EXPECT_EQ(channel.evict(1), 0);
+    first.offer(bytes("z"));
+    subscriber.close();
+    const flyring::Subscriber next = channel.subscriber("kept");
+    EXPECT_EQ(*flyring::detail::subscriber_slot(words, 0).discarded(), 9);
+    *words.ring(1).boundary(0) = 63;
+    EXPECT_EQ(channel.evict(0), -1);  // not known
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ namespace faults {
 /// One system call that is about to be made.
 struct Call {
     const char* name;
-    int command = 0;      // of fcntl; whence of lseek
-    short lock = 0;       // what fcntl is to set: F_WRLCK, F_UNLCK
-    off_t offset = 0;     // of the lock's byte, or where lseek goes
+    int command = 0;   // of fcntl; whence of lseek
+    short lock = 0;    // what fcntl is to set: F_WRLCK, F_UNLCK
+    off_t offset = 0;  // of the lock's byte, or where lseek goes
 };
 
 /// While it lives, what this thread calls goes through `hook` first. It returns the errno to fail with, or 0.

@@ -153,7 +153,7 @@ TEST_F(ForeignSubscriber, goes_on_after_a_publisher_that_died_in_a_claim) {
 }
 
 TEST_F(ForeignSubscriber, may_be_accompanied_by_lossy_subscribers) {
-    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber(flyring::Start::now, flyring::WhenLapped::newest);
     flyring::Publisher publisher = channel.publisher("named");
     std::string sent;
     for (int i = 0; i < 1000; ++i) {

@@ -15,6 +15,7 @@ using flyring::Channel;
 using flyring::LossySubscriber;
 using flyring::Message;
 using flyring::Start;
+using flyring::WhenLapped;
 using flyring::detail::Ring;
 using support::broadcast;
 using support::bytes;
@@ -36,7 +37,7 @@ class HostileLossy : public support::ChannelTest {
 };
 
 TEST_F(HostileLossy, lapped_while_the_ring_looks_empty) {
-    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    LossySubscriber subscriber = channel.lossy_subscriber({0}, Start::now, WhenLapped::newest);
     publisher.offer(bytes("first"));
     EXPECT_EQ(drain(subscriber), "first ");
     const std::int64_t cursor = subscriber.position(0);
@@ -56,7 +57,7 @@ TEST_F(HostileLossy, lapped_while_the_ring_looks_empty) {
 }
 
 TEST_F(HostileLossy, an_open_claim_a_lap_ahead_counts_as_overwritten) {
-    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    LossySubscriber subscriber = channel.lossy_subscriber({0}, Start::now, WhenLapped::newest);
     flyring::Claim claim = publisher.claim(1);
     int sent = 0;
     // The claim's first byte lies where the subscriber's next record was.
@@ -73,7 +74,7 @@ TEST_F(HostileLossy, an_open_claim_a_lap_ahead_counts_as_overwritten) {
 }
 
 TEST_F(HostileLossy, a_publisher_killed_between_position_and_count_hangs_nobody) {
-    LossySubscriber subscriber = channel.lossy_subscriber({0});
+    LossySubscriber subscriber = channel.lossy_subscriber({0}, Start::now, WhenLapped::newest);
     for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
     const std::int64_t count = *ring.messages_begun();
     *ring.messages_begun() = count + 1;  // step 7 was begun

@@ -264,13 +264,15 @@ TEST_F(Lifetime, a_channel_that_refuses_to_close_has_closed_nothing) {
     flyring::Subscriber idle = channel.subscriber();
     first.offer(bytes("x"));
     int handled = 0;
-    subscriber.poll([&](const flyring::Message&) {
-        ++handled;
-        EXPECT_EQ(code_of([&] { channel.close(); }), "view-alive");
-        EXPECT_GT(first.offer(bytes("y")), 0);
-        EXPECT_GT(second.offer(bytes("z")), 0);
-        EXPECT_EQ(drain(idle).size(), handled == 1 ? 6U : 4U);
-    }, 2);
+    subscriber.poll(
+        [&](const flyring::Message&) {
+            ++handled;
+            EXPECT_EQ(code_of([&] { channel.close(); }), "view-alive");
+            EXPECT_GT(first.offer(bytes("y")), 0);
+            EXPECT_GT(second.offer(bytes("z")), 0);
+            EXPECT_EQ(drain(idle).size(), handled == 1 ? 6U : 4U);
+        },
+        2);
     EXPECT_EQ(handled, 2);
     channel.close();
     EXPECT_EQ(code_of([&] { first.offer(bytes("x")); }), "closed");
@@ -311,7 +313,9 @@ class Half final : public flyring::detail::ForkAware {
 
 TEST_F(Lifetime, a_fork_tells_whole_objects_only) {
     int told = 0;
-    { const Half half(told); }
+    {
+        const Half half(told);
+    }
     EXPECT_EQ(Half::statuses, (std::vector<int>{0, 1 << 8, 0}));
 }
 

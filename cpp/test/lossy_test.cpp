@@ -12,6 +12,7 @@ using flyring::Channel;
 using flyring::LossySubscriber;
 using flyring::Message;
 using flyring::Start;
+using flyring::WhenLapped;
 using support::broadcast;
 using support::bytes;
 using support::code_of;
@@ -83,7 +84,7 @@ TEST_F(Lossy, starts_at_the_oldest_message_that_is_still_there) {
             flyring::Publisher publisher = channel.publisher();
             const std::uint64_t end = 10 + laps * 100;
             for (std::uint64_t i = 0; i < end; ++i) publisher.offer(bytes(numbered(i, 9)));
-            LossySubscriber subscriber = channel.lossy_subscriber(Start::oldest);
+            LossySubscriber subscriber = channel.lossy_subscriber(Start::oldest, WhenLapped::newest);
             LossySubscriber from_now = channel.lossy_subscriber();
             EXPECT_FALSE(from_now.take());
             std::vector<std::uint64_t> seen;
@@ -105,7 +106,7 @@ TEST_F(Lossy, starts_at_the_oldest_message_that_is_still_there) {
 TEST_F(Lossy, what_it_lost_is_counted_exactly) {
     for (const std::uint32_t alignment : {8U, 64U}) {
         Channel channel = Channel::replace("c", broadcast(1, 0, 4096, alignment));
-        LossySubscriber subscriber = channel.lossy_subscriber();
+        LossySubscriber subscriber = channel.lossy_subscriber(Start::now, WhenLapped::newest);
         flyring::Publisher publisher = channel.publisher();
         std::uint64_t sent = 0;
         std::uint64_t next = 0;  // of what was delivered or lost
@@ -142,6 +143,43 @@ TEST_F(Lossy, what_it_lost_is_counted_exactly) {
         }
         EXPECT_GT(laps, 100);
         EXPECT_GT(delivered, 100);
+    }
+}
+
+TEST_F(Lossy, who_looks_less_often_than_the_ring_turns_gets_the_last_part_of_what_went_by) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        for (const std::uint32_t capacity : {4096U, 65536U}) {
+            Channel channel = Channel::replace("c", broadcast(1, 0, capacity, alignment));
+            LossySubscriber subscriber = channel.lossy_subscriber();
+            flyring::Publisher publisher = channel.publisher();
+            std::uint64_t sent = 0;
+            std::uint64_t got = 0;
+            for (int round = 1; round <= 50; ++round) {
+                const std::int64_t begin = publisher.position();
+                while (publisher.position() - begin < 3 * static_cast<std::int64_t>(capacity) + round * 100) {
+                    ASSERT_GT(publisher.offer(bytes(numbered(sent++, 12))), 0);
+                }
+                const auto next = static_cast<std::uint64_t>(subscriber.lost_messages(0)) + got;
+                std::uint64_t expected = 0;
+                int handled = 0;
+                while (subscriber.poll([&](const Message& message) {
+                    const std::uint64_t number = number_of(message, 12).value();
+                    if (handled++ == 0) {
+                        ASSERT_GT(number, next);
+                    } else {
+                        ASSERT_EQ(number, expected);
+                    }
+                    expected = number + 1;
+                    ++got;
+                }) > 0) {
+                }
+                ASSERT_EQ(expected, sent);
+                ASSERT_EQ(static_cast<std::uint64_t>(subscriber.lost_messages(0)) + got, sent);
+                ASSERT_EQ(subscriber.position(0), publisher.position());
+                // At least 3/4 of the ring but an eighth, a window and one message.
+                ASSERT_GT(handled * static_cast<int>(alignment == 8 ? 112 : 128), static_cast<int>(capacity) * 3 / 8);
+            }
+        }
     }
 }
 
@@ -229,7 +267,7 @@ TEST_F(Lossy, what_valid_confirms_was_whole_and_the_rest_is_counted) {
 
 TEST_F(Lossy, peek_consumes_nothing_and_valid_tells_whether_it_was_overwritten) {
     Channel channel = Channel::create("c", broadcast(1, 0));
-    LossySubscriber subscriber = channel.lossy_subscriber();
+    LossySubscriber subscriber = channel.lossy_subscriber(Start::now, WhenLapped::newest);
     flyring::Publisher publisher = channel.publisher();
     EXPECT_FALSE(subscriber.peek());
     EXPECT_EQ(code_of([&] { subscriber.valid(); }), "invalid-argument");

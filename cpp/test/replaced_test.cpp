@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <thread>
 
 #include "support.hpp"
 
@@ -13,6 +14,7 @@ using support::broadcast;
 using support::bytes;
 using support::code_of;
 using support::drain;
+namespace layout = flyring::layout;
 
 class Replaced : public support::ChannelTest {};
 
@@ -55,6 +57,8 @@ TEST_F(Replaced, a_poll_that_finds_something_starts_the_count_again) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber subscriber = channel.subscriber();
     flyring::Publisher publisher = channel.publisher();
+    publisher.offer(bytes("w"));  // it has found room for a lap: it does not look for a successor
+    subscriber.take();
     Channel::replace("c", broadcast(1, 1));
     for (int i = 0; i < 4095; ++i) subscriber.take();
     publisher.offer(bytes("x"));
@@ -82,6 +86,40 @@ TEST_F(Replaced, a_replaced_channel_is_noticed_by_a_publisher_that_is_held_back)
     EXPECT_EQ(error, "none");
     EXPECT_EQ(subscriber.poll([](const Message&) {}), 62);
     EXPECT_GT(publisher.offer(bytes("x")), 0);
+}
+
+TEST_F(Replaced, a_publisher_that_nobody_holds_back_notices_it_within_a_lap) {
+    Channel channel = Channel::create("c", broadcast(1, 0));
+    flyring::Publisher publisher = channel.publisher();
+    const auto code_of_a_lap = [&] {
+        return code_of([&] {
+            for (int i = 0; i < 64; ++i) publisher.offer(bytes("x"));
+        });
+    };
+    EXPECT_EQ(code_of_a_lap(), "none");
+    const auto mapped = support::raw("c");
+    Channel::unlink("c");
+    EXPECT_EQ(*mapped.successor(), 2);
+    EXPECT_EQ(code_of_a_lap(), "none");  // the name was only removed
+    const Channel now = Channel::create("c", broadcast(1, 0));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(code_of_a_lap(), "replaced");
+    EXPECT_EQ(code_of_a_lap(), "none");  // at most once in a millisecond
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(code_of_a_lap(), "replaced");  // not sticky, and comes again
+}
+
+TEST_F(Replaced, replace_says_so_in_the_old_file_and_nothing_that_fails_there_matters) {
+    Channel old = Channel::create("c", broadcast());
+    const auto mapped = support::raw("c");
+    EXPECT_EQ(*mapped.successor(), 0);
+    const Channel now = Channel::replace("c", broadcast());
+    EXPECT_EQ(*mapped.successor(), 1);
+    support::poke(now.path(), layout::HEADER_KIND, std::int32_t{7});
+    const std::vector<std::byte> broken = support::read_file(now.path());
+    EXPECT_EQ(code_of([] { Channel::replace("c", broadcast()); }), "none");
+    support::write_file(Channel::path_of("short"), {broken.begin(), broken.begin() + 100});
+    EXPECT_EQ(code_of([] { Channel::unlink("short"); }), "none");
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST_F(Ring, a_ring_wraps_at_every_possible_offset) {
 
 TEST_F(Ring, many_laps_of_mixed_sizes_by_offer_claim_and_batch_arrive_in_order) {
     for (const std::uint32_t alignment : {8U, 64U}) {
-        Channel channel = Channel::replace("c", inbox(1, 2, 4096, alignment));
+        Channel channel = Channel::replace("c", broadcast(1, 2, 4096, alignment));
         flyring::Subscriber subscriber = channel.subscriber();
         flyring::Subscriber other = channel.subscriber();
         flyring::Publisher publisher = channel.publisher();
@@ -138,7 +138,7 @@ TEST_F(Ring, many_laps_of_mixed_sizes_by_offer_claim_and_batch_arrive_in_order) 
                 if (sent % 3 == 0) {
                     room = publisher.offer(content) != flyring::back_pressured;
                 } else if (sent % 3 == 1) {
-                    flyring::Claim claim = publisher.claim(content.size());
+                    flyring::Claim claim = publisher.try_claim(content.size());
                     room = static_cast<bool>(claim);
                     if (room) std::copy(content.begin(), content.end(), claim.data());
                     if (room) claim.commit();
@@ -202,7 +202,16 @@ TEST_F(Ring, a_slow_subscriber_holds_the_publisher_back_and_is_named) {
     EXPECT_EQ(sent, 62);  // 4096 bytes, less the owner record and the room for one zeroed length
     const std::int64_t before = publisher.position();
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
-    EXPECT_FALSE(publisher.claim(1));
+    EXPECT_FALSE(publisher.try_claim(1));
+    EXPECT_EQ(publisher.try_claim(1).payload().size(), 0U);
+    EXPECT_EQ(code_of([&] { publisher.try_claim(1).commit(); }), "back-pressured");
+    try {
+        publisher.claim(1);
+        FAIL() << "a claim without room";
+    } catch (const flyring::BackPressured& error) {
+        EXPECT_EQ(error.holder()->name, "slow");
+        EXPECT_NE(std::string(error.what()).find("subscriber slot 1 'slow'"), std::string::npos) << error.what();
+    }
     EXPECT_EQ(publisher.offer_batch(std::vector<flyring::Bytes>{bytes("x")}), 0U);
     EXPECT_EQ(publisher.position(), before);
     const auto holder = publisher.held_by();
@@ -399,6 +408,82 @@ TEST_F(Ring, publishing_ends_before_the_last_position) {
             EXPECT_LT(*words.claimed(), last);
         }
     }
+}
+
+/// What a poll hands out whose handler returns for each message what `action` says.
+template <typename Subscriber>
+std::string poll_with(Subscriber& subscriber, const std::function<flyring::Action(const std::string&)>& action) {
+    std::string seen;
+    const int count = subscriber.poll([&](const flyring::Message& message) {
+        seen += text(message);
+        return action(text(message));
+    });
+    return seen + std::to_string(count);
+}
+
+template <typename Subscriber>
+void actions_end_a_poll(Subscriber subscriber, flyring::Publisher& first, flyring::Publisher& second) {
+    using flyring::Action;
+    for (const char* one : {"a", "b", "c", "d"}) first.offer(bytes(one));
+    second.offer(bytes("e"));
+    const auto at = [](const char* wanted, Action action) {
+        return [wanted, action](const std::string& text) { return text == wanted ? action : Action::CONTINUE; };
+    };
+    EXPECT_EQ(poll_with(subscriber, at("b", Action::ABORT)), "ab1");
+    EXPECT_EQ(subscriber.position(0), 128);
+    EXPECT_EQ(poll_with(subscriber, at("b", Action::ABORT)), "b0");
+    EXPECT_EQ(poll_with(subscriber, at("b", Action::BREAK)), "b1");
+    EXPECT_EQ(poll_with(subscriber, at("c", Action::COMMIT)), "ecd3");
+    first.offer(bytes("x"));
+    EXPECT_EQ(code_of([&] { poll_with(subscriber, at("x", static_cast<Action>(4))); }), "invalid-argument");
+    EXPECT_FALSE(subscriber.take());  // it counts as consumed
+}
+
+TEST_F(Ring, a_handler_may_return_an_action) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    flyring::Publisher first = channel.publisher();
+    flyring::Publisher second = channel.publisher();
+    actions_end_a_poll(channel.subscriber(), first, second);
+    Channel other = Channel::create("d", broadcast(2, 1));
+    flyring::Publisher third = other.publisher();
+    flyring::Publisher fourth = other.publisher();
+    actions_end_a_poll(other.lossy_subscriber(), third, fourth);
+}
+
+TEST_F(Ring, commit_stores_the_gate_at_once) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    const auto words = support::raw("c");
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    for (int i = 0; i < 3; ++i) publisher.offer(bytes("x"));
+    int handled = 0;
+    subscriber.poll([&](const flyring::Message& message) {
+        ++handled;
+        EXPECT_EQ(*words.ring(0).gate(0), handled == 1 ? 0 : message.position());
+        EXPECT_EQ(*words.ring(0).gate_count(0), handled - 1);
+        return flyring::Action::COMMIT;
+    });
+    EXPECT_EQ(handled, 3);
+}
+
+TEST_F(Ring, bytes_on_a_channel_with_a_schema_are_of_a_type_that_no_message_has) {
+    flyring::Options options = broadcast();
+    options.schema = "<messageSchema/>";
+    Channel channel = Channel::create("c", options);
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    publisher.offer(bytes("x"));
+    publisher.claim(1).commit();
+    publisher.try_claim(1).commit();
+    publisher.offer_batch(std::vector<flyring::Bytes>{bytes("y")});
+    int count = 0;
+    subscriber.poll([&](const flyring::Message& message) {
+        EXPECT_EQ(message.type(), 65536);
+        ++count;
+    });
+    EXPECT_EQ(count, 4);
+    publisher.offer(bytes("x"), 1);
+    EXPECT_EQ(subscriber.take()->type(), 1);
 }
 
 }  // namespace

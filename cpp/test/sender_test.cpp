@@ -74,7 +74,7 @@ TEST_F(Sender, who_is_gone_when_a_subscriber_comes_is_not_known) {
 
 TEST_F(Sender, after_a_jump_a_lossy_subscriber_asks_the_slot) {
     Channel channel = Channel::create("c", broadcast(1, 0));
-    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber(flyring::Start::now, flyring::WhenLapped::newest);
     channel.publisher("ann").offer(bytes("a"));
     EXPECT_EQ(senders(lossy), "a<ann.1 ");
     flyring::Publisher bob = channel.publisher("bob");

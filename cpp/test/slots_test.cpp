@@ -14,6 +14,8 @@
 namespace {
 
 using flyring::Channel;
+using flyring::SlotState;
+using flyring::Stats;
 using support::broadcast;
 using support::bytes;
 using support::code_of;
@@ -171,7 +173,7 @@ TEST_F(Slots, a_publisher_name_gives_the_same_ring_back) {
 }
 
 TEST_F(Slots, an_inbox_keeps_what_came_before_its_first_subscriber) {
-    Channel channel = Channel::create("c", inbox(2, 2));
+    Channel channel = Channel::create("c", inbox(2));
     flyring::Publisher publisher = channel.publisher();
     flyring::Publisher other = channel.publisher();
     publisher.offer(bytes("early"));
@@ -180,9 +182,117 @@ TEST_F(Slots, an_inbox_keeps_what_came_before_its_first_subscriber) {
     EXPECT_EQ(subscriber.slot(), 0U);
     EXPECT_TRUE(subscriber.kept());
     EXPECT_EQ(drain(subscriber), "early bird ");
-    flyring::Subscriber second = channel.subscriber();
-    EXPECT_FALSE(second.kept());
-    EXPECT_EQ(drain(second), "");
+    EXPECT_EQ(code_of([&] { channel.subscriber(); }), "no-free-slot");
+}
+
+TEST_F(Slots, an_inbox_is_handed_on_to_whoever_comes_by_any_name) {
+    Channel channel = Channel::create("c", inbox(2));
+    const auto slot = [words = support::raw("c")]() { return flyring::detail::subscriber_slot(words, 0); };
+    flyring::Publisher publisher = channel.publisher();
+    for (int i = 0; i < 5; ++i) publisher.offer(bytes(std::to_string(i)));
+    {
+        flyring::Subscriber monday = channel.subscriber("monday");
+        monday.poll([](const flyring::Message&) {}, 2);
+        try {
+            channel.subscriber("tuesday");
+            FAIL() << "an inbox had two readers";
+        } catch (const flyring::NoFreeSlot& error) {
+            EXPECT_EQ(error.owners().at(0).name, "monday");
+        }
+        EXPECT_EQ(code_of([&] { monday.forget(); }), "invalid-argument");
+        EXPECT_EQ(slot().name(), "monday");
+    }
+    EXPECT_EQ(code_of([&] { channel.subscriber("tuesday", false, {1}); }), "differs");
+    EXPECT_EQ(slot().name(), "monday");  // what is refused changes nothing
+    EXPECT_EQ(*slot().epoch(), 1);
+    flyring::Subscriber tuesday = channel.subscriber("tuesday", true);
+    EXPECT_EQ(slot().name(), "tuesday");
+    EXPECT_EQ(drain(tuesday), "2 3 4 ");
+    tuesday.close();
+    publisher.offer(bytes("5"));
+    flyring::Subscriber nameless = channel.subscriber("", true);
+    EXPECT_EQ(slot().name(), "");
+    EXPECT_EQ(drain(nameless), "5 ");
+}
+
+TEST_F(Slots, a_slot_that_is_refused_for_a_bad_position_is_left_as_it_was) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    const auto words = support::raw("c");
+    const std::vector<std::byte> before = [&] {
+        *words.ring(1).published() = 1;
+        return support::read_file(file("c"));
+    }();
+    EXPECT_EQ(code_of([&] { channel.subscriber("name"); }), "corrupt-ring");
+    EXPECT_EQ(code_of([&] { channel.subscriber("name", true); }), "corrupt-ring");
+    EXPECT_EQ(support::read_file(file("c")), before);
+    EXPECT_FALSE(support::is_locked(file("c"), subscriber_slot_0(2)));
+    EXPECT_EQ(code_of([&] { channel.subscriber("name", false, {0}); }), "none");
+}
+
+TEST_F(Slots, the_count_beside_a_gate_is_that_of_the_messages_before_it) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
+        const auto words = support::raw("c");
+        std::int64_t& count = *words.ring(0).gate_count(0);
+        flyring::Publisher publisher = channel.publisher();
+        for (int i = 0; i < 7; ++i) publisher.offer(bytes("before"));
+        std::optional<flyring::Subscriber> subscriber = channel.subscriber("s", true);
+        EXPECT_EQ(count, 7);
+        std::int64_t read = 7;
+        for (int i = 0; i < 300; ++i) {
+            ASSERT_GT(publisher.offer(std::vector<std::byte>(static_cast<std::size_t>(i * 37 % 400))), 0);
+            if (i % 3 != 0) read += subscriber->poll([](const flyring::Message&) {}, 4);
+            ASSERT_TRUE(i % 3 == 0 || count == read) << i;
+            if (i % 20 != 0) continue;
+            subscriber.reset();
+            count = 12345;  // as if it had been killed between its stores of it and of the gate
+            subscriber = channel.subscriber("s");
+        }
+        drain(*subscriber);
+        EXPECT_EQ(count, 307);
+        publisher.offer(bytes("x"));
+        const auto throwing = [](const flyring::Message&) { throw std::runtime_error("mine"); };
+        EXPECT_THROW(subscriber->poll(throwing), std::runtime_error);
+        EXPECT_EQ(count, 308);
+    }
+}
+
+TEST_F(Slots, a_full_ring_says_since_when_and_for_how_much) {
+    flyring::detail::InEnvironment injected;
+    injected.environment.monotonic = 777;
+    Channel channel = injected.create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher("p");
+    const auto words = support::raw("c");
+    const auto slot = flyring::detail::publisher_slot(words, 0);
+    fill(publisher);
+    EXPECT_EQ(*slot.blocked_since(), 777);
+    EXPECT_EQ(*slot.blocked_length(), 64);
+    publisher.offer(std::vector<std::byte>(500));
+    EXPECT_EQ(*slot.blocked_length(), 64);  // of the first
+    drain(subscriber);
+    EXPECT_EQ(*slot.blocked_since(), 777);
+    publisher.offer(bytes("x"));
+    EXPECT_EQ(*slot.blocked_since(), 0);
+    fill(publisher);
+    EXPECT_EQ(*slot.blocked_since(), 777);
+    publisher.close();
+    EXPECT_EQ(channel.publisher("p").ring(), 0U);
+    EXPECT_EQ(*slot.blocked_since(), 0);
+}
+
+TEST_F(Slots, readers_are_the_gates_that_somebody_owns) {
+    Channel channel = Channel::create("c", broadcast(2, 3));
+    flyring::Publisher publisher = channel.publisher();
+    EXPECT_EQ(publisher.readers(), 0U);
+    flyring::Subscriber a = channel.subscriber();
+    const flyring::Subscriber b = channel.subscriber("", false, {1});
+    flyring::Subscriber kept = channel.subscriber("kept", true);
+    EXPECT_EQ(publisher.readers(), 2U);
+    kept.close();
+    EXPECT_EQ(publisher.readers(), 1U);
+    a.close();
+    EXPECT_EQ(publisher.readers(), 0U);
 }
 
 TEST_F(Slots, an_inbox_without_a_subscriber_fills_up_and_says_for_whom_it_waits) {
@@ -275,6 +385,84 @@ TEST_F(Slots, a_slot_taken_away_is_slot_lost_and_nothing_more_is_written) {
     subscriber.close();
     EXPECT_EQ(support::peek<std::int32_t>(file("c"), publisher_slot_0 + layout::PUBLISHER_SLOT_CLOSED), 0);
     EXPECT_EQ(code_of([&] { publisher.offer(bytes("y")); }), "closed");
+}
+
+TEST_F(Slots, stats_say_who_is_attached_and_how_far_each_is) {
+    Channel channel = Channel::create("c", broadcast(3, 3));
+    flyring::Publisher first = channel.publisher("first");
+    channel.publisher("second").close();
+    flyring::Subscriber reader = channel.subscriber("reader", false, {0});
+    channel.subscriber("kept", true).close();
+    for (int i = 0; i < 5; ++i) first.offer(bytes("x"));
+    reader.poll([](const flyring::Message&) {}, 2);
+    channel.counters().allocate("n", 7, bytes("key")).set(42);
+    flyring::OpenOptions reading;
+    reading.read_only = true;
+    for (const Stats& stats : {channel.stats(), Channel::open("c", reading).stats()}) {
+        EXPECT_EQ(stats.path, channel.path());
+        EXPECT_EQ(stats.id, channel.id());
+        EXPECT_EQ(stats.capacity, 4096U);
+        EXPECT_EQ(stats.successor, 0);
+        ASSERT_EQ(stats.publishers.size(), 3U);
+        EXPECT_EQ(stats.publishers[0].state, SlotState::live);
+        EXPECT_EQ(stats.publishers[0].name, "first");
+        EXPECT_EQ(stats.publishers[0].pid, ::getpid());
+        EXPECT_EQ(stats.publishers[0].epoch, 1);
+        EXPECT_EQ(stats.publishers[0].published, first.position());
+        EXPECT_EQ(stats.publishers[0].messages, 5);
+        EXPECT_EQ(stats.publishers[0].blocked_since, 0);
+        EXPECT_EQ(stats.publishers[1].state, SlotState::closed);
+        EXPECT_EQ(stats.publishers[2].state, SlotState::unused);
+        ASSERT_EQ(stats.subscribers.size(), 3U);
+        EXPECT_EQ(stats.subscribers[0].state, SlotState::live);
+        EXPECT_FALSE(stats.subscribers[0].kept);
+        ASSERT_EQ(stats.subscribers[0].gates.size(), 1U);
+        EXPECT_EQ(stats.subscribers[0].gates[0].position, reader.position(0));
+        EXPECT_EQ(stats.subscribers[0].gates[0].lag, first.position() - reader.position(0));
+        EXPECT_EQ(stats.subscribers[0].gates[0].lag_messages, 3);
+        EXPECT_EQ(stats.subscribers[1].state, SlotState::away);
+        EXPECT_TRUE(stats.subscribers[1].kept);
+        EXPECT_EQ(stats.subscribers[1].gates.size(), 3U);
+        EXPECT_EQ(stats.subscribers[2].state, SlotState::unused);
+        EXPECT_TRUE(stats.subscribers[2].gates.empty());
+        ASSERT_EQ(stats.counters.size(), 1U);
+        EXPECT_EQ(stats.counters[0].label, "n");
+        EXPECT_EQ(stats.counters[0].type_id, 7);
+        EXPECT_EQ(stats.counters[0].key.size(), 112U);
+        EXPECT_EQ(stats.counters[0].value, 42);
+    }
+}
+
+TEST_F(Slots, stats_say_who_holds_a_publisher_back_and_since_when) {
+    Channel channel = Channel::create("c", broadcast(1, 3));
+    flyring::Subscriber quick = channel.subscriber();
+    const flyring::Subscriber slow = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    while (publisher.offer(bytes("x")) > 0) quick.poll([](const flyring::Message&) {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const Stats stats = channel.stats();
+    const Stats::PublisherSlot& blocked = stats.publishers.at(0);
+    EXPECT_EQ(blocked.blocked_by, (std::vector<std::uint32_t>{1}));
+    EXPECT_GT(blocked.blocked_since, 0);
+    EXPECT_GE(blocked.blocked_for, 2'000'000);
+    EXPECT_EQ(blocked.blocked_length, 64);
+    channel.evict(1);
+    EXPECT_EQ(channel.stats().publishers.at(0).blocked_since, 0);  // though it has not looked yet
+}
+
+TEST_F(Slots, stats_of_a_foreign_end_say_so) {
+    flyring::Options options = support::inbox(1, 1, 4096, 8);
+    options.foreign = flyring::Foreign::publisher;
+    Channel channel = Channel::create("c", options);
+    const Stats stats = channel.stats();
+    EXPECT_EQ(stats.publishers.at(0).state, SlotState::foreign);
+    EXPECT_EQ(stats.publishers.at(0).messages, -1);
+    EXPECT_EQ(stats.subscribers.at(0).state, SlotState::unused);
+    EXPECT_EQ(stats.subscribers.at(0).gates.at(0).lag_messages, -1);
+    Channel::unlink("c");
+    EXPECT_EQ(channel.stats().successor, 2);
+    channel.close();
+    EXPECT_EQ(support::code_of([&] { channel.stats(); }), "closed");
 }
 
 }  // namespace

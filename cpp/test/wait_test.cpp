@@ -345,8 +345,7 @@ TEST_F(Wait, a_lock_that_cannot_be_tried_is_back_pressure_and_no_error) {
     die_as_a_subscriber();
     support::fill(publisher);
     {
-        const faults::Hook hook(
-            [&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
+        const faults::Hook hook([&](const faults::Call& call) { return call.command == F_OFD_SETLK ? ENOLCK : 0; });
         EXPECT_EQ(code_of([&] { EXPECT_FALSE(goes_in_the_end(publisher)); }), "none");
     }
     EXPECT_TRUE(goes_in_the_end(publisher));

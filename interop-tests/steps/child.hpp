@@ -66,7 +66,7 @@ struct Run {
 
 /// A claim with its payload written.
 inline flyring::Claim claim_one(Sender& sender, std::size_t length) {
-    flyring::Claim claim = sender.publisher.claim(length, type_of(sender.sequence));
+    flyring::Claim claim = sender.publisher.try_claim(length, type_of(sender.sequence));
     require(static_cast<bool>(claim), "the claim was back-pressured");
     const auto bytes = payload(0, sender.sequence, length);
     std::copy(bytes.begin(), bytes.end(), claim.data());

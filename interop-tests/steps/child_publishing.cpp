@@ -61,7 +61,7 @@ void claim(Run& run) {
     Sender sender = run.sender();
     require(sender.offer(), "back-pressured");
     mark();
-    flyring::Claim claim = sender.publisher.claim(run.lengths.at(0), 7);
+    flyring::Claim claim = sender.publisher.try_claim(run.lengths.at(0), 7);
     mark();
     require(static_cast<bool>(claim), "the claim was back-pressured");
 }

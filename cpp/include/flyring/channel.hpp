@@ -15,6 +15,7 @@
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/options.hpp"
 #include "flyring/publisher.hpp"
+#include "flyring/stats.hpp"
 #include "flyring/subscriber.hpp"
 
 namespace flyring {
@@ -37,8 +38,8 @@ class Channel {
     /// AccessDenied, InvalidArgument, IoError.
     static Channel open(const std::string& name, const OpenOptions& options = {}) { return open(name, options, {}); }
 
-    /// Opens the channel, or creates it if there is none. Throws ChannelDiffers if it is not what `options` ask for,
-    /// else as open and create do.
+    /// Opens the channel, or creates it if there is none. Throws ChannelDiffers if it is not what `options` ask for (a
+    /// schema is compared by its id, and a version below the one asked for), else as open and create do.
     static Channel open_or_create(const std::string& name, const Options& options) {
         return open_or_create(name, options, {});
     }
@@ -66,8 +67,9 @@ class Channel {
     }
 
     /// Takes a subscriber slot, reading `rings` (left out: all). `kept`: messages wait for this name while it is away.
-    /// Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name has others; InvalidArgument
-    /// also if `rings` names none, or if the slot is a foreign reader's. (5.3)
+    /// An inbox's only slot is always kept; any name gets it, and is its label from then on. Throws as publisher does,
+    /// and ChannelDiffers (rings) if the kept slot of that name has others; InvalidArgument also if `rings` names none,
+    /// or if the slot is a foreign reader's. (5.3)
     Subscriber subscriber(const std::string& name = "", bool kept = false,
                           const std::optional<Rings>& rings = std::nullopt) {
         check_writable();
@@ -79,40 +81,58 @@ class Channel {
     }
 
     /// Reads `rings` (left out: all) without a slot: publishers do not wait for it, and it counts what it lost. From
-    /// what is published from now on, or from the oldest message that is still there. Throws InvalidArgument (also if
-    /// `rings` names none, or with a foreign publisher), Closed. (6.10)
-    LossySubscriber lossy_subscriber(const std::optional<Rings>& rings = std::nullopt, Start start = Start::now) {
+    /// what is published from now on, or from the oldest message that is still there; `when_lapped`: where it goes on
+    /// after publishers have overwritten what comes next. Throws InvalidArgument (also if `rings` names none, or with a
+    /// foreign publisher), Closed. (6.10)
+    LossySubscriber lossy_subscriber(const std::optional<Rings>& rings = std::nullopt, Start start = Start::now,
+                                     WhenLapped when_lapped = WhenLapped::oldest) {
         state_->check_open();
         file().check_foreign(foreign() != Foreign::publisher,
                              "a foreign writer does not announce what it overwrites; take the subscriber slot");
-        return LossySubscriber(std::make_unique<detail::LossyCore>(state_, rings, start));
+        return LossySubscriber(std::make_unique<detail::LossyCore>(state_, rings, start, when_lapped));
     }
-    LossySubscriber lossy_subscriber(std::initializer_list<std::uint32_t> rings, Start start = Start::now) {
-        return lossy_subscriber(Rings(rings), start);
+    LossySubscriber lossy_subscriber(std::initializer_list<std::uint32_t> rings, Start start = Start::now,
+                                     WhenLapped when_lapped = WhenLapped::oldest) {
+        return lossy_subscriber(Rings(rings), start, when_lapped);
     }
-    LossySubscriber lossy_subscriber(Start start) { return lossy_subscriber(std::nullopt, start); }
+    LossySubscriber lossy_subscriber(Start start, WhenLapped when_lapped = WhenLapped::oldest) {
+        return lossy_subscriber(std::nullopt, start, when_lapped);
+    }
 
     /// Takes subscriber slot `slot` from its owner, alive or dead, and stops it from holding publishers back; the
-    /// owner's next poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Throws InvalidArgument
-    /// (also if the channel has a foreign slot), AccessDenied (read-only), Closed, IoError. (6.11)
-    void evict(std::uint32_t slot) {
+    /// owner's poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Returns how many messages it
+    /// had not read, -1 if that is not known. Throws InvalidArgument (also if the channel has a foreign slot),
+    /// AccessDenied (read-only), Closed, IoError. (6.11)
+    std::int64_t evict(std::uint32_t slot) {
         check_writable();
         file().check_foreign(foreign() == Foreign::none, "the gate of a channel with a foreign slot must stay");
         if (slot >= subscribers()) {
             throw InvalidArgument("slot", "there is no subscriber slot " + std::to_string(slot) + ", the channel has " +
                                               std::to_string(subscribers()));
         }
+        std::int64_t unread = 0;
         state_->with_lock([&] {
             state_->check_open();
             const detail::Fd description = detail::open_description(file().fd, path());
             const detail::ControlLock control(description, file());
+            unread = detail::count_unread(file(), slot);
             detail::evict_slot(file(), slot);
         });
+        return unread;
     }
 
     Counters counters() const {
         state_->check_open();
         return Counters(state_);
+    }
+
+    /// What the channel holds now. Works on a read-only channel too; takes no lock and writes nothing. Throws Closed,
+    /// IoError.
+    Stats stats() const {
+        state_->check_open();
+        Stats made = detail::Look(file()).stats();
+        counters().for_each([&](const Counter& counter) { made.counters.push_back(counter.stats()); });
+        return made;
     }
 
     const std::string& path() const noexcept { return file().path; }
@@ -216,15 +236,13 @@ class Channel {
         same("kind", kind_name(asked.kind), kind_name(kind()));
         same("capacity", std::to_string(asked.capacity), std::to_string(capacity()));
         same("publishers", std::to_string(asked.publishers), std::to_string(publishers()));
-        same("subscribers", std::to_string(asked.subscribers), std::to_string(subscribers()));
+        same("subscribers", std::to_string(detail::subscribers_of(asked)), std::to_string(subscribers()));
         same("alignment", std::to_string(asked.alignment), std::to_string(alignment()));
         same("foreign", foreign_name(asked.foreign), foreign_name(foreign()));
         same("counters", std::to_string(asked.counters), std::to_string(counter_count()));
         same("schema_id", std::to_string(asked.schema_id), std::to_string(schema_id()));
-        same("schema_version", std::to_string(asked.schema_version), std::to_string(schema_version()));
-        if (asked.schema != schema()) {
-            throw ChannelDiffers(path(), "schema", "a text of " + std::to_string(asked.schema.size()) + " bytes",
-                                 "a different one of " + std::to_string(schema().size()));
+        if (schema_version() < asked.schema_version) {
+            same("schema_version", std::to_string(asked.schema_version), std::to_string(schema_version()));
         }
     }
 

@@ -14,9 +14,13 @@ namespace flyring {
 namespace detail {
 class SharedClaim;
 }
+namespace sbe {
+template <typename T>
+class TypedClaim;
+}
 
-/// Space in the ring to be filled in place, from Publisher::claim; false if the publisher was back-pressured. Valid
-/// until commit or abort; the destructor aborts a claim that is still open.
+/// Space in the ring to be filled in place, from Publisher::claim or try_claim; false, and empty, if try_claim found no
+/// room. Valid until commit or abort; the destructor aborts a claim that is still open.
 class Claim {
   public:
     Claim() noexcept = default;
@@ -41,7 +45,7 @@ class Claim {
     MutableBytes payload() const noexcept { return {data_, size_}; }
 
     /// Publishes the message. Returns the ring's new end position, bytes. Throws Closed, also for a claim that is not
-    /// open, and SlotLost; the message is not published then.
+    /// open any more, BackPressured for an empty one, and SlotLost; the message is not published then.
     [[gnu::always_inline]] inline std::int64_t commit() {
         const std::int64_t end = open_core().commit_claim();
         core_ = nullptr;
@@ -58,18 +62,29 @@ class Claim {
   private:
     friend class Publisher;
     friend class detail::SharedClaim;
+    template <typename T>
+    friend class sbe::TypedClaim;
 
-    [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type)
+    enum class Need { must_have, may_fail };
+
+    [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type, Need need)
         : data_(core.claim(length, type, &core_)), size_(length) {
-        if (data_ != nullptr) core_ = &core;
+        if (FLYRING_LIKELY(data_ != nullptr)) {
+            core_ = &core;
+        } else if (need == Need::must_have) {
+            core.throw_back_pressured();
+        } else {
+            size_ = 0;
+        }
     }
 
     detail::PublisherCore& open_core() const {
-        if (core_ == nullptr) throw_not_open();
+        if (core_ == nullptr) throw_not_open(data_ == nullptr);
         return *core_;
     }
-    [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_open() {
-        throw Closed("this claim is not open: it was committed, aborted, back-pressured, or its publisher was closed");
+    [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_open(bool empty) {
+        if (empty) throw BackPressured(std::nullopt);
+        throw Closed("this claim is not open: it was committed or aborted, or its publisher was closed");
     }
     void take(Claim& other) noexcept {
         core_ = std::exchange(other.core_, nullptr);
@@ -107,12 +122,16 @@ class SharedClaim {
         return data;
     }
     [[gnu::always_inline]] inline std::int64_t commit() {
-        const std::int64_t end = claim_.commit();
+        if (claim_.core_ == nullptr) Claim::throw_not_open(false);
+        const std::int64_t end = claim_.core_->commit_claim();
+        claim_.core_ = nullptr;
         in_typed_claim_ = false;
         return end;
     }
     std::int64_t abort() {
-        const std::int64_t end = claim_.abort();
+        if (claim_.core_ == nullptr) Claim::throw_not_open(false);
+        const std::int64_t end = claim_.core_->abort_claim();
+        claim_.core_ = nullptr;
         in_typed_claim_ = false;
         return end;
     }

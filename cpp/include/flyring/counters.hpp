@@ -16,6 +16,7 @@
 #include "flyring/detail/state.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/span.hpp"
+#include "flyring/stats.hpp"
 
 namespace flyring {
 
@@ -61,6 +62,16 @@ class Counter {
 
   private:
     friend class Counters;
+    friend class Channel;
+    Stats::OneCounter stats() const {
+        const std::byte* record = metadata();
+        const std::byte* key = record + layout::COUNTER_METADATA_KEY;
+        return {id_,
+                any_label(),
+                detail::get<std::int32_t>(record + layout::COUNTER_METADATA_TYPE_ID),
+                {key, key + layout::COUNTER_METADATA_KEY_LENGTH},
+                detail::load_acquire(value_word(layout::COUNTER_VALUE_VALUE))};
+    }
     /// The counter of that id, as it is allocated now.
     Counter(std::shared_ptr<detail::ChannelState> state, std::int32_t id)
         : state_(std::move(state)), id_(id), allocation_(detail::load_relaxed(registration_id())) {}
@@ -72,9 +83,8 @@ class Counter {
     }
     std::int64_t* value_word(std::uint64_t offset) const {
         state_->check_open();
-        return detail::word_at<std::int64_t>(
-            state_->file.mapping.data() + state_->file.header.counter_values_offset(),
-            layout::COUNTER_VALUE_STRIDE * static_cast<std::uint64_t>(id_) + offset);
+        return detail::word_at<std::int64_t>(state_->file.mapping.data() + state_->file.header.counter_values_offset(),
+                                             layout::COUNTER_VALUE_STRIDE * static_cast<std::uint64_t>(id_) + offset);
     }
     /// Grows with each free: so it tells one allocation from the next.
     std::int64_t* registration_id() const { return value_word(layout::COUNTER_VALUE_REGISTRATION_ID); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "flyring/holder.hpp"
 #include "flyring/options.hpp"
 
 // The errors of spec/api.md, one class for each code. Every text says what was wrong, where, and what to do.
@@ -115,6 +117,29 @@ class ChannelDiffers : public FlyringError, public detail::WithField {
   private:
     std::string expected_;
     std::string actual_;
+};
+
+/// Publisher::claim found no room, or an empty claim of try_claim was used: subscribers have not read yet what lies in
+/// the way.
+class BackPressured : public FlyringError {
+  public:
+    explicit BackPressured(std::optional<Holder> holder)
+        : FlyringError("back-pressured", text(holder)), holder_(std::move(holder)) {}
+    /// Who is furthest behind; nothing if that one has gone meanwhile, or is not known.
+    const std::optional<Holder>& holder() const noexcept { return holder_; }
+
+  private:
+    static std::string text(const std::optional<Holder>& holder) {
+        const std::string what_to_do = "; try again later, or use offer or try_claim, which say so without an error";
+        if (!holder) return "there was no room for the message" + what_to_do;
+        const std::string name = holder->name.empty() ? "" : " '" + holder->name + "'";
+        const std::string who =
+            holder->live ? " (pid " + std::to_string(holder->pid) + ")" : ", which is not attached,";
+        return "there is no room for the message: subscriber slot " + std::to_string(holder->slot) + name + who +
+               " has read up to position " + std::to_string(holder->position) + " only" + what_to_do;
+    }
+
+    std::optional<Holder> holder_;
 };
 
 /// The file has not the magic of a channel, or is no regular file.

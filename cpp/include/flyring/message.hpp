@@ -22,6 +22,17 @@ struct Sender {
     std::int64_t epoch = 0;
 };
 
+/// What a handler may return to poll. A handler that returns something else, or nothing, means CONTINUE.
+enum class Action {
+    CONTINUE,
+    /// Store the gate now: what was handled so far counts as read, also if the process dies.
+    COMMIT,
+    /// This message is consumed; the poll ends.
+    BREAK,
+    /// This message is not consumed; the poll ends, and the next one begins with it.
+    ABORT,
+};
+
 /// A message in place in its ring. Valid until the handler that got it returns; copy what you want to keep.
 class Message {
   public:

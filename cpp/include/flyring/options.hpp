@@ -24,7 +24,7 @@ using Rings = std::vector<std::uint32_t>;
 enum class Kind : std::uint32_t {
     /// Not given: create refuses it.
     none = 0,
-    /// Subscriber slot 0 is kept: what comes before the first subscriber waits for it.
+    /// One subscriber slot, which is kept: what comes while nobody reads waits for the next subscriber.
     inbox = layout::KIND_INBOX,
     /// Nothing is kept: a subscriber gets what is published after it came.
     broadcast = layout::KIND_BROADCAST,
@@ -47,6 +47,14 @@ enum class Start {
     oldest,
 };
 
+/// Where a lossy subscriber goes on after publishers have overwritten what it would have read next.
+enum class WhenLapped {
+    /// At the oldest message that leaves it a quarter of the ring before it is lapped again.
+    oldest,
+    /// With what is published from then on.
+    newest,
+};
+
 /// What a new channel is made of (spec/api.md, options).
 struct Options {
     Kind kind = Kind::none;
@@ -54,8 +62,8 @@ struct Options {
     std::uint32_t capacity = layout::DEFAULT_CAPACITY;
     /// Number of rings, 1 to 1024.
     std::uint32_t publishers = layout::DEFAULT_PUBLISHERS;
-    /// Number of subscriber slots, 0 to 1024; an inbox needs 1.
-    std::uint32_t subscribers = layout::DEFAULT_SUBSCRIBERS;
+    /// Number of subscriber slots, 0 to 1024; left out: 4. An inbox has 1.
+    std::optional<std::uint32_t> subscribers{};
     /// Bytes: 64, or 8 for a compact ring.
     std::uint32_t alignment = layout::DEFAULT_ALIGNMENT;
     /// Needs an inbox with 1 publisher, 1 subscriber and alignment 8.

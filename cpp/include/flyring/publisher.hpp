@@ -26,29 +26,42 @@ inline constexpr std::int64_t back_pressured = layout::BACK_PRESSURED;
 /// object may only be destroyed or assigned to.
 class Publisher {
   public:
-    /// Copies one message into the ring. Returns the ring's new end position in bytes, or back_pressured. Throws
-    /// MessageTooLarge, InvalidArgument (type below 1), ViewAlive (a claim is open), TwoThreads. (spec/channel.md 6.1)
-    [[gnu::always_inline]] inline std::int64_t offer(Bytes message, std::int32_t type = 1) {
+    /// Copies one message into the ring. `type`: left out, 1, or 65536 on a channel with a schema, which no message of
+    /// that has. Returns the ring's new end position in bytes, or back_pressured. Throws MessageTooLarge,
+    /// InvalidArgument (type below 1), ViewAlive (a claim is open), TwoThreads. (spec/channel.md 6.1)
+    [[gnu::always_inline]] inline std::int64_t offer(Bytes message, std::int32_t type) {
         return core_->offer(message.data(), message.size(), type);
     }
+    [[gnu::always_inline]] inline std::int64_t offer(Bytes message) { return offer(message, core_->raw_type()); }
 
-    /// Space for a message of `length` bytes to be written in place; false if back-pressured. Until its commit or abort
-    /// everything else on this publisher throws ViewAlive. Throws as offer does.
-    [[gnu::always_inline]] inline Claim claim(std::size_t length, std::int32_t type = 1) {
-        return {*core_, length, type};
+    /// Space for a message of `length` bytes to be written in place. Until its commit or abort everything else on this
+    /// publisher throws ViewAlive. Throws BackPressured if there is no room, else as offer does.
+    [[gnu::always_inline]] inline Claim claim(std::size_t length, std::int32_t type) {
+        return {*core_, length, type, Claim::Need::must_have};
     }
+    [[gnu::always_inline]] inline Claim claim(std::size_t length) { return claim(length, core_->raw_type()); }
 
-    /// Space for a message of the SBE codec T: an encoder over it, its header written; false if back-pressured.
-    /// `variable_length`: bytes for groups and data. Throws as claim does. Include flyring/sbe.hpp. (spec/messages.md
-    /// 3)
+    /// The same, but an empty claim, which is false, if there is no room.
+    [[gnu::always_inline]] inline Claim try_claim(std::size_t length, std::int32_t type) {
+        return {*core_, length, type, Claim::Need::may_fail};
+    }
+    [[gnu::always_inline]] inline Claim try_claim(std::size_t length) { return try_claim(length, core_->raw_type()); }
+
+    /// Space for a message of the SBE codec T: an encoder over it, its header written. `variable_length`: bytes for
+    /// groups and data. Throws as claim does. Include flyring/sbe.hpp. (spec/messages.md, part 3)
     template <typename T>
     [[gnu::always_inline]] inline sbe::TypedClaim<T> claim(std::size_t variable_length = 0);
 
-    /// Copies as many of the messages as there is room for, in order, all of type `type`. Returns how many. Throws as
-    /// offer does; MessageTooLarge means that none was taken. (6.3)
-    std::size_t offer_batch(span<const Bytes> messages, std::int32_t type = 1) {
+    /// The same, but an empty claim, which is false, if there is no room.
+    template <typename T>
+    [[gnu::always_inline]] inline sbe::TypedClaim<T> try_claim(std::size_t variable_length = 0);
+
+    /// Copies as many of the messages as there is room for, in order, all of type `type` (left out: as in offer).
+    /// Returns how many. Throws as offer does; MessageTooLarge means that none was taken. (6.3)
+    std::size_t offer_batch(span<const Bytes> messages, std::int32_t type) {
         return core_->offer_batch(messages, type);
     }
+    std::size_t offer_batch(span<const Bytes> messages) { return offer_batch(messages, core_->raw_type()); }
 
     /// A hint, for the start of a handler that will answer through this publisher. Fetches the cache line in which the
     /// next message will start, which a waiting reader has taken: it is here when that message is written. No other
@@ -57,6 +70,9 @@ class Publisher {
 
     /// The subscriber whose gate is furthest behind; nothing if none is gating.
     std::optional<Holder> held_by() { return core_->held_by(); }
+
+    /// How many subscribers read this ring. Asks the kernel about each slot's lock: not for a hot path.
+    std::uint32_t readers() { return core_->readers(); }
 
     /// End of what was published, bytes since the ring's start.
     std::int64_t position() const noexcept { return core_->position(); }

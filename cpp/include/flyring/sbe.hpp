@@ -19,7 +19,7 @@
 // such a codec, of any schema: it brings its message header and its byte order along.
 //
 //   using namespace flyring::sbe;
-//   if (auto update = publisher.claim<PriceUpdate>()) {
+//   if (auto update = publisher.try_claim<PriceUpdate>()) {
 //       update->bid(1).ask(2);
 //       update.commit();
 //   }
@@ -33,18 +33,19 @@
 
 namespace flyring::sbe {
 
-/// Space in the ring with an encoder over it, from Publisher::claim<T>; false if the publisher was back-pressured. The
-/// message header is written, the block is not cleared: write every field. The destructor aborts a claim that is still
-/// open. May be moved until a group is begun: a group points into its encoder.
+/// Space in the ring with an encoder over it, from Publisher::claim<T> or try_claim<T>; false, and empty, if try_claim
+/// found no room. The message header is written, the block is not cleared: write every field. The destructor aborts a
+/// claim that is still open. May be moved until a group is begun: a group points into its encoder.
 template <typename T>
 class TypedClaim {
   public:
     TypedClaim(TypedClaim&& other) noexcept
-        : claim_(std::exchange(other.claim_, nullptr)), encoder_(std::move(other.encoder_)) {}
+        : claim_(std::exchange(other.claim_, nullptr)), empty_(other.empty_), encoder_(std::move(other.encoder_)) {}
     TypedClaim& operator=(TypedClaim&& other) noexcept {
         if (this == &other) return *this;
         if (claim_ != nullptr) detail::SharedClaim::end_typed_claim(claim_);
         claim_ = std::exchange(other.claim_, nullptr);
+        empty_ = other.empty_;
         encoder_ = std::move(other.encoder_);
         return *this;
     }
@@ -57,13 +58,16 @@ class TypedClaim {
 
     explicit operator bool() const noexcept { return claim_ != nullptr; }
 
-    /// The encoder; only while the claim is open.
-    T* operator->() noexcept { return &encoder_; }
-    T& operator*() noexcept { return encoder_; }
+    /// The encoder. Throws BackPressured if the claim is empty, Closed if it is not open any more.
+    [[gnu::always_inline]] inline T* operator->() {
+        if (claim_ == nullptr) throw_not_open(empty_);
+        return &encoder_;
+    }
+    [[gnu::always_inline]] inline T& operator*() { return *operator->(); }
 
     /// Publishes the message. Returns and throws as Claim::commit.
     [[gnu::always_inline]] inline std::int64_t commit() {
-        if (claim_ == nullptr) Claim().commit();  // throws Closed
+        if (claim_ == nullptr) throw_not_open(empty_);
         const std::int64_t end = claim_->commit();
         claim_ = nullptr;
         return end;
@@ -71,7 +75,7 @@ class TypedClaim {
 
     /// Gives the space up. Returns and throws as Claim::abort.
     std::int64_t abort() {
-        if (claim_ == nullptr) Claim().abort();  // throws Closed
+        if (claim_ == nullptr) throw_not_open(empty_);
         const std::int64_t end = claim_->abort();
         claim_ = nullptr;
         return end;
@@ -83,19 +87,26 @@ class TypedClaim {
     static constexpr std::size_t header = T::messageHeader::encodedLength();
     static constexpr std::size_t fixed = header + T::sbeBlockLength();
 
-    [[gnu::always_inline]] inline TypedClaim(Publisher& publisher, std::size_t variable) {
+    [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_open(bool empty) { Claim::throw_not_open(empty); }
+
+    [[gnu::always_inline]] inline TypedClaim(Publisher& publisher, std::size_t variable, Claim::Need need) {
         // More than memory holds is more than a ring takes: MessageTooLarge.
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max() - fixed;
         const std::size_t length = fixed + (variable < most ? variable : most);
         detail::SharedClaim& claim = *publisher.typed_claim_;
         std::byte* const data = claim.claim(*publisher.core_, length, static_cast<std::int32_t>(T::sbeTemplateId()));
-        if (data == nullptr) return;
+        if (FLYRING_UNLIKELY(data == nullptr)) {
+            if (need == Claim::Need::must_have) publisher.core_->throw_back_pressured();
+            return;
+        }
         claim_ = &claim;
+        empty_ = false;
         std::memset(data, 0, header);  // a schema's own header may have more than the four fields
         encoder_.wrapAndApplyHeader(reinterpret_cast<char*>(data), 0, length);
     }
 
     detail::SharedClaim* claim_ = nullptr;  // null: not open
+    bool empty_ = true;                     // it was never open
     T encoder_;
 };
 
@@ -210,38 +221,61 @@ template <typename T, std::size_t Size>
     return other_block<T>(copy, message.data(), message.size(), message.type(), message.position(), message.sender());
 }
 
+/// What a handler of messages of T returns.
+template <typename T, typename Handler, bool WithMessage = std::is_invocable_v<Handler&, T&, const Message&>>
+struct ResultOf {
+    using type = std::decay_t<std::invoke_result_t<Handler&, T&, const Message&>>;
+};
+template <typename T, typename Handler>
+struct ResultOf<T, Handler, false> {
+    using type = std::decay_t<std::invoke_result_t<Handler&, T&>>;
+};
+
+/// Calls a handler. Its action, if it returns one.
+template <typename Call>
+[[gnu::always_inline]] inline void run(Action& action, Call&& call) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(call())>, Action>) {
+        action = call();
+    } else {
+        call();
+    }
+}
+
 /// Hands a message of T's type to its handler. That is called in one place only, so that compilers inline it.
 template <typename T, typename Handler>
-[[gnu::always_inline]] inline void handle(Handler& handler, const Message& message) {
+[[gnu::always_inline]] inline void handle(Handler& handler, const Message& message, Action& action) {
     constexpr std::size_t header_length = T::messageHeader::encodedLength();
     std::byte copy[header_length + T::sbeBlockLength()];
     const Block block = block_of<T>(message, copy);
     // sbe-tool's decoders take no constant buffer.
     T decoder(const_cast<char*>(reinterpret_cast<const char*>(block.data)), header_length, message.size(), block.length,
               block.version);
-    if constexpr (std::is_invocable_v<Handler&, T&, const Message&>) {
-        handler(decoder, message);
-    } else {
-        handler(decoder);
-    }
+    run(action, [&]() __attribute__((always_inline)) {
+        if constexpr (std::is_invocable_v<Handler&, T&, const Message&>) {
+            return handler(decoder, message);
+        } else {
+            return handler(decoder);
+        }
+    });
 }
 
 template <typename T, typename Handler>
-[[gnu::always_inline]] inline bool offer_to(sbe::On<T, Handler>& on, const Message& message) {
+[[gnu::always_inline]] inline bool offer_to(sbe::On<T, Handler>& on, const Message& message, Action& action) {
     if (message.type() != static_cast<std::int32_t>(T::sbeTemplateId())) return false;
-    handle<T>(on.handler, message);
+    handle<T>(on.handler, message, action);
     return true;
 }
 template <typename Handler>
-[[gnu::always_inline]] inline bool offer_to(sbe::Otherwise<Handler>&, const Message&) {
+[[gnu::always_inline]] inline bool offer_to(sbe::Otherwise<Handler>&, const Message&, Action&) {
     return false;
 }
 
 template <typename T, typename Handler>
-[[gnu::always_inline]] inline void hand_rest(sbe::On<T, Handler>&, const Message&) {}
+[[gnu::always_inline]] inline void hand_rest(sbe::On<T, Handler>&, const Message&, Action&) {}
 template <typename Handler>
-[[gnu::always_inline]] inline void hand_rest(sbe::Otherwise<Handler>& otherwise, const Message& message) {
-    otherwise.handler(message);
+[[gnu::always_inline]] inline void hand_rest(sbe::Otherwise<Handler>& otherwise, const Message& message,
+                                             Action& action) {
+    run(action, [&]() __attribute__((always_inline)) { return otherwise.handler(message); });
 }
 
 template <typename Part>
@@ -249,10 +283,12 @@ struct PartOf;
 template <typename T, typename Handler>
 struct PartOf<sbe::On<T, Handler>> {
     static constexpr std::int64_t id = T::sbeTemplateId();
+    using Result = typename ResultOf<T, Handler>::type;
 };
 template <typename Handler>
 struct PartOf<sbe::Otherwise<Handler>> {
     static constexpr std::int64_t id = -1;
+    using Result = std::decay_t<std::invoke_result_t<Handler&, const Message&>>;
 };
 
 template <typename... Parts>
@@ -270,8 +306,9 @@ constexpr bool all_different() {
 
 namespace flyring::sbe {
 
-/// A handler for poll of Subscriber and LossySubscriber, and for a message that take returned. Throws BadMessage before
-/// the handler is called, and what the handler and the codec throw; the message is consumed. From dispatch.
+/// A handler for poll of Subscriber and LossySubscriber, and for a message that take returned. Returns the handler's
+/// Action, if one of them returns any. Throws BadMessage before the handler is called, and what the handler and the
+/// codec throw; the message is consumed. From dispatch.
 template <typename... Parts>
 class Dispatcher {
     static_assert(detail::all_different<Parts...>(), "one handler for a template id, and one otherwise");
@@ -279,12 +316,15 @@ class Dispatcher {
   public:
     explicit Dispatcher(Parts... parts) : parts_(std::move(parts)...) {}
 
-    [[gnu::always_inline]] inline void operator()(const Message& message) {
+    [[gnu::always_inline]] inline auto operator()(const Message& message) {
+        Action action = Action::CONTINUE;
         std::apply(
             [&](Parts&... parts) __attribute__((always_inline)) {
-                if (!(detail::offer_to(parts, message) || ...)) (detail::hand_rest(parts, message), ...);
+                if (!(detail::offer_to(parts, message, action) || ...))
+                    (detail::hand_rest(parts, message, action), ...);
             },
             parts_);
+        if constexpr ((std::is_same_v<typename detail::PartOf<Parts>::Result, Action> || ...)) return action;
     }
 
   private:
@@ -302,5 +342,11 @@ Dispatcher<Parts...> dispatch(Parts... parts) {
 template <typename T>
 inline flyring::sbe::TypedClaim<T> flyring::Publisher::claim(std::size_t variable_length) {
     static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
-    return {*this, variable_length};
+    return {*this, variable_length, Claim::Need::must_have};
+}
+
+template <typename T>
+inline flyring::sbe::TypedClaim<T> flyring::Publisher::try_claim(std::size_t variable_length) {
+    static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
+    return {*this, variable_length, Claim::Need::may_fail};
 }

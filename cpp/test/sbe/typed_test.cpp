@@ -190,20 +190,42 @@ TEST_F(Typed, a_claim_may_outlive_its_publisher_and_its_channel) {
 
 TEST_F(Typed, a_back_pressured_claim_is_false) {
     int taken = 0;
-    while (auto claim = publisher.claim<PriceUpdate>()) {
+    while (auto claim = publisher.try_claim<PriceUpdate>()) {
         write(*claim, static_cast<std::uint32_t>(taken++));
         claim.commit();
     }
     EXPECT_GT(taken, 100);
-    auto claim = publisher.claim<PriceUpdate>();
+    auto claim = publisher.try_claim<PriceUpdate>();
     EXPECT_FALSE(claim);
-    EXPECT_THROW(claim.commit(), flyring::Closed);
+    EXPECT_THROW(claim.commit(), flyring::BackPressured);
+    EXPECT_THROW((void)claim->bid(), flyring::BackPressured);
+    EXPECT_THROW(publisher.claim<PriceUpdate>(), flyring::BackPressured);
     std::uint32_t next = 0;
     while (poll<PriceUpdate>([&](PriceUpdate& update) { expect(update, next++); }) > 0) {
     }
     EXPECT_EQ(next, static_cast<std::uint32_t>(taken));
     claim = publisher.claim<PriceUpdate>();
     EXPECT_TRUE(claim);
+}
+
+TEST_F(Typed, a_handler_of_a_dispatch_may_return_an_action) {
+    publisher.claim<PriceUpdate>().commit();
+    publisher.claim<Trade>().commit();
+    publisher.offer(support::bytes("raw"));
+    std::string seen;
+    flyring::Action of_trade = flyring::Action::ABORT;
+    auto handler = dispatch(on<PriceUpdate>([&](PriceUpdate&) { seen += "p"; }), on<Trade>([&](Trade&) {
+                                seen += "t";
+                                return of_trade;
+                            }),
+                            otherwise([&](const flyring::Message&) {
+                                seen += "o";
+                                return flyring::Action::BREAK;
+                            }));
+    EXPECT_EQ(subscriber.poll(handler), 1);
+    of_trade = flyring::Action::COMMIT;
+    EXPECT_EQ(subscriber.poll(handler), 2);
+    EXPECT_EQ(seen, "ptto");
 }
 
 TEST_F(Typed, dispatch_chooses_by_template_and_hands_the_rest_to_otherwise) {
@@ -366,12 +388,12 @@ TEST_F(Typed, a_million_typed_messages_allocate_nothing) {
                             otherwise([&](const flyring::Message&) { ++seen; }));
     const auto round = [&] {
         for (;;) {
-            auto update = publisher.claim<PriceUpdate>();
+            auto update = publisher.try_claim<PriceUpdate>();
             if (!update) break;
             write(*update, sent);
             update.commit();
             ++sent;
-            if (auto book = publisher.claim<Book>(64)) {
+            if (auto book = publisher.try_claim<Book>(64)) {
                 book->levelsCount(1).next().price(1).size(2);
                 book->putRemark("four", 4);
                 book.commit();

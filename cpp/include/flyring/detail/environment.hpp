@@ -16,6 +16,8 @@ struct Environment {
     std::optional<std::int64_t> created_at;
     /// ns since 1970; the wall clock for everything else.
     std::optional<std::int64_t> now;
+    /// ns of CLOCK_MONOTONIC; what `blocked_since` gets.
+    std::optional<std::int64_t> monotonic;
     std::optional<std::int32_t> pid;
 };
 

@@ -151,6 +151,8 @@ struct ChannelFile {
     }
 
     std::byte* control() const noexcept { return mapping.data() + header.control_offset(); }
+    /// Not 0: look whether the channel was replaced (6.13).
+    std::int32_t* successor() const noexcept { return word_at<std::int32_t>(control(), layout::CONTROL_SUCCESSOR); }
     std::uint64_t publisher_slot_offset(std::uint32_t slot) const noexcept {
         return header.control_offset() + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
     }
@@ -180,6 +182,11 @@ struct ChannelFile {
     }
 };
 
+inline std::uint32_t subscribers_of(const Options& options) noexcept {
+    const bool inbox = options.kind == Kind::inbox;
+    return options.subscribers.value_or(inbox ? layout::INBOX_SUBSCRIBERS : layout::DEFAULT_SUBSCRIBERS);
+}
+
 /// Checks the options and turns them into a header (3.2, 1).
 inline Header check_options(const Options& options) {
     using namespace layout;
@@ -191,14 +198,16 @@ inline Header check_options(const Options& options) {
     require(power_of_two && options.capacity >= MIN_CAPACITY && options.capacity <= MAX_CAPACITY, "capacity",
             "it must be a power of two from 4096 to 1073741824 bytes");
     require(options.publishers >= 1 && options.publishers <= MAX_PUBLISHERS, "publishers", "it must be 1 to 1024");
-    require(options.subscribers <= MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
-    require(options.subscribers >= 1 || options.kind != Kind::inbox, "subscribers", "an inbox needs at least 1");
+    const std::uint32_t subscribers = subscribers_of(options);
+    require(subscribers <= MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
+    require(options.kind != Kind::inbox || subscribers == INBOX_SUBSCRIBERS, "subscribers",
+            "an inbox has 1; use a broadcast channel for more");
     require(options.alignment == 64 || options.alignment == 8, "alignment", "it must be 64 or 8 bytes");
     Header header;
     header.kind = options.kind;
     header.capacity = options.capacity;
     header.publishers = options.publishers;
-    header.subscribers = options.subscribers;
+    header.subscribers = subscribers;
     header.alignment = options.alignment;
     header.foreign = options.foreign;
     require(header.foreign == Foreign::none || header.foreign == Foreign::publisher ||
@@ -252,9 +261,9 @@ class UnnamedFile {
     /// Takes the name from the file that may have it.
     void replace() {
         if (temporary_.empty()) {
-            const std::string name = unique_name();
+            std::string name = unique_name();
             link_to(name);
-            temporary_ = name;
+            temporary_ = std::move(name);  // needs no memory
         }
         if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_errno("rename", path_);
         temporary_.clear();
@@ -317,40 +326,9 @@ inline void write_content(const ChannelFile& file) {
         put(slot + layout::SUBSCRIBER_SLOT_KEPT, std::int32_t{1});
     }
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        init_ring(file.ring(ring), file.header.subscribers, inbox);
+        init_ring(file.ring(ring), file.header.subscribers, inbox, file.header.foreign != Foreign::none);
     }
     std::memcpy(file.mapping.data() + file.header.schema_offset(), file.schema.data(), file.schema.size());
-}
-
-/// create, or replace (3.2). attach(ChannelFile) makes what is returned. The name comes last: what can fail has not
-/// failed then.
-template <typename Attach>
-auto create_file(const std::string& channel, const Options& options, const Environment& environment, bool replace,
-                 Attach&& attach) {
-    ChannelFile file;
-    file.header = check_options(options);
-    file.path = channel_path(channel);
-    file.schema = options.schema;
-    file.environment = environment;
-    make_folder(channel);
-    struct stat status{};
-    if (!replace && ::lstat(file.path.c_str(), &status) == 0) throw ChannelExists(file.path);
-
-    UnnamedFile unnamed(file.path);
-    if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.path);
-    check_file_system(unnamed.fd(), file.path, options.any_file_system, Purpose::create);
-    allocate(unnamed.fd(), file.header.file_length(), file.path);
-    file.length = file.header.file_length();
-    file.map(unnamed.fd());
-    file.header.channel_id = environment.channel_id ? *environment.channel_id : new_uuid();
-    file.header.created_at = environment.created_at ? *environment.created_at : wall_clock(environment);
-    write_content(file);
-    check_locks(unnamed.fd(), file.header.control_offset(), file.path);
-    file.fd = unnamed.take_fd();
-    file.fd.mark(file.path);
-    auto attached = attach(std::move(file));
-    replace ? unnamed.replace() : unnamed.link();
-    return attached;
 }
 
 [[noreturn]] inline void throw_open_error(const std::string& path, int error) {
@@ -395,14 +373,55 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
         HeaderReader(page, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(status.st_size), file.path)
             .read();
     file.length = static_cast<std::uint64_t>(status.st_size);
-    check_file_system(file.fd, file.path, options.any_file_system,
-                      options.read_only ? Purpose::read : Purpose::attach);
+    check_file_system(file.fd, file.path, options.any_file_system, options.read_only ? Purpose::read : Purpose::attach);
     file.fd.mark(file.path);
     if (!file.read_only) check_locks(file.fd, file.header.control_offset(), file.path);
     file.map(file.fd);
     file.schema.assign(reinterpret_cast<const char*>(file.mapping.data() + file.header.schema_offset()),
                        file.header.schema_length);
     return file;
+}
+
+/// Says in the channel that has the name now what becomes of it: a hint for those who have it open (3.2, successor).
+/// Whatever fails on the way is ignored.
+inline void note_successor(const std::string& channel, std::int32_t what) noexcept {
+    try {
+        store_relaxed(open_file(channel, {}).successor(), what);
+    } catch (const std::exception&) {
+        // It decides nothing.
+    }
+}
+
+/// create, or replace (3.2). attach(ChannelFile) makes what is returned. The name comes last: what can fail has not
+/// failed then.
+template <typename Attach>
+auto create_file(const std::string& channel, const Options& options, const Environment& environment, bool replace,
+                 Attach&& attach) {
+    ChannelFile file;
+    file.header = check_options(options);
+    file.path = channel_path(channel);
+    file.schema = options.schema;
+    file.environment = environment;
+    make_folder(channel);
+    struct stat status{};
+    if (!replace && ::lstat(file.path.c_str(), &status) == 0) throw ChannelExists(file.path);
+
+    UnnamedFile unnamed(file.path);
+    if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.path);
+    check_file_system(unnamed.fd(), file.path, options.any_file_system, Purpose::create);
+    allocate(unnamed.fd(), file.header.file_length(), file.path);
+    file.length = file.header.file_length();
+    file.map(unnamed.fd());
+    file.header.channel_id = environment.channel_id ? *environment.channel_id : new_uuid();
+    file.header.created_at = environment.created_at ? *environment.created_at : wall_clock(environment);
+    write_content(file);
+    check_locks(unnamed.fd(), file.header.control_offset(), file.path);
+    file.fd = unnamed.take_fd();
+    file.fd.mark(file.path);
+    auto attached = attach(std::move(file));
+    if (replace) note_successor(channel, layout::SUCCESSOR_REPLACED);
+    replace ? unnamed.replace() : unnamed.link();
+    return attached;
 }
 
 /// The rings that a subscriber named, in ascending order; empty if it named none. Throws InvalidArgument.
@@ -431,6 +450,7 @@ inline void unlink_file(const std::string& channel) {
     if (::pread(fd.get(), &magic, sizeof magic, layout::HEADER_MAGIC) != sizeof magic || magic != layout::MAGIC) {
         throw NotAChannel(path, "it does not begin with the magic bytes");
     }
+    note_successor(channel, layout::SUCCESSOR_UNLINKED);
     if (::unlink(path.c_str()) != 0) {
         if (errno == ENOENT) throw NoSuchChannel(path);
         throw_errno("unlink", path);

@@ -183,8 +183,8 @@ class HeaderReader {
         header.capacity = ranged(HEADER_CAPACITY, "capacity", MIN_CAPACITY, MAX_CAPACITY);
         require((header.capacity & (header.capacity - 1)) == 0, "capacity");
         header.publishers = ranged(HEADER_PUBLISHERS, "publishers", 1, MAX_PUBLISHERS);
-        header.subscribers =
-            ranged(HEADER_SUBSCRIBERS, "subscribers", header.kind == Kind::inbox ? 1 : 0, MAX_SUBSCRIBERS);
+        header.subscribers = ranged(HEADER_SUBSCRIBERS, "subscribers", 0, MAX_SUBSCRIBERS);
+        require(header.kind != Kind::inbox || header.subscribers == INBOX_SUBSCRIBERS, "subscribers");
         header.counters = ranged(HEADER_COUNTERS, "counters", 0, MAX_COUNTERS);
         exactly(HEADER_CONTROL_OFFSET, "control_offset", header.control_offset());
         exactly(HEADER_CONTROL_LENGTH, "control_length", header.control_length());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "flyring/detail/file.hpp"
+#include "flyring/detail/replaced.hpp"
 #include "flyring/detail/ring.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/holder.hpp"
@@ -15,6 +16,22 @@
 // (spec/channel.md 6.2 steps 3 and 4, 6.7, 6.11). `needed` is what RingWriter::needed says.
 
 namespace flyring::detail {
+
+/// Recompute 0: whether it is time to look for a successor (6.13).
+class SuccessorWatch {
+  public:
+    void look(const ChannelFile& file) {
+        if (FLYRING_LIKELY(load_relaxed(file.successor()) == 0)) return;
+        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (now - last_ < interval) return;
+        last_ = now;
+        check_replaced(file);
+    }
+
+  private:
+    static constexpr std::int64_t interval = 1'000'000;  // ns
+    std::int64_t last_ = 0;
+};
 
 /// Recompute 3: evicts the slots whose gate plus `lag` is below `needed`. Whether there was one. `description` is that
 /// of the publisher's own slot; if the control lock cannot be tried through it, nobody is evicted this time.
@@ -47,8 +64,7 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
     const auto holds_back = [&](std::uint32_t slot) {
         const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
         return gate >= 0 && static_cast<std::uint64_t>(gate) + ring.capacity < needed &&
-               (load_acquire(subscriber_slot(file, slot).kept()) == 0 ||
-                load_acquire(subscriber_slot(file, slot).evicting()) != 0);
+               load_acquire(subscriber_slot(file, slot).kept()) == 0;
     };
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         if (!holds_back(slot)) continue;
@@ -60,6 +76,34 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
         store_release(words.epoch(), next_epoch(load_relaxed(words.epoch())));
         clear_gates(file, slot);
     }
+}
+
+/// 6.11, take back: the gates of slots that were evicted, where they hold the publisher back. A victim's store may have
+/// become visible after the evictor's, and its handler may never return.
+inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const Fd& description,
+                              std::uint64_t needed) noexcept {
+    if (file.header.foreign != Foreign::none) return;  // nobody can be evicted
+    for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
+        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
+        if (gate < 0 || static_cast<std::uint64_t>(gate) + ring.capacity >= needed) continue;
+        const SlotWords words = subscriber_slot(file, slot);
+        if (load_acquire(words.evicting()) == 0) continue;  // pairs with evict
+        const ControlLock control(description, file, std::try_to_lock);
+        // Again: the next owner may have joined meanwhile, and a joiner holds the control lock.
+        if (control && load_acquire(words.evicting()) != 0) clear_gates(file, slot);
+    }
+}
+
+/// How many subscribers read the ring: gates of slots that have an owner.
+inline std::uint32_t count_readers(const ChannelFile& file, const Ring& ring, const Fd& description) {
+    std::uint32_t readers = 0;
+    for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
+        if (load_acquire(ring.gate(slot)) < 0) continue;  // pairs with poll 4
+        const bool owned =
+            file.header.foreign != Foreign::none || byte_is_locked(description, file.subscriber_lock(slot), file.path);
+        readers += owned ? 1 : 0;
+    }
+    return readers;
 }
 
 /// The subscriber whose gate is furthest behind; nothing if none is gating.

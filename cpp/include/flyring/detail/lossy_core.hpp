@@ -20,17 +20,6 @@
 
 namespace flyring::detail {
 
-/// A position and its count that belong together (6.10, consistent count). False: the publisher stopped or died between
-/// the stores of publish 7; the position alone is right then.
-inline bool consistent_count(const Ring& ring, Counted& found) noexcept {
-    for (std::int32_t attempt = 0; attempt < layout::LOSSY_TRIES; ++attempt) {
-        found.count = load_acquire(ring.messages_done());  // pairs with publish 7, stored last there
-        found.position = load_acquire(ring.published());   // pairs with publish 7
-        if (load_relaxed(ring.messages_begun()) == found.count) return true;
-    }
-    return false;
-}
-
 /// A reader without a slot: the steps of spec/channel.md 6.10. Reads through a mapping that cannot be written. A
 /// LossySubscriber owns it.
 class LossyCore final : public Member {
@@ -47,7 +36,8 @@ class LossyCore final : public Member {
         bool corrupt = false;
     };
 
-    LossyCore(std::shared_ptr<ChannelState> state, const std::optional<Rings>& rings, Start start);
+    LossyCore(std::shared_ptr<ChannelState> state, const std::optional<Rings>& rings, Start start,
+              WhenLapped when_lapped);
     LossyCore(const LossyCore&) = delete;
     LossyCore& operator=(const LossyCore&) = delete;
     ~LossyCore() override { state_->leave(*this); }
@@ -57,11 +47,12 @@ class LossyCore final : public Member {
         if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse();
         const InUse guard(*this);
         peeked_ = nullptr;
+        if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
         // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
-        const int done = poll_rings(readers_, next_ring_, limit,
-                                    [this, &handler, limit](Reader& reader, int before) __attribute__((always_inline)) {
-                                        return poll_ring(reader, handler, limit, before);
-                                    });
+        const int done = poll_rings<returns_action<Handler>>(
+            readers_, next_ring_, limit, last_action_,
+            [this, &handler, limit](Reader& reader, int before)
+                __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
         if (done == 0) {
             idle_polls_.found_nothing(state_->file);
             return 0;
@@ -88,8 +79,6 @@ class LossyCore final : public Member {
     const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
 
   private:
-    static constexpr std::int64_t no_boundary = -1;
-
     /// What one poll may still do in one ring besides handing out messages, whatever a hostile publisher writes there:
     /// skip a capacity of padding, and jump this often. Then it goes on with the next ring.
     struct Turn {
@@ -119,7 +108,18 @@ class LossyCore final : public Member {
             const std::int64_t position = reader.cursor;
             consume(reader, found);  // before the handler: consumed even if that throws
             ++done;
-            handler(Message(buffer_.get(), found.size(), found.type, position, reader.sender));
+            const Message message(buffer_.get(), found.size(), found.type, position, reader.sender);
+            if constexpr (returns_action<Handler>) {
+                last_action_ = checked(handler(message));
+                if (last_action_ == Action::ABORT) {
+                    reader.cursor = position;
+                    reader.count = wrapping_subtract(reader.count, 1);
+                    --done;
+                }
+                if (ends_poll(last_action_)) return done;
+            } else {
+                handler(message);
+            }
         }
         return done;
     }
@@ -179,7 +179,7 @@ class LossyCore final : public Member {
     [[gnu::noinline]] inline bool skip(Reader& reader, Turn& turn, const Found& found);
     [[gnu::noinline]] inline bool jump(Reader& reader, Turn& turn);
     bool start(Reader& reader);
-    bool start_at_oldest(Reader& reader);
+    bool find_oldest(Reader& reader, std::int64_t after, std::int64_t keep, Counted& found);
 
     std::size_t next_ring_ = 0;  // where the next poll starts
     std::vector<Reader> readers_;
@@ -191,10 +191,13 @@ class LossyCore final : public Member {
     std::vector<std::uint32_t> rings_;
     std::shared_ptr<ChannelState> state_;
     Start start_;
+    WhenLapped when_lapped_;
+    Action last_action_ = Action::CONTINUE;  // of a handler that returns actions
 };
 
-inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::optional<Rings>& rings, Start start)
-    : rings_(sorted_rings(state->file, rings)), state_(std::move(state)), start_(start) {
+inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::optional<Rings>& rings, Start start,
+                            WhenLapped when_lapped)
+    : rings_(sorted_rings(state->file, rings)), state_(std::move(state)), start_(start), when_lapped_(when_lapped) {
     const ChannelFile& file = state_->file;
     if (rings_.empty()) {
         rings_.resize(file.header.publishers);
@@ -220,10 +223,13 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::opti
 
 /// Sets the first cursor. False: not possible now.
 inline bool LossyCore::start(Reader& reader) {
-    if (start_ == Start::oldest && start_at_oldest(reader)) {
+    const auto claimed_at_most = static_cast<std::int64_t>(reader.ring.capacity - layout::RECORD_HEADER_LENGTH);
+    Counted found{};
+    if (start_ == Start::oldest && find_oldest(reader, -1, claimed_at_most, found)) {
+        reader.cursor = found.position;
+        reader.count = found.count;
         reader.started = true;
     } else {
-        Counted found{};
         const bool consistent = consistent_count(reader.ring, found);
         if (!reader.ring.is_position(found.position)) {
             set_corrupt(reader, found.position, "published is no position");
@@ -236,32 +242,30 @@ inline bool LossyCore::start(Reader& reader) {
     return reader.started;
 }
 
-/// 6.10, start at what is still there. False: nothing is.
-inline bool LossyCore::start_at_oldest(Reader& reader) {
+/// The oldest boundary behind `after` that `claimed` is at most `keep` bytes ahead of. False: there is none.
+inline bool LossyCore::find_oldest(Reader& reader, std::int64_t after, std::int64_t keep, Counted& found) {
     const Ring ring = reader.ring;
-    std::optional<Counted> oldest;
-    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
-        const std::int64_t position = load_acquire(ring.boundary(eighth));  // pairs with publish 8
-        const std::int64_t count = load_relaxed(ring.boundary_count(eighth));
-        acquire_fence();  // pairs with publish 8: -1 before the new count
-        if (position == no_boundary || load_relaxed(ring.boundary(eighth)) != position) continue;
-        if (!ring.is_position(position) || position > load_acquire(ring.published())) {
-            set_corrupt(reader, position, "a boundary is no position");
-        }
-        Reader there{ring, {}, position};
-        if (lapped(there) || (oldest && oldest->position < position)) continue;
-        oldest = Counted{position, count};
+    const Boundaries boundaries = read_boundaries(ring);
+    if (boundaries.bad) set_corrupt(reader, *boundaries.bad, "a boundary is no position");
+    acquire_fence();                                            // as in lapped
+    const std::int64_t claimed = load_acquire(ring.claimed());  // before the load of published in the jump
+    bool any = false;
+    for (std::size_t i = 0; i < boundaries.size; ++i) {
+        const Counted& one = boundaries.found[i];
+        if (one.position <= after || one.position + keep < claimed || (any && found.position < one.position)) continue;
+        found = one;
+        any = true;
     }
-    if (!oldest) return false;
-    reader.cursor = oldest->position;
-    reader.count = oldest->count;
-    return true;
+    return any;
 }
 
-/// Lossy 5: goes to what is published next, and counts what is lost. False: this ring's turn in this poll is over.
+/// Lossy 5: goes to a boundary that leaves it a quarter of the ring, or to what is published next, and counts what is
+/// lost. False: this ring's turn in this poll is over.
 bool LossyCore::jump(Reader& reader, Turn& turn) {
+    const std::int64_t keep = std::int64_t{reader.ring.capacity} / 4 * 3;
     Counted found{};
-    if (!consistent_count(reader.ring, found)) return false;
+    const bool boundary = when_lapped_ == WhenLapped::oldest && find_oldest(reader, reader.cursor, keep, found);
+    if (!boundary && !consistent_count(reader.ring, found)) return false;
     if (found.position <= reader.cursor || !reader.ring.is_position(found.position)) {
         set_corrupt(reader, found.position, "published is behind what was claimed, or no position");
     }

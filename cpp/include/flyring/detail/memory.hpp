@@ -49,6 +49,11 @@ inline void full_fence() noexcept {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/// Keeps the compiler from moving a store in front of earlier ones: who is killed leaves what the program says.
+inline void compiler_fence() noexcept {
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+}
+
 /// Sum and difference of counts, which may be anything in a hostile file.
 inline std::int64_t wrapping_add(std::int64_t count, std::int64_t more) noexcept {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(count) + static_cast<std::uint64_t>(more));

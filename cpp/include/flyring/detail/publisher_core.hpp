@@ -40,10 +40,8 @@ class PublisherCore final : public Member {
         set_use(in_use);
         const Ring ring = writer_.ring;
         const std::int64_t at = writer_.end;
-        std::uint64_t end = 0;
-        // Not `||`: that would be a branch more.
-        const bool slow = writer_.end_of(length, end) | (end > writer_.fast_end);
-        if (FLYRING_UNLIKELY(slow) && !announce_long(length)) {
+        const std::uint64_t end = writer_.end_of(length);
+        if (FLYRING_UNLIKELY(end > writer_.fast_end) && !announce_long(length)) {
             return offer_reserving(payload, length, type);
         }
         const auto new_end = static_cast<std::int64_t>(end);
@@ -56,9 +54,7 @@ class PublisherCore final : public Member {
     /// null if the publisher closes first.
     [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, PublisherCore** core) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(length, type);
-        const bool unannounced =
-            FLYRING_UNLIKELY(writer_.end_of(length) > writer_.fast_end || length > writer_.max_payload);
-        if (unannounced && !announce_long(length)) {
+        if (FLYRING_UNLIKELY(writer_.end_of(length) > writer_.fast_end) && !announce_long(length)) {
             if (!reserve_in_use(length)) return nullptr;
             writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
         }
@@ -91,6 +87,10 @@ class PublisherCore final : public Member {
 
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type);
     std::optional<Holder> held_by();
+    std::uint32_t readers();
+    [[noreturn, gnu::cold, gnu::noinline]] inline void throw_back_pressured();
+    /// Of bytes whose publisher says none.
+    std::int32_t raw_type() const noexcept { return writer_.raw_type; }
     void close() noexcept override;
     void give_back(bool owned) noexcept override;
     void abandon() noexcept override;
@@ -115,7 +115,7 @@ class PublisherCore final : public Member {
     [[gnu::always_inline]] inline std::int64_t close_claim(std::int64_t count) noexcept {
         const Ring ring = writer_.ring;
         // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
-        const auto end = static_cast<std::int64_t>(writer_.end_of(claim_length_));
+        const std::int64_t end = writer_.end + static_cast<std::int64_t>(writer_.size_of(claim_length_));
         RingWriter::commit(ring, writer_.end, claim_length_ + header_length);
         writer_.advance(ring, end, count);
         claim_core_ = nullptr;
@@ -145,7 +145,11 @@ class PublisherCore final : public Member {
     bool reserve(std::size_t length);
     bool reserve_size(std::uint64_t size);
     bool pad_to_fit(std::uint64_t size);
-    bool find_room(std::uint64_t size);
+    bool find_room(std::uint64_t size) { return find_room(size, size); }
+    bool find_room(std::uint64_t size, std::uint64_t wanted);
+    void recompute();
+    void note_held_back(std::int64_t now, std::uint64_t wanted) noexcept;
+    void note_room() noexcept;
     bool publish_owner_record();
     std::size_t reserve_batch(span<const Bytes> messages, std::uint64_t& size);
     void publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept;
@@ -154,8 +158,10 @@ class PublisherCore final : public Member {
     RingWriter writer_;
     std::size_t claim_length_ = 0;          // bytes of payload
     PublisherCore** claim_core_ = nullptr;  // the open claim's pointer to this object
-    std::int64_t held_back_since_ = 0;      // monotonic ns; 0: not held back
-    std::int64_t max_lag_ = 0;              // bytes; 0: wait for every subscriber
+    std::int64_t held_back_since_ = 0;      // monotonic ns, or of the last test of locks; 0: not held back
+    std::int64_t clock_offset_ = 0;         // of CLOCK_MONOTONIC in this process
+    SuccessorWatch successor_;
+    std::int64_t max_lag_ = 0;  // bytes; 0: wait for every subscriber
     std::shared_ptr<ChannelState> state_;
     std::string name_;
 };
@@ -177,6 +183,7 @@ inline void PublisherCore::take_slot() {
     const ChannelFile& file = state_->file;
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
+    clock_offset_ = monotonic_offset();
     SlotLock lock = detail::take_slot(file, publisher_slots(file), name_, [&](std::uint32_t slot) {
         writer_.ring = file.ring(slot);
         const Counted found = recover(writer_.ring, file.path);
@@ -184,6 +191,7 @@ inline void PublisherCore::take_slot() {
         epoch = words.take(name_, file.environment, [&] {
             store_relaxed(words.start(), found.position);
             store_relaxed(words.closed(), 0);
+            store_relaxed(words.blocked_since(), std::int64_t{0});
         });
         writer_.end = writer_.cleared = found.position;
         writer_.count = found.count;
@@ -191,6 +199,7 @@ inline void PublisherCore::take_slot() {
     });
     writer_.foreign = file.header.foreign != Foreign::none;
     writer_.owner_pending = !writer_.foreign;  // Agrona knows no such record
+    writer_.raw_type = file.header.schema_length != 0 ? layout::TYPE_RAW : 1;
     writer_.window = writer_.ring.window();
     writer_.subscribers = file.header.subscribers;
     writer_.max_payload = writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR - header_length;
@@ -265,31 +274,55 @@ inline bool PublisherCore::pad_to_fit(std::uint64_t size) {
     return true;
 }
 
-/// Publish 2, and all of 6.2.
-inline bool PublisherCore::find_room(std::uint64_t size) {
+/// 6.2, 0 to 2.
+inline void PublisherCore::recompute() {
+    successor_.look(state_->file);
+    writer_.recompute();
+}
+
+/// 6.2, 5.
+inline void PublisherCore::note_held_back(std::int64_t now, std::uint64_t wanted) noexcept {
+    held_back_since_ = now;
+    const SlotWords words = publisher_slot(state_->file, slot_);
+    store_relaxed(words.blocked_length(), static_cast<std::int64_t>(wanted));
+    const std::int64_t since = std::max<std::int64_t>(now - clock_offset_, 1);
+    store_release(words.blocked_since(), state_->file.environment.monotonic.value_or(since));
+}
+
+inline void PublisherCore::note_room() noexcept {
+    if (held_back_since_ == 0) return;
+    held_back_since_ = 0;
+    store_release(publisher_slot(state_->file, slot_).blocked_since(), std::int64_t{0});
+}
+
+/// Publish 2, and all of 6.2. `wanted`: the size of what finds no room, for those who look from outside.
+inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t wanted) {
     const ChannelFile& file = state_->file;
     if (static_cast<std::uint64_t>(writer_.end) + size >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
         throw_corrupt(file.path, writer_.ring, writer_.end, "it has reached the last position");
     }
-    if (!writer_.has_room(size)) {
-        const std::uint64_t needed = writer_.needed(size);
+    if (writer_.has_room(size)) return true;
+    const std::uint64_t needed = writer_.needed(size);
+    const Fd& description = lock_.description();
+    recompute();
+    if (!writer_.has_room(size) && max_lag_ != 0 && evict_lagging(file, writer_.ring, description, max_lag_, needed)) {
         writer_.recompute();
-        if (!writer_.has_room(size) && max_lag_ != 0 &&
-            evict_lagging(file, writer_.ring, lock_.description(), max_lag_, needed)) {
-            writer_.recompute();
-        }
-        if (!writer_.has_room(size)) {
-            const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-            if (held_back_since_ == 0) held_back_since_ = now;
-            if (now - held_back_since_ < retire_interval) return false;
-            held_back_since_ = now;
-            retire(file, writer_.ring, lock_.description(), needed);
-            check_replaced(file);
-            writer_.recompute();
-            if (!writer_.has_room(size)) return false;
-        }
     }
-    held_back_since_ = 0;
+    if (!writer_.has_room(size)) {
+        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (held_back_since_ == 0) {
+            note_held_back(now, wanted);
+            return false;
+        }
+        if (now - held_back_since_ < retire_interval) return false;
+        held_back_since_ = now;
+        retire(file, writer_.ring, description, needed);
+        take_back_evicted(file, writer_.ring, description, needed);
+        check_replaced(file);
+        writer_.recompute();
+        if (!writer_.has_room(size)) return false;
+    }
+    note_room();
     return true;
 }
 
@@ -351,8 +384,9 @@ inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std:
         std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR));
     if (writer_.has_room(size)) return count;
     if (writer_.has_room(first)) {
-        writer_.recompute();
-    } else if (!find_room(first)) {
+        recompute();
+        note_room();
+    } else if (!find_room(first, size)) {
         return 0;
     }
     if (writer_.has_room(size)) return count;
@@ -381,6 +415,17 @@ inline std::optional<Holder> PublisherCore::held_by() {
     check_idle();
     if (!usable()) throw_unusable();
     return find_holder(state_->file, writer_.ring, lock_.description());
+}
+
+void PublisherCore::throw_back_pressured() {
+    throw BackPressured(find_holder(state_->file, writer_.ring, lock_.description()));
+}
+
+inline std::uint32_t PublisherCore::readers() {
+    if (!open()) throw_unusable();
+    check_idle();
+    if (!usable()) throw_unusable();
+    return count_readers(state_->file, writer_.ring, lock_.description());
 }
 
 /// 5.2, close.

@@ -4,26 +4,50 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "flyring/detail/memory.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/message.hpp"
 
 // What a subscriber and a lossy subscriber do alike with their rings. A Reader says where a subscriber is in one ring.
 
 namespace flyring::detail {
 
+/// Whether a handler returns an Action. Another value means nothing.
+template <typename Handler>
+inline constexpr bool returns_action =
+    std::is_same_v<std::decay_t<std::invoke_result_t<Handler&, const Message&>>, Action>;
+
+constexpr bool ends_poll(Action action) noexcept {
+    return action == Action::BREAK || action == Action::ABORT;
+}
+
+inline Action checked(Action action) {
+    if (FLYRING_UNLIKELY(action < Action::CONTINUE || action > Action::ABORT)) {
+        throw InvalidArgument("action", std::to_string(static_cast<int>(action)) + " is none of Action");
+    }
+    return action;
+}
+
 /// Calls poll_ring(reader, done) for each ring, from `next` on, until `limit` messages were handed out. It gets how
 /// many there were before, and returns how many there are then. The next poll starts after the ring that last gave a
-/// message (spec/channel.md 6.9).
-template <typename Reader, typename PollRing>
+/// message (spec/channel.md 6.9). With `Actions`, `last` is what the handler returned last, and may end the poll.
+template <bool Actions, typename Reader, typename PollRing>
 [[gnu::always_inline]] inline int poll_rings(std::vector<Reader>& readers, std::size_t& next, int limit,
-                                             PollRing&& poll_ring) {
+                                             const Action& last, PollRing&& poll_ring) {
     int done = 0;
     const std::size_t rings = readers.size();
     std::size_t at = next;
     for (std::size_t visited = 0; visited < rings && done < limit; ++visited) {
         const int before = done;
         done = poll_ring(readers[at], done);
+        if constexpr (Actions) {
+            if (last == Action::ABORT) next = at;  // the next poll begins with that message
+            if (last == Action::ABORT) return done;
+            if (last == Action::BREAK) limit = done;
+        }
         at = at + 1 < rings ? at + 1 : 0;
         if (done != before) next = at;
     }

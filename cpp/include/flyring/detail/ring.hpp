@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "flyring/detail/layout.hpp"
@@ -69,6 +70,11 @@ struct Ring {
         return trailer_word(slot == 0 ? layout::TRAILER_GATE
                                       : layout::TRAILER_MORE_GATES + (slot - 1) * layout::TRAILER_GATE_STRIDE);
     }
+    /// Beside it: the messages before the gate.
+    std::int64_t* gate_count(std::uint32_t slot) const noexcept { return count_beside(gate(slot)); }
+    static std::int64_t* count_beside(std::int64_t* gate) noexcept {
+        return gate + layout::GATE_COUNT / sizeof(std::int64_t);
+    }
 
     /// Whether what a file says may be a position (section 9).
     bool is_position(std::int64_t position) const noexcept {
@@ -83,7 +89,8 @@ struct Ring {
 }
 
 /// Writes the words of a new ring into zeroed memory (4.7). `kept_slot_0`: subscriber slot 0 is kept from creation.
-inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slot_0) noexcept {
+/// `foreign`: one end does not count.
+inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slot_0, bool foreign) noexcept {
     *ring.claimed() = ring.start();
     *ring.published() = ring.start();
     for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
@@ -91,6 +98,7 @@ inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slo
     }
     for (std::uint32_t slot = 0; slot < subscribers; ++slot) *ring.gate(slot) = layout::NOT_GATING;
     if (kept_slot_0) *ring.gate(0) = ring.start();
+    if (foreign) *ring.gate_count(0) = layout::COUNT_UNKNOWN;
 }
 
 /// A position, and how many messages were published before it.
@@ -98,6 +106,87 @@ struct Counted {
     std::int64_t position;
     std::int64_t count;
 };
+
+/// A position and its count that belong together (6.10, consistent count). False: the publisher stopped or died between
+/// the stores of publish 7; the position alone is right then.
+inline bool consistent_count(const Ring& ring, Counted& found) noexcept {
+    for (std::int32_t attempt = 0; attempt < layout::LOSSY_TRIES; ++attempt) {
+        found.count = load_acquire(ring.messages_done());  // pairs with publish 7, stored last there
+        found.position = load_acquire(ring.published());   // pairs with publish 7
+        if (load_relaxed(ring.messages_begun()) == found.count) return true;
+    }
+    return false;
+}
+
+/// The boundaries of a ring, each with its count (6.10).
+struct Boundaries {
+    Counted found[layout::BOUNDARIES];
+    std::size_t size = 0;
+    std::optional<std::int64_t> bad;  // one that is no position, or lies behind what is published
+};
+
+inline Boundaries read_boundaries(const Ring& ring) noexcept {
+    constexpr std::int64_t none = -1;
+    Boundaries read;
+    for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
+        const std::int64_t position = load_acquire(ring.boundary(eighth));  // pairs with publish 8
+        const std::int64_t count = load_relaxed(ring.boundary_count(eighth));
+        acquire_fence();  // pairs with publish 8: -1 before the new count
+        if (position == none || load_relaxed(ring.boundary(eighth)) != position) continue;
+        read.found[read.size++] = {position, count};
+    }
+    const std::int64_t published = load_acquire(ring.published());  // pairs with publish 7, which comes before 8
+    for (std::size_t i = 0; i < read.size; ++i) {
+        const std::int64_t position = read.found[i].position;
+        if (!ring.is_position(position) || position > published) read.bad = position;
+    }
+    return read;
+}
+
+/// How many messages end at or before `gate`, which keeps what lies behind it from being overwritten (6.5). -1: not
+/// known.
+inline std::int64_t count_at(const Ring& ring, std::int64_t gate) noexcept {
+    const Boundaries boundaries = read_boundaries(ring);
+    if (boundaries.bad || !ring.is_position(gate)) return layout::COUNT_UNKNOWN;
+    const Counted* next = nullptr;
+    for (std::size_t i = 0; i < boundaries.size; ++i) {
+        const Counted& one = boundaries.found[i];
+        if (one.position >= gate && (next == nullptr || one.position < next->position)) next = &one;
+    }
+    Counted to{};
+    if (next != nullptr) {
+        to = *next;
+    } else if (!consistent_count(ring, to)) {
+        return layout::COUNT_UNKNOWN;
+    }
+    std::int64_t messages = 0;
+    std::int64_t at = gate;
+    while (at < to.position) {
+        const std::int32_t length = load_acquire(ring.length_at(at));  // pairs with publish 6
+        const std::int64_t size = ring.align(length);
+        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
+            (at & ring.mask()) + size > ring.capacity) {
+            return layout::COUNT_UNKNOWN;
+        }
+        const std::int32_t type = load_relaxed(ring.type_at(at));
+        if (type <= 0 && type != layout::TYPE_PADDING && type != layout::TYPE_OWNER) return layout::COUNT_UNKNOWN;
+        messages += type > 0 ? 1 : 0;
+        at += size;
+        if (at - gate > ring.capacity) return layout::COUNT_UNKNOWN;
+    }
+    return at == to.position && to.count >= messages ? to.count - messages : layout::COUNT_UNKNOWN;
+}
+
+/// The same of a gate that its subscriber may move meanwhile. Below 0: not gating, or not known.
+inline std::int64_t count_of_gate(const Ring& ring, std::uint32_t slot) noexcept {
+    for (int attempt = 0; attempt < 10; ++attempt) {
+        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
+        const std::int64_t count = count_at(ring, gate);
+        acquire_fence();
+        if (load_relaxed(ring.gate(slot)) == gate) return count;
+    }
+    return layout::COUNT_UNKNOWN;
+}
 
 /// Repairs what the ring's last owner left in the middle of a claim (6.8). The caller holds the slot's lock.
 inline Counted recover(const Ring& ring, const std::string& path) {

@@ -27,6 +27,7 @@ struct RingWriter {
     Ring ring;
     bool owner_pending = true;      // an owner record comes first: nothing is fast
     bool foreign = false;           // stock Agrona reads this ring (6.15)
+    std::int32_t raw_type = 1;      // of bytes whose publisher says none
     std::uint32_t subscribers = 0;  // slots
     std::int64_t limit = 0;         // what is written, and 8 bytes behind it, stays below
     std::size_t max_payload = 0;    // of one message, bytes
@@ -38,9 +39,15 @@ struct RingWriter {
         return (payload_length + header_length + unit - 1) & ~(unit - 1);
     }
 
-    /// Where a record of that payload would end, were it the next.
-    std::uint64_t end_of(std::size_t payload_length) const noexcept {
-        return static_cast<std::uint64_t>(end) + size_of(payload_length);
+    /// Where a record of that payload would end, were it the next. The largest number of all if the sum wraps.
+    [[gnu::always_inline]] std::uint64_t end_of(std::size_t payload_length) const noexcept {
+        const std::uint64_t unit = ring.alignment;
+        std::uint64_t sum = 0;
+        const bool wraps = __builtin_add_overflow(static_cast<std::uint64_t>(end) + header_length + unit - 1,
+                                                  std::uint64_t{payload_length}, &sum);
+        // Opaque: compilers would make a branch of it.
+        const auto all = static_cast<std::uint64_t>(opaque(-std::int64_t{wraps}));
+        return (sum & ~(unit - 1)) | all;  // the end is a multiple of the unit
     }
 
     /// Steps 5 to 9 for a message whose place was announced. `words`, `at` and `new_end` are the caller's copies of
@@ -65,15 +72,6 @@ struct RingWriter {
         set_type(words, at, type);
         commit(words, at, length);
         advance(words, new_end, new_count);
-    }
-
-    /// The same, for a length that may be anything. Returns whether it is so large that the sum wraps.
-    [[gnu::always_inline]] bool end_of(std::size_t payload_length, std::uint64_t& new_end) const noexcept {
-        const std::uint64_t unit = ring.alignment;
-        const bool wraps = __builtin_add_overflow(static_cast<std::uint64_t>(end) + header_length + unit - 1,
-                                                  std::uint64_t{payload_length}, &new_end);
-        new_end &= ~(unit - 1);  // the end is a multiple of it
-        return wraps;
     }
 
     // 1 and 2, reserve: PublisherCore asks these in turn.
@@ -125,6 +123,7 @@ struct RingWriter {
         const std::int64_t room = (limit - static_cast<std::int64_t>(header_length)) & -unit;
         const std::int64_t q = std::min({first + ahead, lap_end, room});
         if (q <= cleared) return;
+        compiler_fence();                   // behind publish 7 of the record before
         store_relaxed(words.claimed(), q);  // publish 3, read by lossy 2 to 4 and recover
         release_fence();                    // publish 3: claimed before any byte changes; pairs with lossy 2 to 4
         for (std::int64_t at = std::max(first, cleared + unit); at <= q; at += unit) {
@@ -146,6 +145,7 @@ struct RingWriter {
         const bool fits =
             to + static_cast<std::int64_t>(header_length) <= limit && ((end ^ (to - 1)) & ~ring.mask()) == 0;
         if (!fits || to <= cleared || ahead(size) != 0 || owner_pending) return false;
+        compiler_fence();                                  // behind publish 7 of the record before
         store_relaxed(ring.claimed(), to);                 // publish 3, read by lossy 2 to 4 and recover
         release_fence();                                   // publish 3: claimed before any byte changes
         store_relaxed(ring.length_at(to), 0);              // publish 4
@@ -171,6 +171,7 @@ struct RingWriter {
 
     /// Moves the end over a committed record, and does step 9, if it is due.
     void advance(const Ring& words, std::int64_t new_end, std::int64_t new_count) noexcept {
+        compiler_fence();                                  // behind publish 6
         store_relaxed(words.messages_begun(), new_count);  // publish 7; the consistent count reads it last
         store_release(words.published(), new_end);         // publish 7; pairs with join 2 and 4
         store_release(words.messages_done(), new_count);   // publish 7; the consistent count reads it first

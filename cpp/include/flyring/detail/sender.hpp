@@ -36,7 +36,8 @@ inline void set_sender(Sender& sender, const std::byte* payload, std::size_t len
     const std::int32_t letters =
         has_both ? load_relaxed(word_at<std::int32_t>(payload, layout::OWNER_RECORD_NAME_LENGTH)) : -1;
     const std::int64_t epoch = has_both ? load_relaxed(word_at<std::int64_t>(payload, layout::OWNER_RECORD_EPOCH)) : 0;
-    const bool known = is_epoch(epoch) && letters >= 0 && static_cast<std::uint64_t>(letters) <= layout::MAX_NAME_LENGTH &&
+    const bool known = is_epoch(epoch) && letters >= 0 &&
+                       static_cast<std::uint64_t>(letters) <= layout::MAX_NAME_LENGTH &&
                        layout::OWNER_RECORD_NAME + static_cast<std::uint64_t>(letters) <= length;
     sender.epoch = known ? epoch : 0;
     sender.name.assign(reinterpret_cast<const char*>(payload + layout::OWNER_RECORD_NAME),
@@ -46,7 +47,7 @@ inline void set_sender(Sender& sender, const std::byte* payload, std::size_t len
 /// Whether the publisher of `ring` has closed and nothing lies behind `cursor`.
 inline bool ring_ended(const ChannelFile& file, std::uint32_t ring, std::int64_t cursor) noexcept {
     return file.header.foreign != Foreign::publisher &&                   // it says nothing when it goes
-           load_acquire(publisher_slot(file, ring).closed()) == 1 &&      // pairs with close, after the last record
+           load_acquire(publisher_slot(file, ring).closed()) != 0 &&      // pairs with close, after the last record
            load_acquire(file.readable_ring(ring).published()) == cursor;  // pairs with publish 7
 }
 

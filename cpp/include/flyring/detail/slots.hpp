@@ -57,7 +57,20 @@ class SlotWords {
         return {letters, static_cast<std::size_t>(length)};
     }
 
+    // Of a publisher slot.
+    std::int64_t* blocked_since() const noexcept {
+        return word_at<std::int64_t>(slot_, layout::PUBLISHER_SLOT_BLOCKED_SINCE);
+    }
+    std::int64_t* blocked_length() const noexcept {
+        return word_at<std::int64_t>(slot_, layout::PUBLISHER_SLOT_BLOCKED_LENGTH);
+    }
+    // Of a subscriber slot.
+    std::int64_t* discarded() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_DISCARDED); }
+
     const std::int32_t* pid() const noexcept { return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_PID); }
+    const std::int64_t* attached_at() const noexcept {
+        return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_ATTACHED_AT);
+    }
     /// One of the eight words of the name.
     const std::uint64_t* letters(std::size_t word) const noexcept {
         return word_at<std::uint64_t>(slot_, layout::SUBSCRIBER_SLOT_NAME + word * sizeof(std::uint64_t));
@@ -188,6 +201,20 @@ inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
     clear_gates(file, slot);
 }
 
+/// How many messages the owner of a subscriber slot has not read, or -1 if that is not known (6.11).
+inline std::int64_t count_unread(const ChannelFile& file, std::uint32_t slot) noexcept {
+    std::int64_t unread = 0;
+    for (std::uint32_t index = 0; index < file.header.publishers; ++index) {
+        const Ring ring = file.readable_ring(index);
+        if (load_acquire(ring.gate(slot)) < 0) continue;  // pairs with poll 4
+        const std::int64_t read = count_of_gate(ring, slot);
+        Counted published{};
+        if (read < 0 || !consistent_count(ring, published) || published.count < read) return layout::COUNT_UNKNOWN;
+        unread += published.count - read;
+    }
+    return unread;
+}
+
 /// The lock of one slot, on a description of its own. Unlocks when it ends, except in a forked child.
 class SlotLock {
   public:
@@ -231,6 +258,7 @@ inline std::vector<std::uint32_t> subscriber_candidates(const ChannelFile& file,
         const SlotWords words = subscriber_slot(file, slot);
         const std::string has = words.name();
         const bool kept = load_acquire(words.kept()) != 0;
+        if (file.header.kind == Kind::inbox) return {slot};  // its only one, whatever the names are
         if (kept && !name.empty() && has == name) return {slot};
         if (!kept || has.empty()) candidates.push_back(slot);
     }
@@ -271,13 +299,13 @@ struct SlotKind {
 };
 
 inline SlotKind publisher_slots(const ChannelFile& file) noexcept {
-    return {"publisher", file.header.publishers, false, publisher_slot, &ChannelFile::publisher_lock,
-            publisher_candidates};
+    return {"publisher",    file.header.publishers,       false,
+            publisher_slot, &ChannelFile::publisher_lock, publisher_candidates};
 }
 
 inline SlotKind subscriber_slots(const ChannelFile& file) noexcept {
-    return {"subscriber", file.header.subscribers, true, subscriber_slot, &ChannelFile::subscriber_lock,
-            subscriber_candidates};
+    return {"subscriber",    file.header.subscribers,       true,
+            subscriber_slot, &ChannelFile::subscriber_lock, subscriber_candidates};
 }
 
 /// Says who has the slots that could not be got. `only`: the one that has the wanted name.
@@ -305,8 +333,10 @@ inline SlotKind subscriber_slots(const ChannelFile& file) noexcept {
     const std::string noun = std::string(kind.name) + " slot";
     std::string text;
     if (only) {
-        text = noun + " " + std::to_string(*only) + " ('" + owners[0].name + "') is owned by pid " +
-               std::to_string(owners[0].pid) + "; close it there, or ask for another name";
+        text = noun + " " + std::to_string(*only) + (owners[0].name.empty() ? "" : " ('" + owners[0].name + "')") +
+               " is owned by pid " + std::to_string(owners[0].pid) + "; close it there" +
+               (kind.has_kept && file.header.kind == Kind::inbox ? ": an inbox has one reader"
+                                                                 : ", or ask for another name");
     } else {
         if (kind.count == 0) {
             text = "it has no " + noun + "s";
@@ -337,7 +367,9 @@ SlotLock take_slot(const ChannelFile& file, const SlotKind& kind, const std::str
         {
             const ControlLock control(description, file);
             const std::vector<std::uint32_t> order = kind.candidates(file, name);
-            if (!name.empty() && order.size() == 1 && kind.words(file, order[0]).name() == name) only = order[0];
+            const bool inbox = kind.has_kept && file.header.kind == Kind::inbox;
+            const bool named = order.size() == 1 && !name.empty() && kind.words(file, order[0]).name() == name;
+            if (inbox || named) only = order[0];
             for (auto slot = order.begin(); slot != order.end() && !taken; ++slot) {
                 if (lock_byte(description, (file.*kind.lock)(*slot), file.path)) taken = *slot;
             }

@@ -22,7 +22,8 @@ namespace flyring::detail {
 /// Subscriber owns it.
 class SubscriberCore final : public Member {
   public:
-    SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept, const std::optional<Rings>& rings);
+    SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
+                   const std::optional<Rings>& rings);
     SubscriberCore(const SubscriberCore&) = delete;
     SubscriberCore& operator=(const SubscriberCore&) = delete;
     ~SubscriberCore() override { state_->leave(*this); }
@@ -32,18 +33,17 @@ class SubscriberCore final : public Member {
     int poll(Handler& handler, int limit) {
         if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse();
         const InUse guard(*this);
+        if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
         // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
-        const int done = poll_rings(readers_, next_ring_, limit,
-                                    [this, &handler, limit](Reader& reader, int before) __attribute__((always_inline)) {
-                                        return poll_ring(reader, handler, limit, before);
-                                    });
+        const int done = poll_rings<returns_action<Handler>>(
+            readers_, next_ring_, limit, last_action_,
+            [this, &handler, limit](Reader& reader, int before)
+                __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
         if (done == 0) {
             idle_polls_.found_nothing(state_->file);
             return 0;
         }
         idle_polls_.found_something();
-        acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
-        if (FLYRING_UNLIKELY(!usable())) end_lost();
         return done;
     }
 
@@ -72,10 +72,18 @@ class SubscriberCore final : public Member {
         Ring ring;
         std::int64_t* gate;
         std::int64_t cursor;
-        std::int64_t stored;     // what the gate holds
         std::int64_t store_due;  // a cursor from here on is stored at once
         Sender* sender;          // null: the ring is corrupt
+        std::int64_t count;      // messages before what the gate holds
+
+        std::int64_t eighth() const noexcept {
+            return ring.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
+        }
+        /// What the gate holds.
+        std::int64_t stored() const noexcept { return store_due - eighth(); }
+        void set_stored(std::int64_t position) noexcept { store_due = position + eighth(); }
     };
+    static_assert(sizeof(Reader) == 64);  // a cache line's worth: a poll of many rings reads each
 
     template <typename Handler>
     int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
@@ -84,6 +92,7 @@ class SubscriberCore final : public Member {
         std::int64_t cursor = first;
         std::int64_t stride = ring.alignment;  // of the last record
         const Sender* const sender = reader.sender;
+        int counted = done;  // messages handed out before what the gate holds
         try {
             do {
                 const std::int32_t length = load_acquire(ring.length_at(cursor));  // poll 1; pairs with publish 6
@@ -91,30 +100,47 @@ class SubscriberCore final : public Member {
                 const std::int64_t end = next_record(cursor, ring.align(length), stride);
                 if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
                     (cursor & ring.mask()) + ring.align(length) > ring.capacity) {
-                    set_corrupt(reader, cursor, "a record's length is out of range");
+                    set_corrupt(reader, cursor, done - counted, "a record's length is out of range");
                 }
                 const std::int32_t type = load_relaxed(ring.type_at(cursor));
                 const std::int64_t start = cursor;
                 if (FLYRING_LIKELY(type > 0)) {
                     cursor = end;  // before the handler: consumed even if that throws
-                    handler(Message(ring.payload_at(start),
-                                    static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, start,
-                                    *sender));
                     ++done;
+                    const Message message(ring.payload_at(start),
+                                          static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, start,
+                                          *sender);
+                    if constexpr (returns_action<Handler>) {
+                        last_action_ = checked(handler(message));
+                        if (last_action_ == Action::ABORT) {
+                            cursor = start;
+                            --done;
+                        }
+                        if (ends_poll(last_action_)) break;
+                        if (last_action_ == Action::COMMIT) {
+                            store_gate(reader, cursor, done - counted);
+                            counted = done;
+                        }
+                    } else {
+                        handler(message);
+                    }
                 } else if (type == layout::TYPE_PADDING || type == layout::TYPE_OWNER) {
                     if (type == layout::TYPE_OWNER) note_sender(reader, cursor, length);
                     cursor = end;
                     if (cursor - first >= ring.capacity) break;  // a hostile ring may hold nothing else
                 } else {
-                    set_corrupt(reader, cursor, "a record has an unknown type");
+                    set_corrupt(reader, cursor, done - counted, "a record has an unknown type");
                 }
-                if (cursor >= reader.store_due) store_gate(reader, cursor);
+                if (cursor >= reader.store_due) {
+                    store_gate(reader, cursor, done - counted);
+                    counted = done;
+                }
             } while (done < limit);
         } catch (...) {
-            if (reader.sender != nullptr) store_gate(reader, cursor);
+            end_throwing(reader, cursor, done - counted);
             throw;
         }
-        store_gate(reader, cursor);
+        store_gate(reader, cursor, done - counted);
         return done;
     }
 
@@ -126,32 +152,46 @@ class SubscriberCore final : public Member {
         return opaque(cursor + size);
     }
 
-    /// Poll 4. Nothing in a child that was forked in the handler.
-    void store_gate(Reader& reader, std::int64_t cursor) noexcept {
+    /// Poll 4 and 5, behind so many messages more.
+    void store_gate(Reader& reader, std::int64_t cursor, int messages) {
+        if (FLYRING_UNLIKELY(!store_own_gate(reader, cursor, messages))) end_lost();
+    }
+
+    /// The same. False: the slot is not this object's any more, or (nothing is stored) this is a child that was forked
+    /// in the handler.
+    bool store_own_gate(Reader& reader, std::int64_t cursor, int messages) noexcept {
         reader.cursor = cursor;
-        if (cursor == reader.stored || !open()) return;
+        if (cursor == reader.stored()) return true;
+        if (!open()) return false;
+        if (reader.count != layout::COUNT_UNKNOWN) reader.count = wrapping_add(reader.count, messages);
+        store_relaxed(Ring::count_beside(reader.gate), reader.count);
         store_release(reader.gate, cursor);  // pairs with recompute 2: what lies before it was read
-        reader.stored = cursor;
-        reader.store_due = cursor + reader.ring.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
+        reader.set_stored(cursor);
+        acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
+        return usable();
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
-    [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position,
+    [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position, int messages,
                                                                    const char* reason);
+    [[gnu::noinline, gnu::cold]] inline void end_throwing(Reader& reader, std::int64_t cursor, int messages) noexcept;
     [[gnu::noinline, gnu::cold]] inline static void note_sender(Reader& reader, std::int64_t cursor,
                                                                 std::int32_t length);
-    void take_slot(const std::string& name, bool kept, const std::vector<std::uint32_t>& rings);
-    void join(std::uint32_t slot, const std::vector<std::uint32_t>& rings);
-    void resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked);
-    void add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor);
+    void take_slot(const std::string& name, bool kept, const Rings& rings);
+    void check_published(const Rings& rings) const;
+    void join(std::uint32_t slot, const Rings& rings);
+    void resume(std::uint32_t slot, const Rings& asked);
+    void add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor, std::int64_t count);
     void take_back_gates() noexcept;
+    void give_up_slot() noexcept;
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_slot();
     [[noreturn, gnu::noinline, gnu::cold]] inline void end_lost();
 
     std::size_t next_ring_ = 0;  // where the next poll starts
     std::vector<Reader> readers_;
     IdlePolls idle_polls_;
-    std::vector<Sender> senders_;  // of the readers, in their order
+    Action last_action_ = Action::CONTINUE;  // of a handler that returns actions
+    std::vector<Sender> senders_;            // of the readers, in their order
     std::vector<std::uint32_t> rings_;
     std::shared_ptr<ChannelState> state_;
     std::string name_;
@@ -162,32 +202,36 @@ inline SubscriberCore::SubscriberCore(std::shared_ptr<ChannelState> state, const
                                       const std::optional<Rings>& rings)
     : state_(std::move(state)), name_(name), kept_(kept) {
     if (!name.empty()) check_name("name", name);
-    if (kept && name.empty()) throw InvalidArgument("name", "a kept subscriber needs one");
+    if (kept && name.empty() && state_->file.header.kind != Kind::inbox) {
+        throw InvalidArgument("name", "a kept subscriber needs one");
+    }
     const std::vector<std::uint32_t> asked = sorted_rings(state_->file, rings);
     state_->enter(*this, [&] { take_slot(name, kept, asked); });
 }
 
 /// 5.3
-inline void SubscriberCore::take_slot(const std::string& name, bool kept, const std::vector<std::uint32_t>& rings) {
+inline void SubscriberCore::take_slot(const std::string& name, bool kept, const Rings& rings) {
     const ChannelFile& file = state_->file;
     const bool foreign = file.header.foreign != Foreign::none;  // its writer needs the gate to stay one (6.15)
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
+    bool resumed = false;
     // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
     readers_.reserve(file.header.publishers);
     rings_.reserve(file.header.publishers);
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) senders_.push_back(unknown_sender(ring));
     SlotLock lock = detail::take_slot(file, subscriber_slots(file), name, [&](std::uint32_t slot) {
         const SlotWords words = subscriber_slot(file, slot);
-        epoch = words.take(name, file.environment, [] {});
         bool gating = false;
         for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
             gating = gating || load_acquire(file.ring(ring).gate(slot)) >= 0;
         }
         kept_ = foreign || load_acquire(words.kept()) != 0;
-        if (foreign || (kept_ && gating && load_acquire(words.evicting()) == 0)) {
-            resume(slot, rings);
-        } else {
+        resumed = foreign || (kept_ && gating && load_acquire(words.evicting()) == 0);
+        // What may refuse comes before the first store.
+        resumed ? resume(slot, rings) : check_published(rings);
+        epoch = words.take(name, file.environment, [] {});
+        if (!resumed) {
             if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
             join(slot, rings);
             if (kept) store_release(words.kept(), 1);  // after its gates; pairs with retire
@@ -201,49 +245,78 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
         senders_[i].ring = rings_[i];
         set_sender(senders_[i], file, readers_[i].cursor);
         readers_[i].sender = &senders_[i];
+        if (resumed && !foreign) readers_[i].count = count_at(readers_[i].ring, readers_[i].cursor);
         file.readable.prefault(readers_[i].ring.data, readers_[i].ring.capacity);
     }
     set_owner(std::move(lock), taken, subscriber_slot(file, taken).epoch(), epoch);
 }
 
-inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor) {
+inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor,
+                                       std::int64_t count) {
     const ChannelFile& file = state_->file;
-    const std::int64_t store_due =
-        cursor + file.header.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
-    readers_.push_back({file.readable_ring(ring), file.ring(ring).gate(slot), cursor, cursor, store_due, nullptr});
+    readers_.push_back({file.readable_ring(ring), file.ring(ring).gate(slot), cursor, 0, nullptr, count});
+    readers_.back().set_stored(cursor);
     rings_.push_back(ring);
 }
 
+/// Whether `rings` names `ring`; no rings: all.
+inline bool is_chosen(const Rings& rings, std::uint32_t ring) {
+    return rings.empty() || std::binary_search(rings.begin(), rings.end(), ring);
+}
+
+/// 5.3, 3, for a slot that is to be joined.
+inline void SubscriberCore::check_published(const Rings& rings) const {
+    for (std::uint32_t index = 0; index < state_->file.header.publishers; ++index) {
+        const Ring ring = state_->file.ring(index);
+        if (!is_chosen(rings, index)) continue;
+        const std::int64_t published = load_acquire(ring.published());  // publish 7
+        if (!ring.is_position(published)) {
+            throw_corrupt(state_->file.path, ring, published, "published is no position");
+        }
+    }
+}
+
 /// 6.4; no rings: all.
-inline void SubscriberCore::join(std::uint32_t slot, const std::vector<std::uint32_t>& rings) {
+inline void SubscriberCore::join(std::uint32_t slot, const Rings& rings) {
     const ChannelFile& file = state_->file;
-    const auto chosen = [&](std::uint32_t ring) {
-        return rings.empty() || std::binary_search(rings.begin(), rings.end(), ring);
-    };
-    const auto published = [&](std::uint32_t index) {
-        const Ring ring = file.ring(index);
-        const std::int64_t position = load_acquire(ring.published());  // join 2 and 4; pairs with publish 7
-        if (ring.is_position(position)) return position;
+    const auto chosen = [&](std::uint32_t ring) { return is_chosen(rings, ring); };
+    const auto checked = [&](const Ring& ring, std::int64_t published) {
+        if (ring.is_position(published)) return published;
         clear_gates(file, slot);
-        throw_corrupt(file.path, ring, position, "published is no position");
+        throw_corrupt(file.path, ring, published, "published is no position");
     };
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
         if (!chosen(ring)) store_release(file.ring(ring).gate(slot), layout::NOT_GATING);  // join 1
     }
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        if (chosen(ring)) store_release(file.ring(ring).gate(slot), published(ring));  // join 2; pairs with recompute 2
+        if (!chosen(ring)) continue;
+        const Ring words = file.ring(ring);
+        const std::int64_t published = load_acquire(words.published());  // join 2; pairs with publish 7
+        store_release(words.gate(slot), checked(words, published));      // join 2; pairs with recompute 2
     }
     full_fence();  // join 3; pairs with recompute 1
+    std::int64_t discarded = 0;
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
         if (!chosen(ring)) continue;
-        const std::int64_t cursor = published(ring);
-        store_release(file.ring(ring).gate(slot), cursor);  // join 4; pairs with recompute 2
-        add_reader(slot, ring, cursor);
+        const Ring words = file.ring(ring);
+        Counted found{};
+        if (!consistent_count(words, found)) {
+            found = {load_acquire(words.published()), layout::COUNT_UNKNOWN};  // pairs with publish 7
+        }
+        store_release(words.gate(slot), checked(words, found.position));  // join 4; pairs with recompute 2
+        const std::int64_t before = load_relaxed(words.gate_count(slot));
+        if (before >= 0 && found.count > before) discarded = wrapping_add(discarded, found.count - before);
+        add_reader(slot, ring, found.position, found.count);
     }
+    if (kept_ && discarded > 0) {  // join 5
+        std::int64_t* const total = subscriber_slot(file, slot).discarded();
+        store_relaxed(total, wrapping_add(std::max<std::int64_t>(load_relaxed(total), 0), discarded));
+    }
+    for (const Reader& reader : readers_) store_relaxed(Ring::count_beside(reader.gate), reader.count);  // join 6
 }
 
 /// 6.5
-inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::uint32_t>& asked) {
+inline void SubscriberCore::resume(std::uint32_t slot, const Rings& asked) {
     const ChannelFile& file = state_->file;
     const bool foreign = file.header.foreign != Foreign::none;
     for (std::uint32_t index = 0; index < file.header.publishers; ++index) {
@@ -257,7 +330,7 @@ inline void SubscriberCore::resume(std::uint32_t slot, const std::vector<std::ui
             gate < published - static_cast<std::int64_t>(ring.capacity)) {
             throw_corrupt(file.path, ring, gate, "a kept slot's gate is out of reach");
         }
-        add_reader(slot, index, gate);
+        add_reader(slot, index, gate, layout::COUNT_UNKNOWN);
     }
     if (!asked.empty() && asked != rings_) {
         const auto list = [](const std::vector<std::uint32_t>& rings) {
@@ -291,8 +364,11 @@ inline void SubscriberCore::give_back(bool owned) noexcept {
 inline void SubscriberCore::forget() {
     if (!open()) throw_unusable();
     check_idle();
-    if (!usable()) throw_unusable();
     state_->file.check_foreign(state_->file.header.foreign == Foreign::none, "a foreign writer needs the gate");
+    if (state_->file.header.kind == Kind::inbox) {
+        throw InvalidArgument("kind", "the slot of an inbox is always kept; close it, and evict it to drop what waits");
+    }
+    if (!usable()) throw_unusable();
     state_->with_lock([this] {
         if (!open()) throw_unusable();  // the channel was closed meanwhile
         const ControlLock control(lock_.description(), state_->file);
@@ -319,12 +395,22 @@ inline void SubscriberCore::throw_unusable() {
 
 /// 5.4
 void SubscriberCore::lose_slot() {
+    give_up_slot();
+    throw SlotLost("subscriber", slot_);
+}
+
+inline void SubscriberCore::give_up_slot() noexcept {
     state_->with_lock([this] {
         if (!open()) return;
         take_back_gates();
         release();
     });
-    throw SlotLost("subscriber", slot_);
+}
+
+/// A handler threw: its message is consumed. Its exception goes first; a slot that was lost is told of later.
+void SubscriberCore::end_throwing(Reader& reader, std::int64_t cursor, int messages) noexcept {
+    if (reader.sender == nullptr) return;  // the ring is corrupt
+    if (!store_own_gate(reader, cursor, messages) && open()) give_up_slot();
 }
 
 /// The end of a poll in which the slot was lost. Or its handler forked, and this is the child.
@@ -335,7 +421,7 @@ void SubscriberCore::end_lost() {
 
 /// 6.9, the end: the other rings go on; this one looks empty from now on. Throws SlotLost instead if the slot is lost:
 /// an evicted reader may see a later lap.
-void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, const char* reason) {
+void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, int messages, const char* reason) {
     alignas(layout::RECORD_HEADER_LENGTH) static std::byte nothing[layout::RECORD_HEADER_LENGTH];
     acquire_fence();  // as in poll 5
     if (!usable() && open()) {
@@ -344,15 +430,15 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, const ch
     }
     const Ring ring = reader.ring;
     if (kept_) {
-        store_gate(reader, position);
+        if (!store_own_gate(reader, position, messages)) end_lost();
     } else if (open()) {
         store_release(reader.gate, layout::NOT_GATING);  // pairs with recompute 2
     }
     reader.sender = nullptr;
     reader.cursor = position;
-    reader.stored = position;
     reader.ring.data = nothing;
     reader.ring.capacity = sizeof nothing;
+    reader.set_stored(position);
     throw_corrupt(state_->file.path, ring, position, reason);
 }
 
@@ -363,8 +449,10 @@ void SubscriberCore::note_sender(Reader& reader, std::int64_t cursor, std::int32
 }
 
 inline bool SubscriberCore::ended(std::uint32_t ring) {
+    if (!open()) throw_unusable();
+    const Reader& reader = reader_of(readers_, ring);
     if (!usable()) throw_unusable();
-    return ring_ended(state_->file, ring, reader_of(readers_, ring).cursor);
+    return ring_ended(state_->file, ring, reader.cursor);
 }
 
 }  // namespace flyring::detail

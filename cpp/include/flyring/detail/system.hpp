@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <ctime>
 #include <string>
 #include <system_error>
@@ -192,6 +193,17 @@ inline std::string read_small_file(const char* path) {
     const ssize_t length = ::read(fd.get(), text.data(), text.size());
     text.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
     return text;
+}
+
+/// How far a time namespace has shifted CLOCK_MONOTONIC of this process, ns.
+inline std::int64_t monotonic_offset() {
+    const std::string text = read_small_file("/proc/self/timens_offsets");
+    const auto line = text.find("monotonic");
+    long long seconds = 0;
+    long long nanoseconds = 0;
+    if (line == std::string::npos) return 0;  // the kernel has no time namespaces
+    if (std::sscanf(text.c_str() + line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2) return 0;
+    return seconds * 1'000'000'000 + nanoseconds;
 }
 
 }  // namespace flyring::detail
