@@ -441,7 +441,7 @@ TEST_F(Slots, stats_say_who_holds_a_publisher_back_and_since_when) {
     while (publisher.offer(bytes("x")) > 0) quick.poll([](const flyring::Message&) {});
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     const Stats stats = channel.stats();
-    const Stats::PublisherSlot& blocked = stats.publishers.at(0);
+    const flyring::PublisherStats& blocked = stats.publishers.at(0);
     EXPECT_EQ(blocked.blocked_by, (std::vector<std::uint32_t>{1}));
     EXPECT_GT(blocked.blocked_since, 0);
     EXPECT_GE(blocked.blocked_for, 2'000'000);

@@ -130,7 +130,7 @@ class Channel {
     /// IoError.
     Stats stats() const {
         state_->check_open();
-        Stats made = detail::Look(file()).stats();
+        Stats made = detail::stats_of(file());
         counters().for_each([&](const Counter& counter) { made.counters.push_back(counter.stats()); });
         return made;
     }

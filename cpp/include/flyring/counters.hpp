@@ -63,7 +63,7 @@ class Counter {
   private:
     friend class Counters;
     friend class Channel;
-    Stats::OneCounter stats() const {
+    CounterStats stats() const {
         const std::byte* record = metadata();
         const std::byte* key = record + layout::COUNTER_METADATA_KEY;
         return {id_,

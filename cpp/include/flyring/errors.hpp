@@ -105,16 +105,22 @@ class NoSuchChannel : public FlyringError, public detail::WithPath {
 /// open_or_create, open with a schema: the channel is not what was asked for; field() is the first that differs.
 class ChannelDiffers : public FlyringError, public detail::WithField {
   public:
-    ChannelDiffers(const std::string& path, std::string field, std::string expected, std::string actual)
-        : FlyringError("differs", "channel " + path + " has " + field + " " + actual + ", asked for was " + expected +
-                                      "; ask for what it has, or replace it"),
+    ChannelDiffers(const std::string& path, std::string field, const std::string& expected, const std::string& actual)
+        : FlyringError("differs", "channel " + path + " has " + field + " " + cut(actual) + ", asked for was " +
+                                      cut(expected) + "; ask for what it has, or replace it"),
           WithField(std::move(field)),
-          expected_(std::move(expected)),
-          actual_(std::move(actual)) {}
+          expected_(cut(expected)),
+          actual_(cut(actual)) {}
+    // At most 200 characters: what is longer ends in "...".
     const std::string& expected() const noexcept { return expected_; }
     const std::string& actual() const noexcept { return actual_; }
 
   private:
+    static std::string cut(const std::string& text) {
+        constexpr std::size_t most = 200;
+        return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+    }
+
     std::string expected_;
     std::string actual_;
 };

@@ -97,7 +97,10 @@ class PublisherCore final : public Member {
     [[noreturn, gnu::cold]] void throw_unusable() override;
 
     void check_idle() const {
-        if (use() == in_use) throw TwoThreads("publisher of ring " + std::to_string(ring()));
+        if (use() == in_use) throw_two_threads();
+    }
+    [[noreturn, gnu::cold]] void throw_two_threads() const {
+        throw TwoThreads("publisher of ring " + std::to_string(ring()));
     }
 
     ChannelState& state() const noexcept { return *state_; }
@@ -217,7 +220,8 @@ void PublisherCore::refuse(std::size_t length, std::int32_t type) {
     if (use() == claim_open) throw ViewAlive("a claim of this publisher is open; commit or abort it first");
     if (type < 1) throw InvalidArgument("type", std::to_string(type) + " is not 1 to 2147483647");
     if (length > writer_.max_payload) throw MessageTooLarge(length, writer_.max_payload);
-    throw_unusable();
+    if (!usable()) throw_unusable();
+    throw_two_threads();  // the other one is done by now
 }
 
 inline void PublisherCore::throw_unusable() {

@@ -191,13 +191,16 @@ class ChannelState final : public ForkAware {
   private:
     /// Throws ViewAlive if a member is at work.
     void stop_members() {
-        for (auto member = members_.begin(); member != members_.end(); ++member) {
-            if ((*member)->stop()) continue;
-            while (member != members_.begin()) (*--member)->go_on();
-            throw ViewAlive("channel " + file.path +
-                            " cannot be closed: a publisher or subscriber of it is at work, in a handler or in "
-                            "another thread; close it when that is done");
-        }
+        // First without a trace: who works in another thread is not to notice a close that is refused.
+        const bool at_work = std::any_of(members_.begin(), members_.end(),
+                                         [](const Member* member) { return member->use() == Member::in_use; });
+        auto stopped = members_.begin();
+        while (!at_work && stopped != members_.end() && (*stopped)->stop()) ++stopped;
+        if (!at_work && stopped == members_.end()) return;
+        while (stopped != members_.begin()) (*--stopped)->go_on();
+        throw ViewAlive("channel " + file.path +
+                        " cannot be closed: a publisher or subscriber of it is at work, in a handler or in another "
+                        "thread; close it when that is done");
     }
 
     void before_fork() noexcept override { mutex_.lock(); }

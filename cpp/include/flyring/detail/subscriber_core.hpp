@@ -382,7 +382,8 @@ inline void SubscriberCore::forget() {
 }
 
 void SubscriberCore::refuse() {
-    if (use() != idle && open()) throw TwoThreads("subscriber slot " + std::to_string(slot_));
+    // Also if the other thread is done by now.
+    if (open() && (use() != idle || usable())) throw TwoThreads("subscriber slot " + std::to_string(slot_));
     throw_unusable();
 }
 
