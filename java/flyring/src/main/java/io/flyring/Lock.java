@@ -101,6 +101,14 @@ final class Lock implements AutoCloseable {
         }
     }
 
+    /** Unlocks, and closes whatever becomes of that: then the kernel drops the lock with the description. */
+    synchronized void unlockAndClose(long offset) {
+        if (ours()) {
+            Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1);
+        }
+        close();
+    }
+
     /** Drops the description and all that it holds; callers unlock before. */
     @Override
     public synchronized void close() {

@@ -129,11 +129,7 @@ final class Seat implements Runnable {
         synchronized (lock) {
             if (!released) {
                 released = true;
-                try {
-                    lock.unlock(lockByte());
-                } finally {
-                    lock.close();
-                }
+                lock.unlockAndClose(lockByte());
             }
         }
         channel.released(this);
