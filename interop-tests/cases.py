@@ -31,7 +31,9 @@ def replaced(run, first, second):
     true("another id than that of the old channel", old["channel_id"] != new["channel_id"], new["channel_id"])
     equal("opened", info(a, "open", channel=name + "n", name=name), new)
     a.call("publisher", channel=name, publisher=name)
-    above("position of an offer in the old one", a.call("offer", publisher=name, data="00", type=1)["position"], 0)
+    answer = refused("replaced", a, "offer", publisher=name, data="00", type=1)
+    equal("the id of the new one", answer.get("channel_id"), new["channel_id"])
+    above("position of the next offer in the old one", offer_within(1, a, name, "00"), 0)
     equal("nothing is left beside it", sorted(p.name for p in run.folder.iterdir()), [name + ".ring"])
 
 

@@ -37,6 +37,8 @@ flyring::detail::InEnvironment in_environment(const Json& request) {
             values.boot_id = flyring::detail::parse_uuid(value.get<std::string>());
         } else if (key == "created_at") {
             values.created_at = value.get<std::int64_t>();
+        } else if (key == "monotonic") {
+            values.monotonic = value.get<std::int64_t>();
         } else if (key == "now") {
             values.now = value.get<std::int64_t>();
         } else if (key == "pid") {
@@ -256,8 +258,12 @@ Json Peer::lossy_subscriber(const Json& request) {
     const std::string start = request.value("start", "now");
     if (start != "now" && start != "oldest")
         throw flyring::InvalidArgument("start", start + " is neither now nor oldest");
+    const std::string lapped = request.value("when_lapped", "oldest");
+    if (lapped != "newest" && lapped != "oldest")
+        throw flyring::InvalidArgument("when_lapped", lapped + " is neither oldest nor newest");
     flyring::LossySubscriber made = channel_of(request).lossy_subscriber(
-        rings(request), start == "now" ? flyring::Start::now : flyring::Start::oldest);
+        rings(request), start == "now" ? flyring::Start::now : flyring::Start::oldest,
+        lapped == "oldest" ? flyring::WhenLapped::oldest : flyring::WhenLapped::newest);
     subscribers_.erase(request.at("subscriber"));
     const auto& kept = keep(lossy_, request.at("subscriber"), std::move(made));
     Json answer = positions(request);
