@@ -36,6 +36,7 @@ inline flyring::detail::InEnvironment fixed(std::int32_t pid) {
     made.environment.boot_id = flyring::Uuid{std::byte{0x22}};
     made.environment.created_at = 1'000'000'000;
     made.environment.now = 2'000'000'000;
+    made.environment.monotonic = 3'000'000'000;
     made.environment.pid = pid;
     return made;
 }
