@@ -259,16 +259,11 @@ TEST_F(Golden, the_next_owner_takes_over_the_dead) {
             support::write_file(file("dead"), left);
             flyring::Channel channel = in_environment(golden).open("dead");
             Replay replay(channel);
-            std::vector<std::byte> expected = left;
-            for (std::size_t i = 0; i < point.at("operations").size(); ++i) {
-                SCOPED_TRACE(point.at("operations").at(i).dump());
-                replay.run(point.at("operations").at(i));
-                expected = with_runs(expected, point.at("after").at(i));
-                const std::vector<std::byte> written = support::read_file(file("dead"));
-                const auto [first, other] =
-                    std::mismatch(written.begin(), written.end(), expected.begin(), expected.end());
-                EXPECT_TRUE(first == written.end()) << "the first byte that differs is at " << first - written.begin();
-            }
+            for (const Json& operation : point.at("operations")) replay.run(operation);
+            const std::vector<std::byte> expected = with_runs(left, point.at("after"));
+            const std::vector<std::byte> written = support::read_file(file("dead"));
+            const auto [first, other] = std::mismatch(written.begin(), written.end(), expected.begin(), expected.end());
+            EXPECT_TRUE(first == written.end()) << "the first byte that differs is at " << first - written.begin();
             std::vector<Json> found;
             while (const auto message = replay.subscriber_named("reader").take()) {
                 found.push_back({{"ring", message->ring()},
