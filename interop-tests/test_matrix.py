@@ -63,14 +63,22 @@ PUBLISHES = [
 READS = ["one-to-one/honest-liar", "one-to-all/honest", "wrap/honest-liar", "counters/all"]
 
 
-@pytest.mark.parametrize("fault", ["byte", pytest.param("drop", marks=pytest.mark.long)])
-def test_one_wrong_message_fails_the_cells_in_which_it_is_published(matrix, fault):
-    result = matrix("--watchdog", "20", *ids(*PUBLISHES, *READS), fault=fault)
-    assert {cell: result.outcome.get(cell) for cell in PUBLISHES} == dict.fromkeys(PUBLISHES, "FAIL"), result.text
+@pytest.mark.parametrize(
+    "fault, published",
+    [
+        ("byte", PUBLISHES[::3]),
+        pytest.param("byte", PUBLISHES, marks=pytest.mark.long),
+        pytest.param("drop", PUBLISHES, marks=pytest.mark.long),
+    ],
+    ids=["byte-some", "byte", "drop"],
+)
+def test_one_wrong_message_fails_the_cells_in_which_it_is_published(matrix, fault, published):
+    result = matrix("--watchdog", "20", *ids(*published, *READS), fault=fault)
+    assert {cell: result.outcome.get(cell) for cell in published} == dict.fromkeys(published, "FAIL"), result.text
     honest = [cell for cell in READS if cell != "one-to-all/honest"]
     assert {cell: result.outcome.get(cell) for cell in honest} == dict.fromkeys(honest, "ok"), result.text
     assert result.status == 1
-    assert result.last == f"{result.text.count('ok   [')} passed, {len(PUBLISHES)} failed"
+    assert result.last == f"{result.text.count('ok   [')} passed, {len(published)} failed"
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,14 @@ def test_a_peek_that_finds_nothing_is_an_idle_poll() -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("wait", ["spin", "yield", "backoff"])
-@pytest.mark.parametrize("call", ["take", "poll"])
+@pytest.mark.parametrize(
+    ("call", "wait"),
+    [
+        *(("take", wait) for wait in ("spin", "yield", "backoff")),
+        *(("poll", wait) for wait in ("spin", "yield")),
+        pytest.param("poll", "backoff", marks=pytest.mark.long),  # as take: one loop
+    ],
+)
 def test_a_wait_finds_out(make: Any, wait: Any, call: str) -> None:
     with replaced() as (old, _):
         reader: Reader = make(old, wait=wait)

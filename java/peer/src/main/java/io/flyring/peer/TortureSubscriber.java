@@ -41,7 +41,8 @@ final class TortureSubscriber extends TortureWorker {
         }
         long asked = System.nanoTime();
         enter(orders.get("resuming").equals("1") ? Phase.RESUMING : Phase.JOINING, 2);
-        Subscriber subscriber = channel.subscriber(kept ? orders.get("name") : "", kept, rings);
+        Subscriber subscriber = channel.subscriber(kept ? orders.get("name") : "", kept,
+            rings.length == 0 ? null : rings); // all
         linger(2);
         for (int ring : subscriber.rings()) {
             log(Entry.JOINED, ring, subscriber.slot(), subscriber.position(ring), subscriber.epoch(),
