@@ -79,9 +79,10 @@ final class SharedRing {
         return subscriber;
     }
 
+    /** After a lap it goes on with what is published next, so that a poll may find nothing. */
     LossySubscriber lossy() {
         if (lossy == null) {
-            lossy = channel.lossySubscriber();
+            lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0);
         }
         return lossy;
     }
