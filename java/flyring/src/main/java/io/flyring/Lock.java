@@ -103,10 +103,13 @@ final class Lock implements AutoCloseable {
 
     /** Unlocks, and closes whatever becomes of that: then the kernel drops the lock with the description. */
     synchronized void unlockAndClose(long offset) {
-        if (ours()) {
-            Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1);
+        try {
+            if (ours()) {
+                Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1);
+            }
+        } finally {
+            close();
         }
-        close();
     }
 
     /** Drops the description and all that it holds; callers unlock before. */

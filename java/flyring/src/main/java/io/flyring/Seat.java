@@ -102,7 +102,6 @@ final class Seat implements Runnable {
             if (left || released) {
                 return;
             }
-            left = true;
             if (owned()) {
                 if (publisher) {
                     channel.slots().closePublisher(slot);
@@ -112,6 +111,7 @@ final class Seat implements Runnable {
             } else if (!publisher) {
                 takeBack();
             }
+            left = true;
         }
     }
 
@@ -128,8 +128,8 @@ final class Seat implements Runnable {
     void release() {
         synchronized (lock) {
             if (!released) {
-                released = true;
                 lock.unlockAndClose(lockByte());
+                released = true; // last: after an Error in front of this, the next call does it again
             }
         }
         channel.released(this);
