@@ -95,7 +95,7 @@ struct SlotTruth {
 struct State {
     int8_t memory[word::count];
     int8_t control_lock, slot_lock[max_slots], ring_lock[max_rings];  // 0 free, else who + 1; ring: a publisher slot's
-    int8_t kills, hangs;                        // still allowed
+    int8_t kills, hangs;                                              // still allowed
     Publisher publisher[max_rings];
     Subscriber subscriber[max_slots];
     Lossy lossy;

@@ -28,8 +28,8 @@ inline bool consistent_count(World& w, Lossy& me) {
     END
 }
 
-// The smallest boundary that is still there; after a lap (me.lap) one that three quarters of the ring reach from, so that
-// the reader does not begin where it is lapped at once. me.e: there is none.
+// The smallest boundary that is still there; after a lap (me.lap) one that three quarters of the ring reach from, so
+// that the reader does not begin where it is lapped at once. me.e: there is none.
 inline bool oldest(World& w, Lossy& me) {
     BEGIN(me.sub_pc)
     me.s = -1;

@@ -55,7 +55,8 @@ inline bool publisher(World& w, Publisher& me, int r) {
     for (;;) {
         if (!me.attached) {
             if (w.c.plan[r][truth.next] == 0 && w.s.ring_lock[r] != 0) break;  // another one did it all
-            w.now = "5.2 take 1 and 2: control lock, slot's lock";  // both are tried: nobody waits for one with the other
+            w.now =
+                "5.2 take 1 and 2: control lock, slot's lock";  // both are tried: nobody waits for one with the other
             w.lock(w.s.ring_lock[r]);
             if (!w.off(Site::take1_control_lock)) w.lock(w.s.control_lock);
             CALL(recover(w, me, r));
@@ -119,7 +120,8 @@ inline bool publisher(World& w, Publisher& me, int r) {
             }
             if (w.off(Site::publish7_before_6)) {
                 STEP("6.1 publish 7 (mutant): messages_begun before 6");
-                w.store(me, at_ring(r, word::begun), w.messages_before(r, me.t) + (me.kind == static_cast<int>(Kind::message)));
+                w.store(me, at_ring(r, word::begun),
+                        w.messages_before(r, me.t) + (me.kind == static_cast<int>(Kind::message)));
             }
             STEP("6.1 publish 5");
             w.store_data(me, r, w.at_data(r, me.t), me.t, World::data_of(static_cast<Kind>(me.kind), me.t, epoch));
