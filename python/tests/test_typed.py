@@ -17,7 +17,6 @@ import pytest
 
 from conftest import in_child
 from flyring import (
-    BACK_PRESSURED,
     BadMessageError,
     Channel,
     ClosedError,
@@ -160,7 +159,7 @@ def test_back_pressure_and_timeouts(ends: Ends, prices: Any) -> None:
     assert count >= 20
     assert publisher.claim(prices.Trade, timeout=0.01) is None
     assert publisher.claim(prices.Trade, 0, 0.01) is None
-    assert publisher.offer(prices.Trade.encode(bytearray(99))) == BACK_PRESSURED
+    assert publisher.offer(prices.Trade.encode(bytearray(99))) is None
     seen: list[int] = []
     handler = sbe.dispatch({prices.Trade: lambda trade, message: seen.append(trade.price)})
     assert subscriber.poll(handler) == count
@@ -228,7 +227,7 @@ def test_offer_of_a_message(ends: Ends, prices: Any) -> None:
     message = subscriber.take()
     assert message is not None
     assert (message.type, bytes(message)) == (1, bytes(update))
-    assert publisher.offer(prices.PriceUpdate.decode(message)) > 0
+    assert publisher.offer(prices.PriceUpdate.decode(message))
     with pytest.raises(InvalidArgumentError, match="template id"):
         publisher.offer(update, 1)
     with pytest.raises(InvalidArgumentError, match="header"):
