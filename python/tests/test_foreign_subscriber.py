@@ -28,7 +28,7 @@ def test_agrona_reads_what_we_publish_over_many_laps() -> None:
                     way = i % 3
                     if way == 0 and publisher.offer(data, kind) is not None:
                         sent.append((kind, data))
-                    elif way == 1 and (claim := publisher.claim(len(data), kind)) is not None:
+                    elif way == 1 and (claim := publisher.try_claim(len(data), kind)) is not None:
                         claim[:] = data
                         if i % 5:
                             claim.commit()

@@ -68,7 +68,7 @@ class Actor:
         assert {str(ring): subscriber.position(ring) for ring in subscriber.rings} == positions
 
     def offer(self, publisher: str, type: int, data: Any, position: int) -> None:
-        assert self.objects[publisher].offer(bytes_of(data), type) == position
+        assert (self.objects[publisher].offer(bytes_of(data), type) or -1) == position
 
     def claim(self, publisher: str, length: int, type: int, claimed: bool) -> None:
         claim = self.objects[publisher].try_claim(length, type)

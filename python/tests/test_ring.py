@@ -176,7 +176,11 @@ def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
         assert holder.position == slow.position(0)
         time.sleep(0.003)
         assert publisher.offer(bytes(56)) is None  # alive, so it is waited for, however long
-        assert publisher.claim(56) is None
+        assert publisher.try_claim(56) is None
+        with pytest.raises(flyring.BackPressuredError, match="'slow'") as caught:
+            publisher.claim(56)
+        assert (caught.value.code, caught.value.holder) == ("back-pressured", holder)
+        assert publisher.readers == 2
         assert publisher.offer_batch([bytes(56)]) == 0
         assert slow.poll(lambda message: None, 100) == count
         assert publisher.offer(bytes(56))
@@ -284,15 +288,17 @@ def test_claims_are_filled_in_place() -> None:
         message = subscriber.take()
         assert message is not None
         assert (bytes(message), message.type) == (struct.pack("<q", -5) + b"Abcdefgh", 3)
-        with publisher.claim(8) as aborted:  # type: ignore[union-attr]
+        with pytest.raises(LookupError), publisher.claim(8) as aborted:
             aborted[:] = b"nonsense"
-        publisher.offer(b"next")
+            raise LookupError
+        with publisher.claim(4) as committed:
+            committed[:] = b"next"
         assert drain(subscriber) == [b"next"]
         with pytest.raises(IndexError):
-            publisher.claim(3)[3] = 1  # type: ignore[index]
+            publisher.claim(3)[3] = 1
         with pytest.raises(InvalidArgumentError):
             publisher.claim(-1)
-        with publisher.claim(0) as empty:  # type: ignore[union-attr]
+        with publisher.claim(0) as empty:
             empty.commit()
         assert drain(subscriber) == [b""]
 

@@ -23,7 +23,7 @@ import flyring
 from conftest import in_child
 from flyring import Channel, ClosedError, FlyringError, TwoThreadsError, ViewAliveError, layout
 
-SHAPE: Any = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 2, "counters": 2}
+SHAPE: Any = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 2, "counters": 64}
 PACKAGE = os.path.dirname(flyring.__file__)
 
 
@@ -269,6 +269,7 @@ def test_evict_frees_publishers_at_once_also_in_the_middle_of_a_poll(slots: Chan
         with pytest.raises(flyring.SlotLostError):
             lost()
     subscriber.close()
+    publisher.close()
 
 
 def test_a_gate_that_an_evicted_owner_stored_late_is_taken_back_by_the_publisher(slots: Channel) -> None:
@@ -281,6 +282,8 @@ def test_a_gate_that_an_evicted_owner_stored_late_is_taken_back_by_the_publisher
     memory.store64(gate, stale)  # it leaves the store buffer of the victim, which never polls again
     assert publisher.offer(bytes(8), timeout=5)
     assert memory.load64(gate) == layout.NOT_GATING
+    subscriber.close()
+    publisher.close()
 
 
 def test_a_freed_counter_is_closed_for_every_handle(slots: Channel) -> None:
