@@ -19,7 +19,7 @@ from loops import Endless
 
 
 OFFER = """
-    while offer(message) < 0:
+    while offer(message) is None:
         pass
 """
 TAKE = """
@@ -70,7 +70,7 @@ class Flyring(Contender):
     def names(self) -> dict[str, Any]:
         names: dict[str, Any] = {"size": self.setup.size}
         if self.publisher:
-            names |= {"offer": self.publisher.offer, "claim": self.publisher.claim}
+            names |= {"offer": self.publisher.offer, "claim": self.publisher.try_claim}
             names |= {"offer_batch": self.publisher.offer_batch, "prefetch": self.publisher.prefetch}
         if self.subscriber:
             names |= {"take": self.subscriber.take, "poll": self.subscriber.poll}
@@ -208,7 +208,7 @@ class Batch(OfferPoll):
                 while taken < len(some):
                     taken += offer_batch(some[taken:])
             result = clock() - start
-            while offer(end) < 0:
+            while offer(end) is None:
                 pass
         """
     }
@@ -240,7 +240,7 @@ class Numpy(Flyring):
                 write(space, block)
                 space.commit()
             result = clock() - start
-            while offer(end) < 0:
+            while offer(end) is None:
                 pass
         """,
         "consume": """

@@ -40,7 +40,7 @@ class Ring:
 
     def fill(self, count: int) -> None:
         for _ in range(count):
-            assert self.publisher.offer(MESSAGE) >= 0
+            assert self.publisher.offer(MESSAGE)
 
     def drain(self) -> None:
         while self.subscriber.poll(lambda message: None):

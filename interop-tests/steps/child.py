@@ -38,7 +38,7 @@ class Sender:
 
     def offer(self):
         data = payload(self.sequence, length_of(self.sequence))
-        assert self.publisher.offer(data, 1 + self.sequence) > 0
+        assert self.publisher.offer(data, 1 + self.sequence)
         self.sequence += 1
 
     def fill_to(self, there):

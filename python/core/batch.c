@@ -101,10 +101,10 @@ PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize
     static const char *const parameters[] = {"messages", "type"};
     static const signature expected = {parameters, 2, 1};
     PyObject *values[2] = {NULL, NULL};
-    int32_t type = 1;
+    int32_t type = self->default_type;
     if (!parse_arguments(&expected, args, n, names, values) ||
         (values[1] != NULL && (type = parse_type(values[1])) == 0))
-        return NULL;
+        return publisher_refuse(self);
     PyObject *tuple = PySequence_Tuple(values[0]);
     if (tuple == NULL)
         return NULL;

@@ -84,11 +84,10 @@ static PyObject *claim_enter(PyObject *self, PyObject *ignored)
     return Py_NewRef(self);
 }
 
-static PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
+PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
 {
-    (void)args, (void)n;
     if (self->data != NULL) {
-        PyObject *position = claim_close(self, false);
+        PyObject *position = claim_close(self, n == 0 || args[0] == Py_None);
         if (position == NULL)
             return NULL;
         Py_DECREF(position);
@@ -169,7 +168,7 @@ static PyMethodDef methods[] = {
      "abort() -> int: gives the claim up (it becomes padding); the ring's new end position in bytes.\n\n"
      "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
     {"__enter__", claim_enter, METH_NOARGS, NULL},
-    {"__exit__", FAST(claim_exit), "Aborts the claim if it is still open."},
+    {"__exit__", FAST(claim_exit), "Commits the claim if it is still open; after an exception aborts it."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -180,8 +179,8 @@ static PyGetSetDef getters[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, "Space in the ring to be filled in place: claim[i:j] = bytes, struct.pack_into(..., claim, 0, ...),\n"
-                "numpy.frombuffer(claim), or claim.data; then commit() or abort(). As a context manager it aborts at\n"
-                "the end unless it was committed (spec/api.md)."},
+                "numpy.frombuffer(claim), or claim.data; then commit() or abort(). As a context manager it commits\n"
+                "at its normal end, and aborts after an exception (spec/api.md)."},
     {Py_tp_dealloc, claim_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},

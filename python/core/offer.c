@@ -33,7 +33,7 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
         if (room < 0)
             return NULL;
         if (room == 0)
-            return PyLong_FromLong(BACK_PRESSURED);
+            return Py_NewRef(Py_None);
         ring_announce(ring, n);
         if (UNLIKELY(length >= LARGE_COPY)) /* more than is ever cleared ahead: it always comes here */
             return offer_large(self, bytes, length, type);
@@ -50,7 +50,7 @@ PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     static const char *const parameters[] = {"data", "type", "timeout"};
     static const signature expected = {parameters, 3, 1};
     PyObject *values[3] = {NULL, NULL, NULL};
-    int32_t type = 1;
+    int32_t type = self->default_type;
     int64_t timeout = WAIT_NOT;
     if (LIKELY(n == 1 && names == NULL)) {
         values[0] = args[0];
@@ -58,7 +58,7 @@ PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, 
         if (!parse_arguments(&expected, args, n, names, values) ||
             (values[1] != NULL && (type = parse_type(values[1])) == 0) ||
             (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
-            return NULL;
+            return publisher_refuse(self);
     }
     if (LIKELY(PyBytes_CheckExact(values[0])))
         return offer_bytes(self, PyBytes_AsString(values[0]), PyBytes_Size(values[0]), type, timeout);
@@ -75,25 +75,34 @@ PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     return position;
 }
 
-PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+PyObject *publisher_back_pressured(Publisher *self)
+{
+    PyObject *holder = PyObject_CallMethod((PyObject *)self, "held_by", NULL);
+    return holder == NULL ? NULL : raise_error("BackPressuredError", "(N)", holder);
+}
+
+/* claim and try_claim, which has no timeout. */
+static PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must)
 {
     static const char *const parameters[] = {"length", "type", "timeout"};
-    static const signature expected = {parameters, 3, 1};
+    const signature expected = {parameters, must ? 3 : 2, 1};
     PyObject *values[3] = {NULL, NULL, NULL};
-    int32_t type = 1;
+    int32_t type = self->default_type;
     int64_t timeout = WAIT_NOT;
     if (n > 0 && !PyLong_CheckExact(args[0]) && PyType_Check(args[0]))
-        return publisher_claim_message(self, args, n, names);
+        return publisher_claim_message(self, args, n, names, must);
     if (!parse_arguments(&expected, args, n, names, values) ||
         (values[1] != NULL && (type = parse_type(values[1])) == 0) ||
         (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
-        return NULL;
+        return publisher_refuse(self);
     Py_ssize_t length =
         PyLong_CheckExact(values[0]) ? PyLong_AsSsize_t(values[0]) : PyNumber_AsSsize_t(values[0], PyExc_OverflowError);
     if (length == -1 && PyErr_Occurred())
-        return NULL;
-    if (length < 0)
-        return raise_error("InvalidArgumentError", "(ss)", "length", "must be 0 or more bytes");
+        return publisher_refuse(self);
+    if (length < 0) {
+        raise_error("InvalidArgumentError", "(ss)", "length", "must be 0 or more bytes");
+        return publisher_refuse(self);
+    }
     if (!publisher_usable(self))
         return NULL;
     ring_writer *ring = &self->ring;
@@ -104,7 +113,7 @@ PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     if (room < 0)
         return NULL;
     if (room == 0)
-        return Py_NewRef(Py_None);
+        return must ? publisher_back_pressured(self) : Py_NewRef(Py_None);
     Claim *claim = claim_new(self, length);
     if (claim == NULL)
         return NULL;
@@ -113,4 +122,14 @@ PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     claim->data = ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD;
     self->claim = claim;
     return (PyObject *)claim;
+}
+
+PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return claim_bytes(self, args, n, names, true);
+}
+
+PyObject *publisher_try_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return claim_bytes(self, args, n, names, false);
 }

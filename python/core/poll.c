@@ -55,7 +55,6 @@ static COLD bool explain_unusable(Subscriber *self)
     return explain_lost(self);
 }
 
-
 /* 6.9, 5: false, with an exception and the gates taken back, if the slot was taken away: what was read may have been
    overwritten before. */
 static inline bool still_ours(Subscriber *self)

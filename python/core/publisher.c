@@ -18,14 +18,14 @@ static void publisher_forked(fork_node *node)
 static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *memory, *shape, *lock, *name, *wait;
-    int slot, strategy;
+    int slot, strategy, default_type;
     long long epoch, position, count, max_lag, monotonic;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOLL:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
-                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag, &monotonic) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOLLi:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
+                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag, &monotonic, &default_type) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     Memory *file = (Memory *)memory;
@@ -33,7 +33,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (!memory_covers(file, 0, 0) || !geometry_parse(shape, file->length, &at))
         return NULL;
     if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers || position < 0 || position >= MAX_POSITION ||
-        position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH ||
+        position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH || default_type < 1 ||
         (max_lag != 0 && (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity || at.foreign != 0)) ||
         at.foreign == FEATURE_FOREIGN_PUBLISHER) {
         PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot, a position and a lag of this channel");
@@ -49,6 +49,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->shape = at;
     self->slot = slot;
     self->wait = strategy;
+    self->default_type = default_type;
     self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
     self->evicts = max_lag != 0;
     self->monotonic = monotonic;
@@ -181,25 +182,30 @@ static PyObject *get_closed(Publisher *self, void *ignored)
 
 static PyMethodDef methods[] = {
     {"offer", KEYWORDS(publisher_offer),
-     "offer(data, type=1, timeout=0) -> int\n\n"
-     "Copies and publishes one message: the ring's new end position in bytes, or BACK_PRESSURED (-1) if\n"
-     "there was no room within ``timeout`` seconds (0: do not wait; None: no limit). MessageTooLargeError;\n"
-     "InvalidArgumentError unless ``type`` is 1 to 2^31-1."},
+     "offer($self, /, data, type=1, timeout=0)\n--\n\n"
+     "Copies and publishes one message: the ring's new end position in bytes; None, which is false, if\n"
+     "nothing was published because there was no room within ``timeout`` seconds (0: do not wait; None: no\n"
+     "limit). MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1 (on a channel with a\n"
+     "schema it is 65536 if not given, which no SBE message has)."},
     {"claim", KEYWORDS(publisher_claim),
-     "claim(length, type=1, timeout=0) -> Claim | None\n\n"
-     "Space for a message of ``length`` bytes, or None if there was no room within ``timeout`` seconds.\n"
-     "Nothing else can be done with the publisher until it is committed or aborted."},
+     "claim($self, /, length, type=1, timeout=0)\n--\n\n"
+     "Space for a message of ``length`` bytes, or for one of a message class. BackPressuredError if there was\n"
+     "no room within ``timeout`` seconds. Nothing else can be done with the publisher until it is committed or\n"
+     "aborted; as a context manager it does that itself."},
+    {"try_claim", KEYWORDS(publisher_try_claim),
+     "try_claim($self, /, length, type=1)\n--\n\n"
+     "As ``claim``, but None if there is no room now."},
     {"_offer_array", FAST(publisher_offer_array), "for offer_array"},
     {"offer_batch", KEYWORDS(publisher_offer_batch),
-     "offer_batch(messages, type=1) -> int\n\n"
+     "offer_batch($self, /, messages, type=1)\n--\n\n"
      "Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none\n"
      "was."},
     {"prefetch", (PyCFunction)publisher_prefetch, METH_NOARGS,
-     "prefetch()\n\n"
+     "prefetch($self, /)\n--\n\n"
      "A hint, for the start of a handler that will answer through this publisher: fetches the cache line in\n"
      "which the next message will start, which a waiting reader has taken. Others see nothing of it."},
     {"close", (PyCFunction)publisher_close, METH_NOARGS,
-     "close()\n\n"
+     "close($self, /)\n--\n\n"
      "Aborts an open claim, marks the ring closed, gives the slot back; twice is fine. ViewAliveError if a\n"
      "view of a claim is alive. A thread that waits in this publisher gets ClosedError."},
     {NULL, NULL, 0, NULL},

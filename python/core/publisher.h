@@ -25,6 +25,7 @@ typedef struct {
     bool closed, forked;
     int wait;
     int32_t slot;
+    int32_t default_type; /* of bytes: 1, or on a channel with a schema one that no SBE message has */
     int64_t held_since; /* ns: held back first, or the last test (6.2, 4); 0: not held back */
     int64_t looked; /* ns: the last look because of `successor` (6.2, 0) */
     int64_t monotonic; /* ns, of tests: what is stored in blocked_since; 0: the clock's */
@@ -53,6 +54,8 @@ extern PyTypeObject *claim_type;
 Claim *claim_new(Publisher *publisher, Py_ssize_t length);
 /* The methods commit and abort. */
 PyObject *claim_close(Claim *self, bool commit);
+/* The method __exit__. */
+PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n);
 /* At the end of its life: aborts it if it is open, and releases its publisher. */
 void claim_drop(Claim *self);
 /* Commits or aborts the open claim: the new end position, or NULL with an exception. No export may be alive. */
@@ -62,6 +65,8 @@ PyObject *publisher_close_claim(Publisher *publisher, bool commit);
 
 /* Raises and returns true if the publisher cannot be used now, with or without an open claim. */
 bool publisher_in_use(Publisher *self);
+/* An argument was refused, with an exception: closed, two threads and view alive go first (spec/api.md). NULL. */
+PyObject *publisher_refuse(Publisher *self);
 /* Raises and returns false. */
 bool publisher_explain_unusable(Publisher *self);
 void publisher_release_memory(Publisher *self);
@@ -97,6 +102,9 @@ PyTypeObject *make_publisher_type(PyObject *module), *make_claim_type(PyObject *
 /* Methods: offer.c, batch.c */
 PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *publisher_try_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+/* Raises BackPressuredError. NULL. */
+PyObject *publisher_back_pressured(Publisher *self);
 PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
 #endif

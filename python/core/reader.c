@@ -314,8 +314,7 @@ bool reader_may_close(Reader *self)
         return true;
     if (self->use == BUSY) {
         if (self->thread == PyThread_get_thread_ident())
-            raise_error("ViewAliveError", "(s)",
-                        "close inside of a handler would unmap its message; return first");
+            raise_error("ViewAliveError", "(s)", "close inside of a handler would unmap its message; return first");
         else
             raise_error("TwoThreadsError", "(s)", "subscriber");
         return false;

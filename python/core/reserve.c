@@ -20,6 +20,15 @@ bool publisher_in_use(Publisher *self)
     return true;
 }
 
+PyObject *publisher_refuse(Publisher *self)
+{
+    if (self->closed || self->forked || self->busy || self->claim != NULL) {
+        PyErr_Clear();
+        publisher_explain_unusable(self);
+    }
+    return NULL;
+}
+
 bool publisher_explain_unusable(Publisher *self)
 {
     if (self->claim != NULL && !self->closed && !self->forked && !self->busy)

@@ -3,8 +3,8 @@
 #ifndef FLYRING_SLOTS_H
 #define FLYRING_SLOTS_H
 
-#include "geometry.h"
 #include "file.h"
+#include "geometry.h"
 
 /* The epoch of a slot, by which its owner sees that the slot was taken away. */
 typedef struct {

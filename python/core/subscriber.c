@@ -99,6 +99,13 @@ static void subscriber_dealloc(Subscriber *self)
 
 /* What Python is told */
 
+/* Raises if it cannot be used now. */
+static PyObject *subscriber_check(Subscriber *self, PyObject *ignored)
+{
+    (void)ignored;
+    return subscriber_usable(self) ? Py_NewRef(Py_None) : NULL;
+}
+
 /* For forget: from now on the slot is given up at close. Raises if the subscriber cannot be used. */
 static PyObject *subscriber_unkeep(Subscriber *self, PyObject *ignored)
 {
@@ -131,6 +138,7 @@ static PyObject *get_epoch(Subscriber *self, void *ignored)
 
 static PyMethodDef methods[] = {
     READER_FAST_METHODS(subscriber_take),
+    {"_check", (PyCFunction)subscriber_check, METH_NOARGS, "raises if it cannot be used now"},
     {"_unkeep", (PyCFunction)subscriber_unkeep, METH_NOARGS, "for forget"},
     {NULL, NULL, 0, NULL},
 };

@@ -109,7 +109,7 @@ def publish(channel: Channel) -> None:
         with contextlib.suppress(FlyringError), channel.publisher(max_lag=max_lag) as publisher:
             TOUCHED["publisher"] += 1
             for length in (0, 1, 100, publisher.max_message_length):
-                TOUCHED["offer"] += publisher.offer(b"x" * length) > 0
+                TOUCHED["offer"] += publisher.offer(b"x" * length) is not None
             publisher.offer_batch([b"y" * 50] * 5)
             claim = publisher.claim(60)
             if claim is not None:

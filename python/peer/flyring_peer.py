@@ -17,7 +17,6 @@ from uuid import UUID
 
 import flyring
 from flyring import (
-    BACK_PRESSURED,
     Channel,
     Counter,
     FlyringError,
@@ -238,7 +237,8 @@ class Peer:
 
     def op_offer(self, request: Request) -> Answer:
         publisher = self.publishers[request["publisher"]]
-        return {"position": publisher.offer(bytes.fromhex(request["data"]), request.get("type", 1))}
+        position = publisher.offer(bytes.fromhex(request["data"]), request.get("type", 1))
+        return {"position": -1 if position is None else position}
 
     def op_offer_batch(self, request: Request) -> Answer:
         publisher = self.publishers[request["publisher"]]
@@ -247,7 +247,7 @@ class Peer:
 
     def op_claim(self, request: Request) -> Answer:
         handle = request["publisher"]
-        claim = self.publishers[handle].claim(request["length"], request.get("type", 1))
+        claim = self.publishers[handle].try_claim(request["length"], request.get("type", 1))
         if claim is not None:
             self.claims[handle] = claim
         return {"claimed": claim is not None}
@@ -286,9 +286,9 @@ class Peer:
             if i == last:
                 taken = self._claim_and_die(publisher, data, kind)
             elif way == "offer":
-                taken = int(publisher.offer(data, kind) != BACK_PRESSURED)
+                taken = int(publisher.offer(data, kind) is not None)
             elif way == "claim":
-                if how == "mix" and i % 30 == 1 and (aborted := publisher.claim(len(data), kind)) is not None:
+                if how == "mix" and i % 30 == 1 and (aborted := publisher.try_claim(len(data), kind)) is not None:
                     aborted.abort()
                 taken = self._claim_and_commit(publisher, data, kind)
             else:
@@ -318,7 +318,7 @@ class Peer:
 
     @staticmethod
     def _claim_and_commit(publisher: Publisher, data: bytes, kind: int) -> int:
-        claim = publisher.claim(len(data), kind)
+        claim = publisher.try_claim(len(data), kind)
         if claim is None:
             return 0
         claim[:] = data
@@ -327,7 +327,7 @@ class Peer:
 
     @staticmethod
     def _claim_and_die(publisher: Publisher, data: bytes, kind: int) -> int:
-        claim = publisher.claim(len(data), kind)
+        claim = publisher.try_claim(len(data), kind)
         if claim is not None:
             claim[: len(data) // 2] = data[: len(data) // 2]
             die()

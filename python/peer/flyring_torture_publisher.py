@@ -131,10 +131,10 @@ class Publisher(Worker):
             self.enter(Phase.OFFERING)
             position = publisher.offer(message, kind)
             self.linger()
-            if position > 0:
+            if position is not None:
                 self.acknowledge(1, position)
             self.side.attempted(self.sequence)
-            return position > 0
+            return position is not None
 
         self.insist(publisher, attempt)
 
@@ -143,7 +143,7 @@ class Publisher(Worker):
 
         def attempt() -> bool:
             self.enter(Phase.CLAIMING)
-            claim = publisher.claim(len(message))
+            claim = publisher.try_claim(len(message))
             if claim is None:
                 return False
             self.enter(Phase.WRITING)

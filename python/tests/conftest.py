@@ -111,7 +111,7 @@ def pair(capacity: int = 4096) -> Iterator[Pair]:
 def fill(publisher: Publisher) -> int:
     """Publishes until there is no room: how many."""
     count = 0
-    while publisher.offer(b"%08d" % count) > 0:
+    while publisher.offer(b"%08d" % count):
         count += 1
     return count
 

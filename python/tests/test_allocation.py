@@ -42,7 +42,7 @@ def test_offer_take_and_poll_allocate_their_results_only() -> None:
     with Channel.create("c", "broadcast", capacity=1 << 20, publishers=1) as channel:
         publisher, subscriber = channel.publisher(), channel.subscriber()
         offer, take, poll = publisher.offer, subscriber.take, subscriber.poll
-        message = take() if offer(MESSAGE) > 0 else None
+        message = take() if offer(MESSAGE) is not None else None
         assert message is not None
         whole = object.__sizeof__(message) + len(MESSAGE)
 

@@ -30,7 +30,7 @@ with Channel.open("busy") as channel:
                 else:
                     for data in batch:
                         publisher.offer(data, 7)
-                    claim = publisher.claim(100)
+                    claim = publisher.try_claim(100)
                     if claim is not None:
                         claim.abort()
 """

@@ -7,7 +7,6 @@ import random
 
 from agrona import OneToOneRingBuffer
 from flyring import (
-    BACK_PRESSURED,
     Holder,
     Sender,
     layout,
@@ -27,9 +26,9 @@ def test_agrona_reads_what_we_publish_over_many_laps() -> None:
                     data = rng.randbytes(rng.choice((0, 1, 7, 8, 60, 300, publisher.max_message_length)))
                     kind = 1 + i % 50
                     way = i % 3
-                    if way == 0 and publisher.offer(data, kind) != BACK_PRESSURED:
+                    if way == 0 and publisher.offer(data, kind) is not None:
                         sent.append((kind, data))
-                    elif way == 1 and (claim := publisher.claim(len(data), kind)) is not None:
+                    elif way == 1 and (claim := publisher.try_claim(len(data), kind)) is not None:
                         claim[:] = data
                         if i % 5:
                             claim.commit()
@@ -54,16 +53,16 @@ def test_agrona_reads_what_we_publish_over_many_laps() -> None:
 def test_head_cache_is_the_gate_of_the_last_recompute() -> None:
     with make("subscriber") as channel, channel.publisher() as publisher:
         reader = OneToOneRingBuffer(channel)
-        while publisher.offer(bytes(56)) != BACK_PRESSURED:
+        while publisher.offer(bytes(56)) is not None:
             assert word(channel, "head_cache") == 0
         held = publisher.held_by()
         assert held == Holder(slot=0, name="", pid=0, live=True, kept=True, position=0)
         reader.read(lambda kind, data: None, 10)
         assert (word(channel, "gate"), word(channel, "head_cache")) == (640, 0)
-        assert publisher.offer(bytes(56)) > 0
+        assert publisher.offer(bytes(56))
         assert word(channel, "head_cache") == 640
         reader.read(lambda kind, data: None, 5)
-        assert publisher.offer(bytes(56)) > 0  # there was room: nothing was recomputed
+        assert publisher.offer(bytes(56))  # there was room: nothing was recomputed
         assert word(channel, "head_cache") == 640
         assert publisher.offer_batch([bytes(56)] * 40) == 13
         assert word(channel, "head_cache") == 960
@@ -89,7 +88,7 @@ def test_a_stock_writer_can_go_on_behind_our_publisher() -> None:
         for name in ("claimed", "published", "gate"):
             memory.store64(channel.header.trailer(0) + getattr(layout, f"TRAILER_{name.upper()}"), far)
         with channel.publisher() as publisher:
-            assert publisher.offer(b"ours") > 0
+            assert publisher.offer(b"ours")
         ring, got = OneToOneRingBuffer(channel), Got()
         assert word(channel, "head_cache") == far
         assert ring.write(2, b"theirs")
@@ -101,9 +100,9 @@ def test_a_held_back_publisher_never_tests_or_retires_the_foreign_slot() -> None
     with make("subscriber") as channel, channel.publisher() as publisher:
         memory, slot = channel._attached.memory, channel.header.subscriber_slot(0)
         memory.store32(slot + layout.SUBSCRIBER_SLOT_KEPT, 0)  # even if somebody said that it may be
-        while publisher.offer(bytes(56)) != BACK_PRESSURED:
+        while publisher.offer(bytes(56)) is not None:
             pass
-        assert publisher.offer(bytes(56), timeout=0.05) == BACK_PRESSURED
+        assert publisher.offer(bytes(56), timeout=0.05) is None
         assert word(channel, "gate") == 0
         assert memory.load64(slot) == 0
 
@@ -112,7 +111,7 @@ def test_lossy_readers_read_along_with_a_foreign_subscriber() -> None:
     with make("subscriber") as channel, channel.publisher("feed") as publisher, channel.lossy_subscriber() as lossy:
         ring = OneToOneRingBuffer(channel)
         for i in range(200):
-            assert publisher.offer(b"%03d" % i, 1 + i) > 0
+            assert publisher.offer(b"%03d" % i, 1 + i)
             message = lossy.take()
             assert message is not None
             assert (bytes(message), message.type, message.sender) == (b"%03d" % i, 1 + i, Sender(0, "feed", 1))

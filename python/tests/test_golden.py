@@ -68,10 +68,10 @@ class Actor:
         assert {str(ring): subscriber.position(ring) for ring in subscriber.rings} == positions
 
     def offer(self, publisher: str, type: int, data: Any, position: int) -> None:
-        assert self.objects[publisher].offer(bytes_of(data), type) == position
+        assert (self.objects[publisher].offer(bytes_of(data), type) or -1) == position
 
     def claim(self, publisher: str, length: int, type: int, claimed: bool) -> None:
-        claim = self.objects[publisher].claim(length, type)
+        claim = self.objects[publisher].try_claim(length, type)
         assert (claim is not None) == claimed
         if claim is not None:
             self.claims[publisher] = claim
@@ -174,7 +174,7 @@ def test_a_file_of_a_newer_minor_version_is_written_to_and_what_is_reserved_stay
         count = channel.publishers if channel.foreign != "publisher" else 0
         publishers = [channel.publisher() for _ in range(count)]
         for publisher in publishers:
-            assert publisher.offer(b"from an older version", 77, timeout=2) > 0
+            assert publisher.offer(b"from an older version", 77, timeout=2)
             with publisher.claim(5, 78, timeout=2) as claim:
                 claim[:] = b"claim"
                 claim.commit()

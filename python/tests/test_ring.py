@@ -15,7 +15,6 @@ import pytest
 import flyring
 from conftest import drain
 from flyring import (
-    BACK_PRESSURED,
     Channel,
     ClosedError,
     InvalidArgumentError,
@@ -34,7 +33,7 @@ def test_messages_of_no_one_most_and_too_many_bytes(capacity: int, alignment: in
         assert most == capacity // 4 - 8
         for length in (0, 1, most - 1, most):
             data = random.Random(length).randbytes(length)
-            assert publisher.offer(data, type=length + 1) > 0
+            assert publisher.offer(data, type=length + 1)
             message = subscriber.take()
             assert message is not None
             assert (bytes(message), message.type, message.ring) == (data, length + 1, 0)
@@ -78,7 +77,7 @@ def test_messages_of_random_sizes_come_in_order() -> None:
         got: list[bytes] = []
         for i in range(20_000):
             data = struct.pack("<q", i) + rng.randbytes(rng.randrange(0, 700))
-            while publisher.offer(data) == BACK_PRESSURED:
+            while publisher.offer(data) is None:
                 assert subscriber.poll(lambda message: got.append(bytes(message)), rng.randrange(1, 10)) > 0
             sent.append(data)
         got += drain(subscriber)
@@ -109,7 +108,7 @@ def test_types_below_one_or_too_large_are_refused(kind: int) -> None:
         for attempt in calls:
             with pytest.raises(InvalidArgumentError, match="type"):
                 attempt()
-        assert publisher.offer(b"", 2**31 - 1) > 0
+        assert publisher.offer(b"", 2**31 - 1)
 
 
 def test_any_buffer_can_be_offered_and_nothing_else() -> None:
@@ -149,7 +148,7 @@ def test_a_prefetch_changes_no_byte_whatever_the_publisher_is_doing(alignment: i
         prefetch_changes_nothing()
         for i in range(300):
             data = random.Random(i).randbytes(i * 37 % 1017)
-            assert publisher.offer(data, 7) > 0
+            assert publisher.offer(data, 7)
             prefetch_changes_nothing()
             assert drain(subscriber) == [data]
         claim = publisher.claim(8, 9)
@@ -167,7 +166,7 @@ def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
         assert publisher.held_by() is None
         fast, slow = channel.subscriber("fast"), channel.subscriber("slow")
         count = 0
-        while publisher.offer(bytes(56)) != BACK_PRESSURED:
+        while publisher.offer(bytes(56)) is not None:
             count += 1
             fast.take()
         assert count == 62  # 64 records, less the owner record and the 8 bytes behind the last
@@ -176,11 +175,15 @@ def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
         assert (holder.slot, holder.name, holder.live, holder.kept) == (slow.slot, "slow", True, False)
         assert holder.position == slow.position(0)
         time.sleep(0.003)
-        assert publisher.offer(bytes(56)) == BACK_PRESSURED  # alive, so it is waited for, however long
-        assert publisher.claim(56) is None
+        assert publisher.offer(bytes(56)) is None  # alive, so it is waited for, however long
+        assert publisher.try_claim(56) is None
+        with pytest.raises(flyring.BackPressuredError, match="'slow'") as caught:
+            publisher.claim(56)
+        assert (caught.value.code, caught.value.holder) == ("back-pressured", holder)
+        assert publisher.readers == 2
         assert publisher.offer_batch([bytes(56)]) == 0
         assert slow.poll(lambda message: None, 100) == count
-        assert publisher.offer(bytes(56)) > 0
+        assert publisher.offer(bytes(56))
         drain(fast)
         slow.close()
         assert publisher.held_by() == flyring.Holder(0, "fast", holder.pid, True, False, fast.position(0))
@@ -191,7 +194,7 @@ def test_an_inbox_keeps_what_comes_before_its_first_subscriber() -> None:
         first, second = channel.publisher(), channel.publisher()
         first.offer(b"one")
         second.offer(b"two")
-        while first.offer(bytes(1000)) != BACK_PRESSURED:
+        while first.offer(bytes(1000)) is not None:
             pass
         holder = first.held_by()
         assert holder is not None
@@ -206,7 +209,7 @@ def test_a_broadcast_keeps_nothing_for_later_subscribers() -> None:
     with Channel.create("now", "broadcast", capacity=4096) as channel:
         publisher = channel.publisher()
         for _ in range(1000):
-            assert publisher.offer(b"before") > 0
+            assert publisher.offer(b"before")
         subscriber = channel.subscriber()
         assert subscriber.take() is None
         publisher.offer(b"after")
@@ -285,15 +288,17 @@ def test_claims_are_filled_in_place() -> None:
         message = subscriber.take()
         assert message is not None
         assert (bytes(message), message.type) == (struct.pack("<q", -5) + b"Abcdefgh", 3)
-        with publisher.claim(8) as aborted:  # type: ignore[union-attr]
+        with pytest.raises(LookupError), publisher.claim(8) as aborted:
             aborted[:] = b"nonsense"
-        publisher.offer(b"next")
+            raise LookupError
+        with publisher.claim(4) as committed:
+            committed[:] = b"next"
         assert drain(subscriber) == [b"next"]
         with pytest.raises(IndexError):
-            publisher.claim(3)[3] = 1  # type: ignore[index]
+            publisher.claim(3)[3] = 1
         with pytest.raises(InvalidArgumentError):
             publisher.claim(-1)
-        with publisher.claim(0) as empty:  # type: ignore[union-attr]
+        with publisher.claim(0) as empty:
             empty.commit()
         assert drain(subscriber) == [b""]
 
@@ -339,13 +344,13 @@ def test_a_message_equals_what_holds_the_same_bytes() -> None:
     with Channel.create("c", "broadcast", capacity=4096) as channel:
         publisher, subscriber = channel.publisher(), channel.subscriber()
         for _ in range(2):
-            assert publisher.offer(b"abc") > 0
+            assert publisher.offer(b"abc")
         one, two = subscriber.take(), subscriber.take()
         assert one is not None and two is not None
         assert one == b"abc" and one == two and bytearray(b"abc") == one
         assert one != b"abd" and one != b"ab" and one != "abc" and one is not two
         kept: list[Message] = []
-        assert publisher.offer(b"") > 0
+        assert publisher.offer(b"")
         assert subscriber.poll(kept.append) == 1
         with pytest.raises(ClosedError):
             _ = kept[0] == b""

@@ -17,7 +17,7 @@ import pytest
 
 from conftest import in_child
 from flyring import (
-    BACK_PRESSURED,
+    BackPressuredError,
     BadMessageError,
     Channel,
     ClosedError,
@@ -79,8 +79,9 @@ def test_claim_write_commit(ends: Ends, prices: Any) -> None:
 
 def test_claims_that_are_not_committed(ends: Ends, prices: Any) -> None:
     publisher, subscriber = ends
-    with publisher.claim(prices.Trade) as trade:
+    with pytest.raises(LookupError), publisher.claim(prices.Trade) as trade:
         trade.price = 1
+        raise LookupError
     with pytest.raises(ClosedError):
         _ = trade.price
     publisher.claim(prices.Trade).abort()
@@ -89,8 +90,7 @@ def test_claims_that_are_not_committed(ends: Ends, prices: Any) -> None:
     trade = publisher.claim(prices.Trade)
     del trade  # forgotten
     with publisher.claim(prices.Trade) as trade:
-        trade.price = 2
-        trade.commit()
+        trade.price = 2  # and is committed
     message = subscriber.take()
     assert message is not None
     assert prices.Trade.decode(message).price == 2
@@ -153,14 +153,18 @@ def test_variable_length(folder: Path) -> None:
 def test_back_pressure_and_timeouts(ends: Ends, prices: Any) -> None:
     publisher, subscriber = ends
     count = 0
-    while (trade := publisher.claim(prices.Trade)) is not None:
+    while (trade := publisher.try_claim(prices.Trade)) is not None:
         trade.price = count
         trade.commit()
         count += 1
     assert count >= 20
-    assert publisher.claim(prices.Trade, timeout=0.01) is None
-    assert publisher.claim(prices.Trade, 0, 0.01) is None
-    assert publisher.offer(prices.Trade.encode(bytearray(99))) == BACK_PRESSURED
+    for attempt in (
+        lambda: publisher.claim(prices.Trade, timeout=0.01),
+        lambda: publisher.claim(prices.Trade, 0, 0.01),
+    ):
+        with pytest.raises(BackPressuredError):
+            attempt()
+    assert publisher.offer(prices.Trade.encode(bytearray(99))) is None
     seen: list[int] = []
     handler = sbe.dispatch({prices.Trade: lambda trade, message: seen.append(trade.price)})
     assert subscriber.poll(handler) == count
@@ -228,7 +232,7 @@ def test_offer_of_a_message(ends: Ends, prices: Any) -> None:
     message = subscriber.take()
     assert message is not None
     assert (message.type, bytes(message)) == (1, bytes(update))
-    assert publisher.offer(prices.PriceUpdate.decode(message)) > 0
+    assert publisher.offer(prices.PriceUpdate.decode(message))
     with pytest.raises(InvalidArgumentError, match="template id"):
         publisher.offer(update, 1)
     with pytest.raises(InvalidArgumentError, match="header"):

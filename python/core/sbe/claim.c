@@ -23,10 +23,10 @@ static Layout *layout_to_claim(Publisher *self, PyObject *class)
     return layout;
 }
 
-PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must)
 {
     static const char *const parameters[] = {"message", "variable_length", "timeout"};
-    static const signature expected = {parameters, 3, 1};
+    const signature expected = {parameters, must ? 3 : 2, 1};
     PyObject *values[3] = {args[0], NULL, NULL};
     int64_t timeout = WAIT_NOT, variable = 0;
     if (UNLIKELY(n != 1 || names != NULL)) {
@@ -57,7 +57,7 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
         int room = publisher_reserve_within(self, record, timeout);
         if (room == 0) {
             Py_DECREF((PyObject *)message);
-            return Py_NewRef(Py_None);
+            return must ? publisher_back_pressured(self) : Py_NewRef(Py_None);
         }
         if (room < 0)
             goto failed;

@@ -256,16 +256,27 @@ static PyObject *message_enter(PyObject *self, PyObject *ignored)
 
 static PyObject *message_exit(MessageFlyweight *self, PyObject *const *args, Py_ssize_t n)
 {
-    (void)args, (void)n;
     if (self->claim.publisher == NULL) {
         message_end_of_life(self);
-    } else if (self->claim.data != NULL) {
-        PyObject *position = claim_close(&self->claim, false);
-        if (position == NULL)
-            return NULL;
-        Py_DECREF(position);
+        return Py_NewRef(Py_None);
     }
-    return Py_NewRef(Py_None);
+    if (self->claim.data != NULL && n > 0 && args[0] != Py_None)
+        return claim_exit(&self->claim, args, n);
+    if (self->claim.data == NULL)
+        return Py_NewRef(Py_None);
+    PyObject *position = message_commit(self, NULL);
+    if (position != NULL) {
+        Py_DECREF(position);
+        return Py_NewRef(Py_None);
+    }
+    PyObject *kind, *value, *traceback; /* it is not whole: its publisher must not wait for what never comes */
+    PyErr_Fetch(&kind, &value, &traceback);
+    if (self->claim.data != NULL && self->claim.exports == 0)
+        Py_XDECREF(claim_close(&self->claim, false));
+    if (PyErr_Occurred())
+        PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
+    return NULL;
 }
 
 /* Whole messages */
@@ -330,7 +341,8 @@ static PyMethodDef methods[] = {
     {"__bytes__", (PyCFunction)message_bytes, METH_NOARGS, NULL},
     {"__enter__", message_enter, METH_NOARGS, NULL},
     {"__exit__", FAST(message_exit),
-     "Aborts the claim if it is still open; lets go of the buffer of any other message."},
+     "Commits the claim if it is still open, after an exception aborts it; lets go of the buffer of any other\n"
+     "message."},
     {NULL, NULL, 0, NULL},
 };
 

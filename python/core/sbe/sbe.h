@@ -281,7 +281,7 @@ bool message_make_frames(MessageFlyweight *self);
 /* claim.c */
 
 /* claim(Message, variable_length=0, timeout=0) */
-PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must);
 
 /* The bytes of a message that is to be offered, and its type: a new reference, or NULL with an exception, which stays
    as it is if `object` is no message. */

@@ -19,6 +19,7 @@ from .channel import Channel, Options, unlink
 from .counters import Counter, Counters
 from .errors import (
     AccessDeniedError,
+    BackPressuredError,
     BadMessageError,
     ChannelDiffersError,
     ChannelExistsError,
@@ -43,7 +44,6 @@ from .errors import (
     ViewAliveError,
 )
 from .header import Kind
-from .layout import BACK_PRESSURED
 from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Holder, Publisher
 from .sender import Sender
@@ -55,8 +55,8 @@ from .wait import Wait
 __version__: str
 
 __all__ = [
-    "BACK_PRESSURED",
     "AccessDeniedError",
+    "BackPressuredError",
     "BadMessageError",
     "Channel",
     "ChannelDiffersError",

@@ -87,7 +87,7 @@ class Message:
 @final
 class Claim:
     """Space in the ring, to be filled through the buffer protocol, ``data`` or ``claim[i:j] = bytes``, and then
-    committed or aborted. As a context manager it aborts at the end unless it was committed.
+    committed or aborted. As a context manager it commits at its normal end, and aborts after an exception.
 
     ``commit`` and ``abort`` return the ring's new end position in bytes. ViewAliveError if a memoryview or array of the
     claim is alive (the claim stays open); ClosedError if it has ended, or the publisher has; SlotLostError.
@@ -119,29 +119,36 @@ class Publisher:
         wait: str,
         max_lag: int,
         monotonic: int,
+        default_type: int,
         /,
     ) -> Self: ...
-    def offer(self, data: Buffer | MessageFlyweight, type: int = 1, timeout: float | None = 0) -> int:
-        """Copies and publishes one message: the ring's new end position in bytes, or BACK_PRESSURED (-1) if there was
-        no room within ``timeout`` seconds (0: do not wait; None: no limit). MessageTooLargeError;
-        InvalidArgumentError unless ``type`` is 1 to 2^31-1. That of a typed message is its template id: do not give
+    def offer(self, data: Buffer | MessageFlyweight, type: int = ..., timeout: float | None = 0) -> int | None:
+        """Copies and publishes one message: the ring's new end position in bytes; None, which is false, if nothing was
+        published because there was no room within ``timeout`` seconds (0: do not wait; None: no limit).
+        MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1. If it is not given it is 1, on a
+        channel with a schema 65536, which no SBE message has. That of a typed message is its template id: do not give
         it."""
 
     @overload
-    def claim(self, length: SupportsIndex, type: int = 1, timeout: float | None = 0) -> Claim | None:
-        """Space for a message of ``length`` bytes, or None if there was no room within ``timeout`` seconds. Nothing
-        else can be done with the publisher until it is committed or aborted."""
+    def claim(self, length: SupportsIndex, type: int = ..., timeout: float | None = 0) -> Claim:
+        """Space for a message of ``length`` bytes. BackPressuredError if there was no room within ``timeout`` seconds.
+        Nothing else can be done with the publisher until it is committed or aborted; as a context manager it does that
+        itself."""
 
     @overload
-    def claim(
-        self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = 0
-    ) -> _Message | None:
-        """A message to be written in place, its header is; or None as above. ``variable_length``: bytes for its groups
-        and data. The block is not cleared: write every field, then ``commit`` or ``abort``. InvalidArgumentError if
-        the template id cannot be a type."""
+    def claim(self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = 0) -> _Message:
+        """A message to be written in place, its header is. ``variable_length``: bytes for its groups and data. The
+        block is not cleared: write every field. BackPressuredError as above; InvalidArgumentError if the template id
+        cannot be a type."""
 
+    @overload
+    def try_claim(self, length: SupportsIndex, type: int = ...) -> Claim | None:
+        """As ``claim``, but None if there is no room now."""
+
+    @overload
+    def try_claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message | None: ...
     def _offer_array(self, layout: Layout, rows: Any, /) -> int: ...
-    def offer_batch(self, messages: Iterable[Buffer], type: int = 1) -> int:
+    def offer_batch(self, messages: Iterable[Buffer], type: int = ...) -> int:
         """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
 
     def prefetch(self) -> None:
@@ -216,6 +223,7 @@ class Subscriber(Reader):
         wait: str,
         /,
     ) -> Self: ...
+    def _check(self) -> None: ...
     def _unkeep(self) -> None: ...
     @property
     def slot(self) -> int: ...

@@ -195,18 +195,18 @@ class Channel(Closing):
         any_file_system = options.get("any_file_system", False)
         made: list[Self] = []
 
-        def make(file: File) -> Self:
+        def make(file: File) -> None:
             write_content(file, header, schema, identity)
             made.append(cls(file, path, header, schema, identity, any_file_system))
             test_locks(file, path)
-            return made[0]
 
         try:
-            return create_file(path, header.file_length, options.get("mode", 0o600), any_file_system, replace, make)
+            create_file(path, header.file_length, options.get("mode", 0o600), any_file_system, replace, make)
         except BaseException:
             for channel in made:
                 channel.close()
             raise
+        return made[0]
 
     def _compare(self, wanted: Header) -> None:
         for field in COMPARED:
@@ -441,9 +441,11 @@ class Channel(Closing):
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
-            if self._pid == os.getpid():
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self.close()
+            try:
+                if self._pid == os.getpid():
+                    warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            finally:
+                self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reopen, (type(self), self.path, self._any_file_system, self._read_only)

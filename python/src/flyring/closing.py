@@ -29,5 +29,7 @@ class Closing:
 
     def __del__(self) -> None:
         if not self.closed:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self.close()
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            finally:  # also where warnings are errors
+                self.close()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from uuid import UUID
 
+    from .publisher import Holder
+
 
 def _rebuild(cls: type[FlyringError], message: str, state: dict[str, Any]) -> FlyringError:
     error = cls.__new__(cls)
@@ -206,6 +208,23 @@ class NoFreeSlotError(FlyringError):
         return (
             f"all {self.slots} {self.kind} slots are owned: {shown}{more}; close one, or create the channel with more"
         )
+
+
+class BackPressuredError(FlyringError):
+    """There was no room in the ring. Carries ``holder``: the ``Holder`` that has not read that far, or None if the last
+    one has gone meanwhile."""
+
+    code = "back-pressured"
+
+    def __init__(self, holder: Holder | None) -> None:
+        self.holder = holder
+        if holder is None:
+            who = "who held it back has gone meanwhile: try again"
+        else:
+            name = f" ({holder.name!r})" if holder.name else ""
+            state = f"pid {holder.pid}" if holder.live else "which no process owns"
+            who = f"subscriber slot {holder.slot}{name}, {state}, has read up to {holder.position}; wait, or evict it"
+        super().__init__(f"there is no room in the ring: {who}")
 
 
 class MessageTooLargeError(FlyringError, ValueError):

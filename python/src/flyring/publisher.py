@@ -66,11 +66,27 @@ class Publisher(_core.Publisher, Closing):
             wait,
             max_lag,
             attached.identity.monotonic or 0,
+            layout.TYPE_RAW if attached.header.schema_length else 1,
         )
         self._channel = channel
         self._lock = slot.lock
         self._name = slot.name.decode("ascii")
         return self
+
+    @property
+    def readers(self) -> int:
+        """How many subscribers read this ring: slots with a position in it that a process owns (a foreign one counts).
+
+        Tests the locks of all slots: not for a hot path.
+        """
+        if self.closed:
+            raise ClosedError("publisher", self._channel._forked)
+        attached = self._channel._attached
+        header, memory = attached.header, attached.memory
+        gating = [k for k in range(header.subscribers) if memory.load64(header.gate(self.ring, k)) >= 0]
+        if header.foreign:
+            return len(gating)
+        return sum(self._lock.is_locked(header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK) for k in gating)
 
     @property
     def name(self) -> str:
@@ -119,4 +135,4 @@ class Publisher(_core.Publisher, Closing):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"at {self.position}"
-        return f"<flyring.Publisher ring={self.ring} name={self._name!r} {state}>"
+        return f"<flyring.Publisher ring={self.ring} name={getattr(self, '_name', '')!r} {state}>"

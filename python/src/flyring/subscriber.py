@@ -66,6 +66,7 @@ class Subscriber(_core.Subscriber, Reader):
             raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be given up")
         if self._channel.kind == "inbox":
             raise InvalidArgumentError("kind", "an inbox has one reader, whose slot is always kept; evict it")
+        self._check()
         attached = self._channel._attached
         with control_lock(self._lock, attached.path):
             self._unkeep()
@@ -74,4 +75,4 @@ class Subscriber(_core.Subscriber, Reader):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"rings={self.rings}"
-        return f"<flyring.Subscriber slot={self.slot} name={self._name!r} {state}>"
+        return f"<flyring.Subscriber slot={self.slot} name={getattr(self, '_name', '')!r} {state}>"

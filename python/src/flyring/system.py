@@ -13,7 +13,6 @@ import secrets
 import stat
 import struct
 from collections.abc import Callable
-from typing import TypeVar
 
 from . import layout
 from ._core import File, Held, file_system_type
@@ -117,16 +116,13 @@ def open_file(path: str, read_only: bool = False) -> File:
     return file
 
 
-Made = TypeVar("Made")
-
-
 def create_file(
-    path: str, length: int, mode: int, any_file_system: bool, replace: bool, make: Callable[[File], Made]
-) -> Made:
+    path: str, length: int, mode: int, any_file_system: bool, replace: bool, make: Callable[[File], None]
+) -> None:
     """A whole new file under its name, or nothing (spec 3.2): ``make(file)`` fills it and attaches to it before it has
     the name.
 
-    What ``make`` gave, or ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
+    ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
     """
     check_folder(path, create=True)
     if not replace and os.path.lexists(path):
@@ -141,10 +137,10 @@ def create_file(
             forbid_copy_on_write(file, path, any_file_system)
             check_file_system(file, path, any_file_system, read_only=False)
             reserve(file, length, path)
-            made = make(file)
+            make(file)
             if not named and not replace:
                 link(file, path)
-                return made
+                return
             if not named:
                 named = True
                 link(file, unique)
@@ -153,7 +149,6 @@ def create_file(
                 named = False
             else:
                 os.link(unique, path)
-            return made
         except BaseException:
             file.close()
             raise

@@ -47,7 +47,7 @@ class Ping:
 
     def send(self, sequence: int, send_time: int) -> bytes:
         """Publishes a message; returns the answer to expect, made up while the message is on its way."""
-        if self.offer(content(sequence, send_time, 1, self.size), 1, self.timeout) < 0:
+        if self.offer(content(sequence, send_time, 1, self.size), 1, self.timeout) is None:
             raise DemoError(f"the other side did not read for {self.timeout:g} s")
         return content(sequence, send_time, -1, self.size)
 
@@ -76,7 +76,7 @@ class Ping:
         start = time.monotonic_ns()
         question = content(first, start, 1, size)
         for sequence in range(first, first + count):
-            if offer(question, 1, timeout) < 0:
+            if offer(question, 1, timeout) is None:
                 raise DemoError(f"the other side did not read for {timeout:g} s")
             expected = content(sequence, start, -1, size)  # while the message is on its way, as the next one is made
             question = content(sequence + 1, start, 1, size)
@@ -131,6 +131,6 @@ def pong(options: argparse.Namespace, publisher: Publisher, subscriber: Subscrib
         answer = pack(sequence, send_time, price, -quantity)
         if len(message) != 32:
             answer += message.data[MESSAGE.size :]
-        if offer(answer, 1, timeout) < 0:
+        if offer(answer, 1, timeout) is None:
             raise DemoError(f"the other side did not read for {timeout:g} s")
     raise DemoError(f"no message for {timeout:g} s; is the other side running?")

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from .. import Message, Publisher, Subscriber, sbe
+from .. import BackPressuredError, Message, Publisher, Subscriber, sbe
 from . import DemoError
 
 LENGTH = 70  # of the payload, in bytes
@@ -89,9 +90,10 @@ class TypedPing:
             self.waiting = False
 
     def send(self, sequence: int, send_time: int) -> None:
-        update = self.publisher.claim(PriceUpdate, 0, self.timeout)
-        if update is None:
-            raise DemoError(f"the other side did not read for {self.timeout:g} s")
+        try:
+            update = self.publisher.claim(PriceUpdate, 0, self.timeout)
+        except BackPressuredError as error:
+            raise DemoError(f"the other side did not read for {self.timeout:g} s") from error
         fill(update, sequence, send_time, False)
         update.commit()
 
@@ -139,10 +141,8 @@ class TypedPing:
         return total / count
 
     def stop(self) -> None:
-        update = self.publisher.claim(PriceUpdate, 0, 1)
-        if update is not None:
+        with contextlib.suppress(BackPressuredError), self.publisher.claim(PriceUpdate, 0, 1) as update:
             fill(update, STOP, time.monotonic_ns(), False)
-            update.commit()
 
 
 def pong(options: argparse.Namespace, publisher: Publisher, subscriber: Subscriber) -> None:
@@ -157,9 +157,10 @@ def pong(options: argparse.Namespace, publisher: Publisher, subscriber: Subscrib
         if sequence == STOP:
             ended = True
             return
-        answer = claim(PriceUpdate, 0, timeout)
-        if answer is None:
-            raise DemoError(f"the other side did not read for {timeout:g} s")
+        try:
+            answer = claim(PriceUpdate, 0, timeout)
+        except BackPressuredError as error:
+            raise DemoError(f"the other side did not read for {timeout:g} s") from error
         fill(answer, sequence, update.timestamp, True)
         answer.commit()
 
