@@ -15,6 +15,7 @@ IDENTITY = Identity(
     boot_id=uuid.UUID(bytes=b"\x22" + bytes(15)),
     created_at=1_000_000_000,
     now=2_000_000_000,
+    monotonic=3_000_000_000,
     pid=1002,
 )
 

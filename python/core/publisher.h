@@ -29,6 +29,7 @@ typedef struct {
     int64_t held_since; /* ns: held back first, or the last test (6.2, 4); 0: not held back */
     int64_t looked; /* ns: the last look because of `successor` (6.2, 0) */
     int64_t monotonic; /* ns, of tests: what is stored in blocked_since; 0: the clock's */
+    bool told; /* the last look of 6.2, 0 found it replaced */
     bool blocked; /* blocked_since is not 0 (6.2, 5) */
     bool evicts; /* there is a lag limit */
     Memory *memory;

@@ -127,11 +127,16 @@ static bool look_for_successor(Publisher *self)
 {
     if (LIKELY(LOAD32_RELAXED(self->memory->base + self->shape.control + CONTROL_SUCCESSOR) == 0))
         return true;
+    if (self->told) { /* an offer that is repeated goes through */
+        self->told = false;
+        return true;
+    }
     int64_t now = now_ns();
     if (self->looked != 0 && now - self->looked < LOOK_AFTER_NS)
         return true;
     self->looked = now;
-    return check_replaced_while_held(self);
+    self->told = !check_replaced_while_held(self);
+    return !self->told;
 }
 
 /* 6.2 for n bytes at the end: 1 there is room, 2 the end moved (start again), 0 back-pressured, -1 an exception. */

@@ -142,6 +142,7 @@ class Peer:
             boot_id=UUID(inject["boot_id"]) if "boot_id" in inject else None,
             pid=inject.get("pid"),
             now=inject.get("now"),
+            monotonic=inject.get("monotonic"),
         )
         return self._attached(request, make(request["name"], request["kind"], _identity=identity, **options))
 
@@ -208,14 +209,13 @@ class Peer:
 
     def op_lossy_subscriber(self, request: Request) -> Answer:
         subscriber = self.channels[request["channel"]].lossy_subscriber(
-            request.get("rings"), request.get("start") or "now"
+            request.get("rings"), request.get("start") or "now", when_lapped=request.get("when_lapped") or "oldest"
         )
         self.subscribers[request["subscriber"]] = subscriber
         return {"rings": list(subscriber.rings)} | self.op_positions(request)
 
     def op_evict(self, request: Request) -> Answer:
-        self.channels[request["channel"]].evict(request["slot"])
-        return {}
+        return {"messages": self.channels[request["channel"]].evict(request["slot"])}
 
     def op_close(self, request: Request) -> Answer:
         if "channel" in request:

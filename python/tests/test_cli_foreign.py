@@ -80,7 +80,7 @@ def test_info_of_a_foreign_subscriber(read_by_agrona: Channel, flyring: Command)
     gate, published = word(read_by_agrona, "gate"), word(read_by_agrona, "published")
     assert (document["header"]["foreign"], document["problem"]) == ("subscriber", None)
     (subscriber,), (publisher,) = document["subscribers"], document["publishers"]
-    assert (subscriber["state"], subscriber["name"], subscriber["pid"]) == ("live", "", 0)
+    assert (subscriber["state"], subscriber["name"], subscriber["pid"]) == ("foreign", "", 0)
     assert subscriber["gates"] == [{"ring": 0, "position": gate, "lag": published - gate, "lag_messages": -1}]
     assert (publisher["state"], publisher["published"]) == ("closed", published)
     assert "foreign subscriber" in flyring.text("info", "agrona")
@@ -92,7 +92,7 @@ def test_info_of_a_foreign_publisher(written_by_agrona: Channel, flyring: Comman
     gate, claimed = word(written_by_agrona, "gate"), word(written_by_agrona, "claimed")
     assert document["header"]["foreign"] == "publisher"
     (subscriber,), (publisher,) = document["subscribers"], document["publishers"]
-    assert (publisher["state"], publisher["published"], publisher["messages"]) == ("live", claimed, -1)
+    assert (publisher["state"], publisher["published"], publisher["messages"]) == ("foreign", claimed, -1)
     assert subscriber["gates"] == [{"ring": 0, "position": gate, "lag": claimed - gate, "lag_messages": -1}]
     assert subscriber["state"] == "away"
     assert "foreign publisher" in flyring.text("info", "agrona")

@@ -18,7 +18,7 @@ from .slots import SlotFields, read_slot
 
 NOT_KNOWN = -1
 CHANGING = SlotFields(epoch=-1, flag=False, name="", pid=0, attached_at=0)
-State = Literal["unused", "live", "closed", "away"]
+State = Literal["unused", "live", "closed", "away", "foreign"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class GateStats:
 
 @dataclass(frozen=True)
 class SubscriberStats:
-    """A subscriber slot. ``state``: ``away`` is one whose owner died or went. ``epoch`` -1: its fields are changing,
-    or its owner died while it changed them."""
+    """A subscriber slot. ``state``: ``away`` is one whose owner died or went; ``foreign`` is for stock Agrona. ``epoch``
+    -1: its fields are changing, or its owner died while it changed them."""
 
     slot: int
     state: State
@@ -137,7 +137,7 @@ class Look:
                 return
             fields = fields_of(memory, slot)
             foreign = header.foreign == "publisher"
-            live = foreign or self.locked(slot + layout.CONTROL_SLOT_LOCK)
+            live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
             there = trailer + header.trailer_length <= self.length
             since = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_SINCE)) if live and there else 0
             wanted = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_LENGTH)) if since else 0
@@ -146,7 +146,7 @@ class Look:
                 since = wanted = 0
             yield PublisherStats(
                 k,
-                "live" if live else "unused" if fields.epoch == 0 else "closed" if fields.flag else "away",
+                state_of(foreign, live, fields, "closed" if fields.flag else "away"),
                 fields.epoch,
                 fields.name,
                 fields.pid,
@@ -177,10 +177,11 @@ class Look:
             if slot + layout.CONTROL_SLOT_LENGTH > self.length:
                 return
             fields = fields_of(memory, slot)
-            live = header.foreign == "subscriber" or self.locked(slot + layout.CONTROL_SLOT_LOCK)
+            foreign = header.foreign == "subscriber"
+            live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
             yield SubscriberStats(
                 k,
-                "live" if live else "unused" if fields.epoch == 0 else "away",
+                state_of(foreign, live, fields, "away"),
                 fields.epoch,
                 fields.name,
                 fields.pid,
@@ -230,6 +231,14 @@ class Look:
                 memory.read(metadata + layout.COUNTER_METADATA_KEY, layout.COUNTER_METADATA_KEY_LENGTH),
                 memory.load64(value),
             )
+
+
+def state_of(foreign: bool, live: bool, fields: SlotFields, gone: State) -> State:
+    if foreign:
+        return "foreign"
+    if live:
+        return "live"
+    return "unused" if fields.epoch == 0 else gone
 
 
 def fields_of(memory: Memory, slot: int) -> SlotFields:

@@ -22,15 +22,22 @@ class SuccessorWatch {
   public:
     void look(const ChannelFile& file) {
         if (FLYRING_LIKELY(load_relaxed(file.successor()) == 0)) return;
+        if (told_) {  // an offer that is repeated goes through
+            told_ = false;
+            return;
+        }
         const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
         if (now - last_ < interval) return;
         last_ = now;
+        told_ = true;
         check_replaced(file);
+        told_ = false;
     }
 
   private:
     static constexpr std::int64_t interval = 1'000'000;  // ns
     std::int64_t last_ = 0;
+    bool told_ = false;  // the last look found it replaced
 };
 
 /// Recompute 3: evicts the slots whose gate plus `lag` is below `needed`. Whether there was one. `description` is that

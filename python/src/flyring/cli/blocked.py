@@ -21,6 +21,8 @@ def blocked(stats: Stats) -> Iterator[str]:
 
 
 def holder(slot: SubscriberStats) -> str:
+    if slot.state == "foreign":
+        return f"subscriber {slot.slot} (stock Agrona)"
     owner = f"pid {slot.pid}" if slot.state == "live" else "nobody owns it"
     free = ": flyring evict frees it" if slot.kept and slot.state != "live" else ""
     return f"subscriber {slot.slot} ({slot.name or 'no name'}, {owner}{', kept' if slot.kept else ''}{free})"
@@ -30,7 +32,7 @@ def waiting(stats: Stats) -> Iterator[str]:
     """A sentence for each kept slot that nobody owns and for which something waits."""
     for slot in stats.subscribers:
         rings = [gate for gate in slot.gates if gate.lag]
-        if not slot.kept or slot.state == "live" or not rings:
+        if not slot.kept or slot.state in ("live", "foreign") or not rings:
             continue
         known = all(gate.lag_messages >= 0 for gate in rings)
         what = f"{sum(gate.lag_messages for gate in rings)} messages" if known else "messages"

@@ -44,6 +44,5 @@ def attached(path: str) -> str:
         if look is None:
             return ""
         slots = [("publisher", one) for one in look.publishers()] + [("subscriber", one) for one in look.subscribers()]
-        # A foreign end counts as live whether it is there or not, so it does not count here.
-        owned = [f"{kind} {s.name or s.slot} (pid {s.pid})" for kind, s in slots if s.state == "live" and s.epoch]
+        owned = [f"{kind} {s.name or s.slot} (pid {s.pid})" for kind, s in slots if s.state == "live"]
     return ", ".join(owned[:8]) + (f" and {len(owned) - 8} more" if len(owned) > 8 else "")
