@@ -35,7 +35,7 @@ class GateStats:
 
 @dataclass(frozen=True)
 class SubscriberStats:
-    """A subscriber slot. ``state``: ``away`` is one whose owner died or went; ``foreign`` is for stock Agrona. ``epoch``
+    """A subscriber slot. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock Agrona's. ``epoch``
     -1: its fields are changing, or its owner died while it changed them."""
 
     slot: int
