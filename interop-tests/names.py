@@ -41,7 +41,7 @@ SUBJECTS = {
     "schema": ("schema text in the file, compatibility", ALL),
     "sender": ("who sent it, ended", ALL),
     "slots": ("names, kept, take, give back, no free slot", ALL),
-    "survivors": ("what an operation leaves that fails or is disturbed, in one process", ("cpp", "java")),
+    "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
     "wait": ("wait strategies", ALL),
 }

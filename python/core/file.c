@@ -104,7 +104,11 @@ static int lock_set(const File *self, short type, int64_t at, int64_t length)
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
     if (!file_is_ours(self))
         return EBADF;
-    return fcntl(self->fd, F_OFD_SETLK, &range) == 0 ? 0 : errno;
+    int error;
+    do
+        error = fcntl(self->fd, F_OFD_SETLK, &range) == 0 ? 0 : errno;
+    while (error == EINTR);
+    return error;
 }
 
 bool lock_try(File *self, int64_t at)

@@ -15,9 +15,16 @@ from typing import TypeVar
 from . import layout
 from ._core import File, Memory
 from ._identity import Identity
-from .errors import ChannelDiffersError, CorruptRingError, InvalidArgumentError, NoFreeSlotError, SlotOwner
+from .errors import (
+    ChannelDiffersError,
+    CorruptRingError,
+    FlyringError,
+    InvalidArgumentError,
+    NoFreeSlotError,
+    SlotOwner,
+)
 from .header import Header
-from .system import NAME, control_lock, new_lock
+from .system import NAME, control_lock, failed, new_lock
 
 PATIENCE = 0.010  # for a slot to become free
 RETRY = 0.001
@@ -241,8 +248,10 @@ def take_slot(
                 break
             time.sleep(RETRY)
         raise no_free_slot(channel, lock, kind, name, chosen, offset)
-    except BaseException:
+    except BaseException as error:
         lock.close()
+        if isinstance(error, OSError) and not isinstance(error, FlyringError):
+            raise failed("fcntl(F_OFD_SETLK)", error, channel.path) from error
         raise
 
 
@@ -274,7 +283,10 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
 def renew_boot(channel: Attached) -> None:
     """Spec 5.5, under the control lock."""
     at = channel.header.control_offset + layout.CONTROL_BOOT_ID
-    boot = channel.identity.this_boot().bytes
+    try:
+        boot = channel.identity.this_boot().bytes
+    except OSError as error:
+        raise failed("open", error, str(error.filename)) from error
     if channel.memory.read(at, len(boot)) != boot:
         channel.memory.write(at, boot)
 

@@ -24,7 +24,7 @@ void *read_all(void *argument)
         if (more < 0)
             stop("a corrupt ring", sequence, ring.cursor);
         if (more == 0) {
-            store_gate(&ring, ring.cursor);
+            store_gate(&ring);
             usleep(10);
             continue;
         }
@@ -36,8 +36,8 @@ void *read_all(void *argument)
         sequence++;
         ring.cursor = found.next;
         if (ring.cursor - ring.stored >= self.base.store_every)
-            store_gate(&ring, ring.cursor);
+            store_gate(&ring);
     }
-    store_gate(&ring, ring.cursor);
+    store_gate(&ring);
     return NULL;
 }
