@@ -8,6 +8,7 @@ import errno
 import os
 import pathlib
 import signal
+import time
 from dataclasses import dataclass
 
 SEIZE, INTERRUPT, SYSCALL, DETACH, POKEUSER, PEEKUSER, GET_SYSCALL_INFO = 0x4206, 0x4207, 24, 17, 6, 3, 0x420E
@@ -142,15 +143,16 @@ class Tracer:
                         ptrace(POKEUSER, tid, ORIG_RAX, 2**64 - 1)  # no system call
 
     def _reader(self):
-        """The thread that reads standard input."""
-        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
-            for _ in range(1000):
-                text = (task / "syscall").read_text()
-                if text.startswith("0 0x0 "):
-                    return int(task.name)
-                if text != "running\n":
-                    break
-                os.sched_yield()
+        """The thread that reads standard input, or is about to."""
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+                try:
+                    if (task / "syscall").read_text().startswith("0 0x0 "):
+                        return int(task.name)
+                except OSError:
+                    pass  # the thread has ended
+            time.sleep(0.0005)
         raise Ended("no thread of the peer reads its standard input")
 
     def _point(self, info):
