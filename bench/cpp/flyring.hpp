@@ -28,9 +28,8 @@ class Flyring {
         if (!streaming || setup.producer())
             publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
         if (!streaming || !setup.producer()) {
-            subscriber_.emplace(channel_.subscriber(
-                "", false,
-                streaming ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{setup.client() ? 0U : 1U}));
+            const std::vector<std::uint32_t> answers{setup.client() ? 0U : 1U};
+            subscriber_.emplace(streaming ? channel_.subscriber() : channel_.subscriber("", false, answers));
         }
     }
 

@@ -199,8 +199,9 @@ static PyObject *file_is_locked(File *self, PyObject *args)
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
     if (!file_is_ours(self))
         return raise_errno(EBADF);
-    if (fcntl(self->fd, F_OFD_GETLK, &range) != 0)
-        return PyErr_SetFromErrno(PyExc_OSError);
+    while (fcntl(self->fd, F_OFD_GETLK, &range) != 0)
+        if (errno != EINTR)
+            return PyErr_SetFromErrno(PyExc_OSError);
     return PyBool_FromLong(range.l_type != F_UNLCK);
 }
 

@@ -33,7 +33,17 @@ from .publisher import Publisher
 from .slots import Attached, check_max_lag, evict, give_back, take_publisher_slot, take_subscriber_slot
 from .stats import Look, Stats
 from .subscriber import Subscriber
-from .system import channel_path, check_file_system, check_folder, create_file, failed, open_file, remove, test_locks
+from .system import (
+    channel_path,
+    check_file_system,
+    check_folder,
+    create_file,
+    failed,
+    is_locked,
+    open_file,
+    remove,
+    test_locks,
+)
 from .wait import Wait
 
 if TYPE_CHECKING:
@@ -435,7 +445,7 @@ class Channel(Closing):
         Takes no lock and writes nothing. ClosedError."""
         self._check_open()
         at = self._attached
-        return Look(at.header, at.memory, at.file.is_locked).stats(at.path)
+        return Look(at.header, at.memory, lambda byte: is_locked(at.file, byte, at.path)).stats(at.path)
 
     # Python's habits
 

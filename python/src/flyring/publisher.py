@@ -10,6 +10,7 @@ from . import _core, layout
 from .closing import Closing
 from .errors import ClosedError
 from .slots import PublisherSlot, read_slot
+from .system import is_locked
 from .wait import Wait
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class Publisher(_core.Publisher, Closing):
         gating = [k for k in range(header.subscribers) if memory.load64(header.gate(self.ring, k)) >= 0]
         if header.foreign:
             return len(gating)
-        return sum(self._lock.is_locked(header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK) for k in gating)
+        locks = (header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK for k in gating)
+        return sum(is_locked(self._lock, at, attached.path) for at in locks)
 
     @property
     def name(self) -> str:
@@ -128,7 +130,7 @@ class Publisher(_core.Publisher, Closing):
             slot=k,
             name=fields.name if fields else "",
             pid=fields.pid if fields else 0,
-            live=self._lock.is_locked(slot + layout.CONTROL_SLOT_LOCK),
+            live=is_locked(self._lock, slot + layout.CONTROL_SLOT_LOCK, attached.path),
             kept=memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
             position=position,
         )

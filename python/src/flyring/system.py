@@ -292,6 +292,14 @@ def control_lock(lock: File, path: str) -> Held:
     return held
 
 
+def is_locked(lock: File, at: int, path: str) -> bool:
+    """Whether another description has the lock on byte ``at``. IoError."""
+    try:
+        return lock.is_locked(at)
+    except OSError as error:
+        raise failed("fcntl(F_OFD_GETLK)", error, path) from error
+
+
 def test_locks(file: File, path: str) -> None:
     """The self-test of spec 5.1: a lock taken through one description is seen through a second one."""
     at = layout.HEADER_LENGTH + layout.CONTROL_LOCK_TEST
