@@ -41,7 +41,8 @@ class PublisherCore final : public Member {
         const Ring ring = writer_.ring;
         const std::int64_t at = writer_.end;
         const std::uint64_t end = writer_.end_of(length);
-        if (FLYRING_UNLIKELY(end > writer_.fast_end) && !announce_long(length)) {
+        const bool fast = end <= writer_.fast_end && !RingWriter::may_wrap(length);
+        if (FLYRING_UNLIKELY(!fast) && !announce_long(length)) {
             return offer_reserving(payload, length, type);
         }
         const auto new_end = static_cast<std::int64_t>(end);
@@ -54,7 +55,8 @@ class PublisherCore final : public Member {
     /// null if the publisher closes first.
     [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, PublisherCore** core) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(length, type);
-        if (FLYRING_UNLIKELY(writer_.end_of(length) > writer_.fast_end) && !announce_long(length)) {
+        const bool fast = writer_.end_of(length) <= writer_.fast_end && !RingWriter::may_wrap(length);
+        if (FLYRING_UNLIKELY(!fast) && !announce_long(length)) {
             if (!reserve_in_use(length)) return nullptr;
             writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
         }

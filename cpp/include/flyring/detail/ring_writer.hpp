@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "flyring/detail/layout.hpp"
 #include "flyring/detail/memory.hpp"
@@ -39,15 +40,14 @@ struct RingWriter {
         return (payload_length + header_length + unit - 1) & ~(unit - 1);
     }
 
-    /// Where a record of that payload would end, were it the next. The largest number of all if the sum wraps.
-    [[gnu::always_inline]] std::uint64_t end_of(std::size_t payload_length) const noexcept {
-        const std::uint64_t unit = ring.alignment;
-        std::uint64_t sum = 0;
-        const bool wraps = __builtin_add_overflow(static_cast<std::uint64_t>(end) + header_length + unit - 1,
-                                                  std::uint64_t{payload_length}, &sum);
-        // Opaque: compilers would make a branch of it.
-        const auto all = static_cast<std::uint64_t>(opaque(-std::int64_t{wraps}));
-        return (sum & ~(unit - 1)) | all;  // the end is a multiple of the unit
+    /// Where a record of that payload would end, were it the next.
+    std::uint64_t end_of(std::size_t payload_length) const noexcept {
+        return static_cast<std::uint64_t>(end) + size_of(payload_length);
+    }
+
+    /// Whether it is so long that end_of may wrap. Of a length that the compiler knows this costs nothing.
+    static bool may_wrap(std::size_t payload_length) noexcept {
+        return payload_length > std::numeric_limits<std::uint32_t>::max();
     }
 
     /// Steps 5 to 9 for a message whose place was announced. `words`, `at` and `new_end` are the caller's copies of
