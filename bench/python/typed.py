@@ -133,16 +133,22 @@ class Ring:
         assert self.publisher.offer_array(PRICE, self.rows[:count]) == count
 
     def poll(self, count: int) -> None:
-        handler = sbe.dispatch({PRICE: lambda update, message: read(update)})
+        def look(update: Any, message: flyring.Message) -> None:
+            read(update)
+
+        handler = sbe.dispatch({PRICE: look})
         got = 0
         while got < count:
             got += self.subscriber.poll(handler)
         assert got == count
 
     def poll_arrays(self, count: int) -> None:
+        def add(rows: Any) -> None:
+            int(rows["bid"].sum()) + int(rows["askSize"].sum())
+
         got = 0
         while got < count:
-            got += self.subscriber.poll_arrays(PRICE, lambda rows: int(rows["bid"].sum()) + int(rows["askSize"].sum()))
+            got += self.subscriber.poll_arrays(PRICE, add)
         assert got == count
 
     def drain(self, count: int) -> None:

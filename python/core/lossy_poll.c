@@ -156,7 +156,7 @@ static int next_run(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *recei
 typedef int next_function(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *receiver, Py_ssize_t most,
                           lossy_record *found);
 
-/* One ring's turn in a poll: receiver many messages were handed out, at most `limit`; -1 with an exception. */
+/* One ring's turn in a poll: as a poll_ring_function. */
 ALWAYS_INLINE Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, void *receiver, Py_ssize_t limit, Message **current,
                                    next_function *next, hand_out_function *hand_out)
 {
@@ -182,8 +182,16 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, void *receiver
         message->type = found.type;
         lossy_consume(ring, found.bytes, found.count); /* even if the handler raises */
         done += (Py_ssize_t)found.count;
-        if (hand_out(&self->base, receiver, current) != HANDED)
-            return -1;
+        int result = hand_out(&self->base, receiver, current);
+        if (UNLIKELY(result > COMMIT)) { /* which is CONTINUE here: there is no gate */
+            if (result >= RAISED)
+                return -1;
+            if (result == ABORT) { /* not consumed */
+                lossy_consume(ring, -found.bytes, -found.count);
+                done -= (Py_ssize_t)found.count;
+            }
+            return reader_poll_ended(done, result);
+        }
     }
     return more < 0 ? -1 : done;
 }

@@ -235,7 +235,28 @@ static COLD void end_of_failed(Subscriber *self, ring_reader *ring, bool pinned,
         give_up(self);
 }
 
-/* 6.9 on one ring: receiver many messages were handed out, at most `limit`; -1 with an exception. */
+/* The handler of `messages` from `start` on, after which `done` were handed out, raised or returned an action that is
+   not CONTINUE: what poll_ring returns; 0 if it goes on. */
+static COLD Py_ssize_t after_action(Subscriber *self, ring_reader *ring, int result, int64_t start, int64_t messages,
+                                    Py_ssize_t done)
+{
+    if (result >= RAISED) {
+        if (result != FORKED)
+            end_of_failed(self, ring, result == PINNED, start, messages);
+        return -1;
+    }
+    if (result == ABORT) { /* not consumed */
+        ring->cursor = start;
+        count_messages(ring, -messages);
+        done -= (Py_ssize_t)messages;
+    }
+    store_gate(ring);
+    if (!still_ours(self))
+        return -1;
+    return result == COMMIT ? 0 : reader_poll_ended(done, result);
+}
+
+/* 6.9 on one ring: as a poll_ring_function. */
 ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t limit,
                                    Message **current, next_function *next, hand_out_function *hand_out)
 {
@@ -258,9 +279,9 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *re
         done += (Py_ssize_t)found.count;
         int result = hand_out(&self->base, receiver, current);
         if (UNLIKELY(result != HANDED)) {
-            if (result != FORKED)
-                end_of_failed(self, ring, result == PINNED, start, found.count);
-            return -1;
+            Py_ssize_t ended = after_action(self, ring, result, start, found.count, done);
+            if (ended != 0)
+                return ended;
         }
         if (UNLIKELY(!store_gate_if_due(self, ring)))
             return -1;

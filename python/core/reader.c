@@ -4,6 +4,8 @@
 
 PyTypeObject *reader_type;
 
+static PyObject *actions[ABORT + 1]; /* the members of flyring.Action */
+
 /* Life */
 
 Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, const geometry *shape,
@@ -103,6 +105,43 @@ int reader_hand_out_array(Reader *self, void *poll, Message **current)
     return reader_handed_out(self, message, array_give(poll, message), current);
 }
 
+/* RAISED, with an exception: the handler returned an object of that type (NULL: its name cannot be told). */
+static int not_an_action(PyObject *type)
+{
+    PyObject *text = type == NULL ? NULL
+                                  : PyUnicode_FromFormat("a handler returned an object of type %U; return None, or one "
+                                                         "of flyring.Action. The message counts as consumed",
+                                                         type);
+    if (text != NULL)
+        raise_error("InvalidArgumentError", "(sO)", "action", text);
+    Py_XDECREF(text);
+    return RAISED;
+}
+
+COLD int reader_settle_result(Reader *self, Message *message, PyObject *result, Message **current)
+{
+    int action = HANDED;
+    while (result != NULL && action <= ABORT && result != actions[action])
+        action++;
+    PyObject *type = action > ABORT ? PyType_GetName(Py_TYPE(result)) : NULL;
+    Py_XDECREF(result); /* it may be the last that holds an export */
+    int settled = reader_settle(self, message, PyErr_Occurred() != NULL, current);
+    if (settled == HANDED)
+        settled = action > ABORT ? not_an_action(type) : action;
+    Py_XDECREF(type);
+    return settled;
+}
+
+COLD Py_ssize_t reader_end_poll(Reader *self, int ring, Py_ssize_t ended, Py_ssize_t total)
+{
+    Py_ssize_t done = -(ended + 2);
+    if ((done & 1) != 0)
+        self->next = ring; /* the next poll begins with the message that was aborted */
+    total += done / 2;
+    self->ended = total == 0;
+    return total;
+}
+
 PyObject *reader_view_alive(void)
 {
     return raise_error("ViewAliveError", "(s)",
@@ -184,6 +223,15 @@ static bool parse_limit(PyObject *object, Py_ssize_t *limit)
     return *limit >= 1;
 }
 
+/* After a poll. One that its handler ended found a message, which it gave back. */
+static inline bool found_nothing(Reader *self, Py_ssize_t done)
+{
+    if (done != 0 || LIKELY(!self->ended))
+        return done == 0;
+    self->ended = false;
+    return false;
+}
+
 /* The rest of poll and poll_arrays. */
 static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_ssize_t limit, int64_t timeout)
 {
@@ -191,18 +239,17 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
         return NULL;
     Py_INCREF((PyObject *)self); /* a handler may drop the last reference */
     Py_ssize_t done = poll(self, receiver, limit);
-    if (done == 0 && timeout != WAIT_NOT) {
+    bool nothing = found_nothing(self, done);
+    if (nothing && timeout != WAIT_NOT) {
         wait_state state;
         wait_begin(&state, self->wait, timeout);
-        for (int again = 1; done == 0 && again > 0;) {
-            if (!check_replaced_now_and_then(self))
-                done = -1;
-            else if ((again = wait_for_more(self, &state)) < 0)
-                done = -1;
+        for (int again = 1; nothing && again > 0;) {
+            if (!check_replaced_now_and_then(self) || (again = wait_for_more(self, &state)) < 0)
+                done = again = -1;
             else if (again > 0)
-                done = poll(self, receiver, limit);
+                nothing = found_nothing(self, done = poll(self, receiver, limit));
         }
-    } else if (done == 0 && !check_replaced_now_and_then(self)) {
+    } else if (nothing && !check_replaced_now_and_then(self)) {
         done = -1;
     }
     if (done > 0)
@@ -357,7 +404,8 @@ const char reader_poll_text[] =
     "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
     "``timeout`` seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a\n"
     "private copy, is valid until its handler returns; one whose handler raised counts as consumed, and the\n"
-    "exception reaches the caller.";
+    "exception reaches the caller. The handler returns None or a flyring.Action; InvalidArgumentError for\n"
+    "anything else.";
 const char reader_take_text[] =
     "take(timeout=0) -> Message | None\n\n"
     "One message that owns its bytes, or None if there was none within ``timeout`` seconds.";
@@ -394,7 +442,22 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"flyring._core.Reader", sizeof(Reader), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
+/* When the module is loaded: false with an exception. */
+static bool load_actions(void)
+{
+    static const char *const names[] = {"CONTINUE", "COMMIT", "BREAK", "ABORT"};
+    PyObject *module = PyImport_ImportModule("flyring.action");
+    PyObject *type = module == NULL ? NULL : PyObject_GetAttrString(module, "Action");
+    for (int i = HANDED; type != NULL && i <= ABORT; i++)
+        actions[i] = PyObject_GetAttrString(type, names[i]);
+    Py_XDECREF(type);
+    Py_XDECREF(module);
+    return actions[ABORT] != NULL;
+}
+
 PyTypeObject *make_reader_type(PyObject *module)
 {
+    if (!load_actions())
+        return NULL;
     return reader_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }

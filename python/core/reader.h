@@ -50,6 +50,7 @@ typedef struct Reader {
     int use, wait;
     int idle; /* polls in a row that found nothing: 6.13 */
     bool closed, forked;
+    bool ended; /* the last poll, by its handler, before anything counted; poll_by looks at it and clears it */
     int count, next; /* rings chosen; the one after the ring that was served last */
     void *rings; /* `count` of the kind's: ring_reader or lossy_ring */
     int64_t capacity, mask, alignment;
@@ -112,30 +113,42 @@ static inline void reader_begin(Reader *self)
     self->thread = PyThread_get_thread_ident();
 }
 
-enum { HANDED, RAISED, PINNED, FORKED };
+/* What became of a message. The first four: its handler's action, in the order of flyring.Action (None is CONTINUE). The
+   others: with an exception. PINNED: an export is alive, with or without an exception of the handler. */
+enum { HANDED, COMMIT, BREAK, ABORT, RAISED, PINNED, FORKED };
 
-/* After a handler gave `result` (NULL: raised) for `message`, which was in *current; another message takes its place if
-   a reference to it is left. All but HANDED: with an exception. PINNED: an export is alive, with or without an
-   exception of the handler. */
-static inline int reader_handed_out(Reader *self, Message *message, PyObject *result, Message **current)
+/* After the handler of `message`, which was in *current, returned or raised; another message takes its place if a
+   reference to it is left. HANDED, or one with an exception. */
+static inline int reader_settle(Reader *self, Message *message, bool raised, Message **current)
 {
-    Py_XDECREF(result);
     if (UNLIKELY(self->forked)) { /* the handler forked, and this is the child: nothing here is ours */
-        if (result != NULL)
+        if (!raised)
             raise_error("ClosedError", "(si)", "subscriber", 1);
         return FORKED;
     }
     if (UNLIKELY(message->exports != 0)) {
         self->pinned = (Message *)Py_NewRef((PyObject *)message);
-        if (result != NULL)
+        if (!raised)
             reader_view_alive();
         return PINNED;
     }
-    if (UNLIKELY(result == NULL))
+    if (UNLIKELY(raised))
         return RAISED;
     if (UNLIKELY(Py_REFCNT((PyObject *)message) != 1)) /* it is kept: it must not become another message */
         return reader_replace_message(self, current) ? HANDED : RAISED;
     return HANDED;
+}
+
+/* The same for a `result` that is not None. NULL: the handler raised. */
+int reader_settle_result(Reader *self, Message *message, PyObject *result, Message **current);
+
+/* After a handler gave `result` for `message`. */
+static inline int reader_handed_out(Reader *self, Message *message, PyObject *result, Message **current)
+{
+    if (UNLIKELY(result != Py_None))
+        return reader_settle_result(self, message, result, current);
+    Py_DECREF(result);
+    return reader_settle(self, message, false, current);
 }
 
 /* Calls the handler with the message in *current. */
@@ -152,8 +165,17 @@ int reader_hand_out_array(Reader *self, void *poll, Message **current);
 typedef int hand_out_function(Reader *self, void *receiver, Message **current);
 
 /* One ring's turn in a poll, *current being what is handed out: how many messages the receiver got, at most `limit`; -1
-   with an exception. */
+   with an exception; less: reader_poll_ended. */
 typedef Py_ssize_t poll_ring_function(Reader *self, int ring, void *receiver, Py_ssize_t limit, Message **current);
+
+/* BREAK and ABORT end the poll after `done` messages of this ring: what the poll_ring_function returns. */
+static inline Py_ssize_t reader_poll_ended(Py_ssize_t done, int action)
+{
+    return -2 - 2 * done - (action == ABORT);
+}
+
+/* The end of such a poll, which handed out `total` messages of the rings before: how many in all. */
+Py_ssize_t reader_end_poll(Reader *self, int ring, Py_ssize_t ended, Py_ssize_t total);
 
 /* A poll of all rings, each in its turn; poll_ring is known when this is compiled. */
 ALWAYS_INLINE Py_ssize_t reader_poll_rings(Reader *self, void *receiver, Py_ssize_t limit,
@@ -164,12 +186,17 @@ ALWAYS_INLINE Py_ssize_t reader_poll_rings(Reader *self, void *receiver, Py_ssiz
         return -1;
     Py_ssize_t total = 0;
     reader_begin(self);
-    for (int i = 0, at = self->next; i < self->count && total >= 0 && total < limit; i++) {
-        Py_ssize_t done = poll_ring(self, at, receiver, limit - total, &current);
+    for (int i = 0, at = self->next; i < self->count && total < limit; i++) {
+        int ring = at;
+        Py_ssize_t done = poll_ring(self, ring, receiver, limit - total, &current);
         at = at + 1 == self->count ? 0 : at + 1;
         if (done != 0)
             self->next = at;
-        total = done < 0 ? -1 : total + done;
+        if (UNLIKELY(done < 0)) {
+            total = done == -1 ? -1 : reader_end_poll(self, ring, done, total);
+            break;
+        }
+        total += done;
     }
     if (current != NULL)
         reader_release_message(self, current);

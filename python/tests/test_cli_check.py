@@ -47,11 +47,11 @@ def file() -> Iterator[tuple[Header, Any]]:
                         kept.close()
                     publisher.offer(b"%050d" % i)
                     if not kept.closed:
-                        kept.poll(len)
-                    plain.poll(len)
+                        kept.poll(lambda message: None)
+                    plain.poll(lambda message: None)
             if name == "a":
                 kept = channel.subscriber("kept", kept=True)
-                while kept.poll(len):
+                while kept.poll(lambda message: None):
                     pass
         kept.close()
         plain.close()

@@ -54,7 +54,7 @@ def written_by_agrona() -> Iterator[Channel]:
         writer = OneToOneRingBuffer(channel)
         while word(channel, "claimed") < WRITTEN * 4096:
             if not writer.write(7, bytes(100)):
-                subscriber.poll(len, 1)
+                subscriber.poll(lambda message: None, 1)
         writer.put(writer.base + channel.capacity + 512, 9)  # its correlation ids
         subscriber.close()
         yield channel
@@ -126,7 +126,7 @@ def test_evict_is_refused_with_the_reason(end: str, flyring: Command, folder: Pa
 def test_recover_leaves_what_agrona_writes_alone(written_by_agrona: Channel, flyring: Command) -> None:  # noqa: F811
     writer = OneToOneRingBuffer(written_by_agrona)
     with written_by_agrona.subscriber("reader") as subscriber:
-        while subscriber.poll(len):
+        while subscriber.poll(lambda message: None):
             pass
     writer.try_claim(3, 50)  # and is killed there
     before = Path(written_by_agrona.path).read_bytes()
@@ -263,7 +263,7 @@ def test_damage_with_a_foreign_subscriber(
 def test_an_unfinished_claim_may_stand_in_the_middle(written_by_agrona: Channel) -> None:
     writer = OneToOneRingBuffer(written_by_agrona)
     with written_by_agrona.subscriber("reader") as subscriber:
-        while subscriber.poll(len):
+        while subscriber.poll(lambda message: None):
             pass
     first, position = writer.try_claim(1, 40), word(written_by_agrona, "claimed")
     assert writer.write(2, bytes(50))
@@ -297,7 +297,7 @@ def test_what_was_overwritten_while_it_was_walked_is_not_believed(written_by_agr
     def half_a_lap() -> None:
         writer = OneToOneRingBuffer(written_by_agrona)
         with written_by_agrona.subscriber("reader") as subscriber:
-            while subscriber.poll(len):
+            while subscriber.poll(lambda message: None):
                 pass
             for i in range(14):  # the old records' places become the middle of others
                 assert writer.write(1, bytes([255 - i]) * 301)
@@ -320,7 +320,7 @@ def test_check_while_agrona_writes_and_we_read() -> None:
                 while not stop.is_set():
                     i += 1
                     if not writer.write(1 + i % 9, bytes(i * 37 % 1000)) or i % 50 == 0:
-                        subscriber.poll(len, 60)
+                        subscriber.poll(lambda message: None, 60)
 
         thread = threading.Thread(target=traffic)
         thread.start()

@@ -79,7 +79,11 @@ def test_a_handler_may_publish_into_the_same_channel() -> None:
     with pair() as (channel, publisher, subscriber):
         answers = channel.publisher()
         publisher.offer(b"question")
-        subscriber.poll(lambda message: answers.offer(bytes(message) + b"?"), 1)
+
+        def answer(message: Message) -> None:
+            answers.offer(bytes(message) + b"?")
+
+        subscriber.poll(answer, 1)
         assert bytes(subscriber.take() or b"") == b"question?"
 
 
@@ -534,6 +538,9 @@ def test_no_operation_leaks_or_steals_references() -> None:
     with pair(capacity=65536) as (channel, publisher, subscriber):
         counter = channel.counters().allocate("n")
 
+        def use(message: Message) -> None:
+            bytes(message), message.type, message.data[:1]
+
         def everything() -> None:
             assert subscriber.take() is None
             assert subscriber.take(timeout=1e-9) is None
@@ -550,7 +557,7 @@ def test_no_operation_leaks_or_steals_references() -> None:
             message = subscriber.take()
             assert message is not None
             memoryview(message)[1:3].tobytes()
-            subscriber.poll(lambda message: (bytes(message), message.type, message.data[:1]))
+            subscriber.poll(use)
             wrong: list[Callable[[], Any]] = [
                 lambda: publisher.offer(b"", 0),
                 lambda: publisher.claim(99999),

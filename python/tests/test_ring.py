@@ -15,12 +15,14 @@ import pytest
 import flyring
 from conftest import drain
 from flyring import (
+    Action,
     Channel,
     ClosedError,
     InvalidArgumentError,
     Message,
     MessageTooLargeError,
     Publisher,
+    layout,
 )
 
 
@@ -356,3 +358,99 @@ def test_a_message_equals_what_holds_the_same_bytes() -> None:
             _ = kept[0] == b""
         with pytest.raises(TypeError):
             hash(one)
+
+
+# Actions
+
+
+def test_a_handler_may_return_an_action() -> None:
+    for lossy in (False, True):
+        with Channel.create(f"actions{lossy}", "broadcast", capacity=4096, publishers=2) as channel:
+            first, second = channel.publisher(), channel.publisher()
+            subscriber = channel.lossy_subscriber() if lossy else channel.subscriber()
+            for data in (b"a", b"b", b"c", b"d"):
+                first.offer(data)
+            second.offer(b"e")
+            seen: list[bytes] = []
+
+            def poll(wanted: bytes, action: Any, subscriber: Any = subscriber, seen: list[bytes] = seen) -> str:
+                def handler(message: Message) -> Action | None:
+                    seen.append(bytes(message))
+                    returned: Action | None = action if message == wanted else Action.CONTINUE
+                    return returned
+
+                seen.clear()
+                count = subscriber.poll(handler)
+                return b"".join(seen).decode() + str(count)
+
+            assert poll(b"b", Action.ABORT) == "ab1"
+            assert subscriber.position(0) == 128  # behind the owner record and the first message
+            assert poll(b"b", Action.ABORT) == "b0"
+            assert poll(b"b", Action.BREAK) == "b1"
+            assert poll(b"c", Action.COMMIT) == "ecd3"
+            for other in (0, True, "CONTINUE", Action):
+                first.offer(b"x")
+                with pytest.raises(InvalidArgumentError, match=f"type {type(other).__name__}; return None") as caught:
+                    poll(b"x", other)
+                assert caught.value.argument == "action"
+                assert subscriber.take() is None  # it counts as consumed
+            if isinstance(subscriber, flyring.LossySubscriber):
+                assert subscriber.lost_messages(0) == subscriber.lost_bytes(0) == 0
+
+
+def gates(channel: Channel) -> tuple[int, int]:
+    """The gate of subscriber slot 0 on ring 0, and the count beside it."""
+    at = channel.header.gate(0, 0)
+    return channel._data.load64(at), channel._data.load64(at + layout.GATE_COUNT)
+
+
+def test_commit_stores_the_gate_at_once_and_an_abort_leaves_it_in_front() -> None:
+    with Channel.create("c", "broadcast", capacity=4096, publishers=1) as channel:
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        for _ in range(3):
+            publisher.offer(b"x")
+        handled: list[int] = []
+
+        def commit(message: Message) -> Action:
+            assert gates(channel) == (message.position if handled else 0, len(handled))
+            handled.append(message.position)
+            return Action.COMMIT
+
+        assert subscriber.poll(commit) == 3
+        publisher.offer(b"x")
+        before = gates(channel)
+        assert subscriber.poll(lambda message: Action.ABORT) == 0
+        assert gates(channel) == before == (subscriber.position(0), 3)
+        assert subscriber.poll(lambda message: Action.BREAK) == 1
+        assert gates(channel) == (publisher.position, 4)
+
+
+def test_a_poll_that_its_handler_aborts_does_not_wait() -> None:
+    with Channel.create("c", "broadcast", capacity=4096, publishers=1) as channel:
+        publisher = channel.publisher()
+        for join in (channel.subscriber, channel.lossy_subscriber):
+            with join() as subscriber:
+                publisher.offer(b"x")
+                calls: list[int] = []
+
+                def abort(message: Message, calls: list[int] = calls) -> Action:
+                    calls.append(message.position)
+                    return Action.ABORT
+
+                for timeout in (None, 0, 30):
+                    assert subscriber.poll(abort, timeout=timeout) == 0
+                assert len(calls) == 3
+                assert subscriber.poll(lambda message: None, timeout=None) == 1
+                assert subscriber.poll(abort, timeout=0.001) == 0
+                assert len(calls) == 3
+
+
+def test_a_handler_may_return_what_it_got_only_if_nothing_of_it_stays() -> None:
+    with Channel.create("c", "broadcast", capacity=4096, publishers=1) as channel:
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        returned: list[Callable[[Message], Any]] = [lambda message: message, lambda message: message.data]
+        for handler in returned:
+            publisher.offer(b"x")
+            with pytest.raises(InvalidArgumentError):
+                subscriber.poll(handler)
+            assert subscriber.poll(handler) == 0

@@ -15,10 +15,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from flyring import (
+    Action,
     BadMessageError,
     Channel,
     CorruptRingError,
     InvalidArgumentError,
+    Message,
     Publisher,
 )
 from flyring.sbe import Schema, SchemaWarning, from_dict, model
@@ -190,6 +192,38 @@ def test_a_run_is_one_array_in_place_and_read_only(ring: tuple[Publisher, Reader
 
     assert reader.poll_arrays(PRICE, look) == 10
     assert reader.poll_arrays(PRICE, look) == 0
+
+
+def test_an_action_goes_for_the_whole_run(ring: tuple[Publisher, Reader]) -> None:
+    publisher, reader = ring
+    publisher.offer_array(PRICE, prices(10))
+    publisher.offer(b"other", 9)
+    publisher.offer_array(PRICE, prices(3))
+    seen: list[int] = []
+    action: Any = Action.ABORT
+
+    def look(array: Array) -> Any:
+        seen.append(len(array))
+        return action
+
+    def other(message: Message) -> Any:
+        seen.append(len(message))
+        return other_action
+
+    other_action: Any = Action.ABORT
+    assert reader.poll_arrays(PRICE, look, otherwise=other) == 0
+    assert reader.poll_arrays(PRICE, look, limit=4, otherwise=other, timeout=None) == 0
+    action = Action.BREAK
+    assert reader.poll_arrays(PRICE, look, limit=4, otherwise=other) == 4
+    action = Action.COMMIT
+    assert reader.poll_arrays(PRICE, look, otherwise=other) == 6
+    other_action = Action.BREAK
+    assert reader.poll_arrays(PRICE, look, otherwise=other) == 1
+    action = len
+    with pytest.raises(InvalidArgumentError, match="action"):
+        reader.poll_arrays(PRICE, look, otherwise=other)
+    assert reader.poll_arrays(PRICE, look, otherwise=other) == 0
+    assert seen == [10, 4, 4, 6, 5, 5, 3]
 
 
 def test_other_messages_end_a_run_and_go_to_otherwise_or_are_skipped(ring: tuple[Publisher, Reader]) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from conftest import in_child
 from flyring import (
+    Action,
     BackPressuredError,
     BadMessageError,
     Channel,
@@ -186,6 +187,34 @@ def test_laps(ends: Ends, prices: Any) -> None:
         publisher.offer(bytes(i % 300), 77)
         assert subscriber.poll(handler) == 2
         assert seen[-2:] == [i, i % 300]
+
+
+def test_a_handler_of_a_dispatch_may_return_an_action(ends: Ends, prices: Any) -> None:
+    publisher, subscriber = ends
+    for message in (prices.PriceUpdate, prices.Trade):
+        publisher.claim(message).commit()
+    publisher.offer(b"raw")
+    seen = ""
+    of_trade: Any = Action.ABORT
+
+    def note(name: str, action: Any = None) -> Any:
+        nonlocal seen
+        seen += name
+        return action
+
+    handler = sbe.dispatch(
+        {prices.PriceUpdate: lambda *_: note("p"), prices.Trade: lambda *_: note("t", of_trade)},
+        otherwise=lambda message: note("o", Action.BREAK),
+    )
+    assert subscriber.poll(handler) == 1
+    of_trade = Action.COMMIT
+    assert subscriber.poll(handler) == 2
+    assert seen == "ptto"
+    publisher.claim(prices.Trade).commit()
+    of_trade = 1
+    with pytest.raises(InvalidArgumentError, match="action"):
+        subscriber.poll(handler)
+    assert subscriber.poll(handler) == 0
 
 
 def test_what_cannot_be_claimed(ends: Ends, prices: Any, folder: Path) -> None:

@@ -15,6 +15,7 @@ The layout is documented in spec/channel.md and shared with the C++ and Java bin
 from typing import TYPE_CHECKING
 
 from ._core import Claim, Message
+from .action import Action
 from .channel import Channel, Options, unlink
 from .counters import Counter, Counters
 from .errors import (
@@ -56,6 +57,7 @@ __version__: str
 
 __all__ = [
     "AccessDeniedError",
+    "Action",
     "BackPressuredError",
     "BadMessageError",
     "Channel",

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, final, 
 
 from typing_extensions import Buffer
 
+from .action import Action
 from .sender import Sender
 
 _Get = TypeVar("_Get", covariant=True)
@@ -173,19 +174,25 @@ class Publisher:
 class Reader:
     """What subscribers and lossy subscribers share."""
 
-    def poll(self, handler: Callable[[Message], object], limit: SupportsIndex = 256, timeout: float | None = 0) -> int:
+    def poll(
+        self, handler: Callable[[Message], Action | None], limit: SupportsIndex = 256, timeout: float | None = 0
+    ) -> int:
         """Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to ``timeout``
         seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a private copy, is
         valid until its handler returns; one whose handler raised counts as consumed, and the exception reaches the
-        caller."""
+        caller.
+
+        The handler returns None or an ``Action``: COMMIT (what was handled so far counts as read from now on), BREAK
+        (the poll ends), ABORT (the poll ends; this message is not consumed and not counted, and the next poll begins
+        with it). InvalidArgumentError for anything else; the message counts as consumed."""
 
     def _poll_arrays(
         self,
         layout: Layout,
         view: Callable[[Message, int, int, int, int, int], object],
-        handler: Callable[[Any], object],
+        handler: Callable[[Any], Action | None],
         limit: SupportsIndex,
-        otherwise: Callable[[Message], object] | None,
+        otherwise: Callable[[Message], Action | None] | None,
         timeout: float | None,
         /,
     ) -> int: ...
@@ -386,12 +393,13 @@ class GroupIterator(Iterator[_Entry]):
     def __next__(self) -> _Entry: ...
 
 def dispatch(
-    handlers: Mapping[type[_Message], Callable[[Any, Message], object]],
-    otherwise: Callable[[Message], object] | None = None,
-) -> Callable[[Message], object]:
+    handlers: Mapping[type[_Message], Callable[[Any, Message], Action | None]],
+    otherwise: Callable[[Message], Action | None] | None = None,
+) -> Callable[[Message], Action | None]:
     """A handler for ``poll`` that calls ``handlers[Message](decoder, message)`` by the record's type, which is the
     template id. Both are valid until the handler returns.
 
     A type without a handler goes to ``otherwise``, or is skipped. BadMessageError for a message that is not what its
-    type says; it is consumed. One dispatch may serve many subscribers, also lossy ones, and what ``take`` returned.
+    type says; it is consumed. What a handler or ``otherwise`` returns, None or an ``Action``, is what ``poll`` gets.
+    One dispatch may serve many subscribers, also lossy ones, and what ``take`` returned.
     """

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
+    from .action import Action
     from .channel import Channel
     from .sbe.flyweight import Message
 
@@ -32,9 +33,9 @@ class Reader(Closing, _core.Reader):
     def poll_arrays(
         self,
         message: type[Message],
-        handler: Callable[[NDArray[numpy.void]], object],
+        handler: Callable[[NDArray[numpy.void]], Action | None],
         limit: SupportsIndex = 65536,
-        otherwise: Callable[[_core.Message], object] | None = None,
+        otherwise: Callable[[_core.Message], Action | None] | None = None,
         timeout: float | None = 0,
     ) -> int:
         """Calls ``handler`` with each run of neighbouring messages of this class, of one version and length, as a numpy
@@ -47,7 +48,8 @@ class Reader(Closing, _core.Reader):
 
         Messages of older versions have only the fields that they have; of newer ones only the known fields are shown.
         Messages of other types go to ``otherwise``, or are skipped. ``limit`` counts messages; a run is at most an
-        eighth of its ring, and of a lossy subscriber at most 256 KiB. ``timeout`` as for ``poll``.
+        eighth of its ring, and of a lossy subscriber at most 256 KiB. ``timeout`` as for ``poll``, and so is what
+        ``handler`` and ``otherwise`` return: an ``Action`` goes for the whole run.
         InvalidArgumentError: a class with groups or data; BadMessageError: a message that is not what its type says; it
         is consumed, and the ring goes on.
         """

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .. import Channel, LossySubscriber, Message
+from .. import Action, Channel, LossySubscriber, Message
 from ..errors import BadMessageError, ChannelReplacedError, CorruptRingError, InvalidArgumentError
 from ..sbe import Schema, dispatch, to_dict
 from ..sbe.errors import SbeError, SchemaError
@@ -87,7 +87,7 @@ class _Follower:
         self.table = Table(schema.model if schema else None) if as_table else None
         self.chosen = bool(messages or where)
         self.where = [Where(clause, schema.model) for clause in where] if schema else []
-        self.handler: Callable[[Message], object] = self.on_raw
+        self.handler: Callable[[Message], Action | None] = self.on_raw
         self.not_decoded = self.damaged_rings = self.lost_messages = self.lost_bytes = 0
         self.replaced = False
         if schema is not None:
