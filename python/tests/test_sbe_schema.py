@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sbe_strategies
+from flyring.sbe import Schema
 from flyring.sbe.errors import SbeError, SchemaError, SchemaWarning
 from flyring.sbe.model import Composite, Encoded, Enum, Field, Presence, Primitive, SchemaModel, Set
 from flyring.sbe.parse import load, parse
@@ -219,6 +220,34 @@ def test_entities_are_not_read(tmp_path: Path) -> None:
     doctype = f'<!DOCTYPE s [<!ENTITY a "b"><!ENTITY x SYSTEM "{secret}">]>'
     with pytest.raises(SchemaError, match=r"DOCTYPE.*Remove it"):
         parse(doctype + schema().replace('package="p"', 'package="&a;"'))
+
+
+def test_a_doctype_that_defines_nothing_is_harmless(tmp_path: Path) -> None:
+    assert parse("<!DOCTYPE xml>" + schema()).package == "p"
+    with pytest.raises(SchemaError, match="not well-formed XML: undefined entity"):
+        parse("<!DOCTYPE xml>" + schema().replace('package="p"', 'package="&a;"'))
+    (tmp_path / "other.dtd").write_text('<!ENTITY a "b">')
+    for outside in ('SYSTEM "other.dtd"', f'SYSTEM "{tmp_path}/other.dtd"', 'PUBLIC "a" "other.dtd"'):
+        with pytest.raises(SchemaError, match="Remove it"):
+            parse(f"<!DOCTYPE xml {outside}>" + schema(), tmp_path)
+
+
+@pytest.mark.parametrize(("name", "value"), [("blockLength", 1), ("templateId", 1), ("schemaId", 7), ("version", 3)])
+def test_a_constant_of_the_header_must_be_what_the_schema_says(name: str, value: int) -> None:
+    def text(constant: int) -> str:
+        fields = "".join(
+            f'<type name="{one}" primitiveType="uint16"'
+            + (f' presence="constant">{constant}</type>' if one == name else "/>")
+            for one in ("blockLength", "templateId", "schemaId", "version")
+        )
+        return (
+            f'<messageSchema package="p" id="7" version="3"><types><composite name="messageHeader">{fields}</composite>'
+            '</types><message name="M" id="1"><field name="a" id="1" type="uint8"/></message></messageSchema>'
+        )
+
+    Schema.parse(text(value))  # its classes are made as well
+    with pytest.raises(SchemaError, match=f'{value} is not the constant 9 that "{name}"'):
+        Schema.parse(text(9))
 
 
 def test_hostile_depths() -> None:

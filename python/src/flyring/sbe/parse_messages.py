@@ -42,6 +42,11 @@ def fits(element: Element, what: str, value: int, header: Composite, name: str) 
             f'{what} {value} does not fit into "{name}" of "{header.name}", a {type_.primitive.text}: '
             "give it a larger type, or use a smaller number"
         )
+    if type_.presence is Presence.CONSTANT and type_.constant != value:
+        raise element.error(
+            f'{what} {value} is not the constant {type_.constant} that "{name}" of "{header.name}" is: '
+            "make them equal, or the type no constant"
+        )
 
 
 def _check_limit(element: Element, composite: Composite, name: str, encoded: Encoded) -> None:
