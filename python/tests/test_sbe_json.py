@@ -253,19 +253,3 @@ def same(actual: Any, expected: Any) -> None:
         assert struct.pack("<f", actual) == struct.pack("<f", expected)
     else:
         assert actual == expected
-
-
-def test_none_can_be_written_into_an_enum_whose_encoding_type_is_optional() -> None:
-    text = """<messageSchema package="p" id="1"><types><composite name="messageHeader">
-        <type name="blockLength" primitiveType="uint16"/><type name="templateId" primitiveType="uint16"/>
-        <type name="schemaId" primitiveType="uint16"/><type name="version" primitiveType="uint16"/></composite>
-        <type name="uInt8NULL" presence="optional" nullValue="254" primitiveType="uint8"/>
-        <enum name="BooleanNULL" encodingType="uInt8NULL"><validValue name="No">0</validValue></enum></types>
-        <message name="M" id="1"><field name="flag" id="1" type="BooleanNULL"/>
-        <field name="must" id="2" type="BooleanNULL" presence="required"/></message></messageSchema>"""
-    made = Schema.parse(text).M
-    data = from_dict(made, {"flag": None, "must": "No"})
-    assert data[8:] == b"\xfe\0"
-    assert to_dict(made.decode(data)) == {"flag": None, "must": "No"}
-    with pytest.raises(SbeError, match="member of its enum"):
-        from_dict(made, {"flag": None, "must": None})

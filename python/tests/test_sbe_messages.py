@@ -312,7 +312,7 @@ def test_a_header_with_constants() -> None:
     assert bytes(message) == expected
     assert made.decode(expected).a == 258
     wrong = custom.replace(">9<", ">8<")
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="is not the constant 8"):
         schema("", field("uint16"), header=wrong, order="bigEndian")
 
 

@@ -32,7 +32,7 @@ def _encoding(types: Types, element: Element, direct: tuple[str, ...]) -> tuple[
 def enumeration(types: Types, element: Element) -> Enum:
     name, since, deprecated = common(element, types.version)
     primitive, named = _encoding(types, element, _ENUM_ENCODINGS)
-    presence = Presence.REQUIRED
+    presence = presence_of(element, Presence.REQUIRED)
     low: int | float = primitive.min_value
     high: int | float = primitive.max_value
     null = limit(element, "nullValue", primitive)
@@ -41,9 +41,6 @@ def enumeration(types: Types, element: Element) -> Enum:
         assert isinstance(of_type, Encoded)
         low, high = of_type.min_value, of_type.max_value
         null = of_type.null_value if null is None else null
-        if of_type.presence is Presence.OPTIONAL:  # its null value may be written
-            presence = Presence.OPTIONAL
-    presence = presence_of(element, presence)
     null = primitive.null_value if null is None else null
     values = _values(types, element, "validValue", primitive)
     if primitive.is_float and values:
