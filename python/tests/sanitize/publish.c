@@ -35,6 +35,9 @@ static int64_t no_time(void)
 static _Alignas(4096) uint8_t ring_memory[CAPACITY + 4096];
 static int64_t epoch_word = 1;
 static Publisher publisher;
+/* The header, the control section and the slots, all zero: no successor. */
+static _Alignas(8) uint8_t control_memory[8192];
+static Memory control = {.base = control_memory, .length = sizeof control_memory};
 
 void stop(const char *what, int64_t wanted, int64_t got)
 {
@@ -50,6 +53,8 @@ static void take_ring(int64_t alignment)
         *(int64_t *)(ring_memory + CAPACITY + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE) = e == 0 ? 0 : -1;
     epoch_watch(&publisher.epoch, (const uint8_t *)&epoch_word, 1);
     publisher.owner_pending = true;
+    publisher.memory = &control;
+    publisher.shape.control = 4096;
     publisher.name = PyBytes_FromString("race");
     ring_writer *ring = &publisher.ring;
     ring->data = ring_memory;
