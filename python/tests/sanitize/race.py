@@ -25,7 +25,7 @@ LIBRARY = f"python{sysconfig.get_config_var('LDVERSION')}"  # here: sysconfig is
 MUTANTS = {
     "commit-relaxed": ("ring.h", r"6: pairs with poll 1", "STORE32_RELEASE", "STORE32_RELAXED"),
     "length-relaxed": ("poll.c", r"6\.9, 1: once; pairs", "LOAD32_ACQUIRE", "LOAD32_RELAXED"),
-    "gate-relaxed": ("subscriber.h", r"the last read below it; pairs", "STORE64_RELEASE", "STORE64_RELAXED"),
+    "gate-relaxed": ("subscriber.h", r"after the last read below it", "STORE64_RELEASE", "STORE64_RELAXED"),
     "recompute-relaxed": ("ring.h", r"pairs with poll 4, join 2 and 4", "LOAD64_ACQUIRE", "LOAD64_RELAXED"),
 }
 
