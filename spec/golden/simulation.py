@@ -403,7 +403,7 @@ class Channel:
         return unread
 
     def recompute(self, p, n, first):
-        """6.2. Step 4 (retire) never finds anybody: whoever gates here is alive or kept. first: n of step 5."""
+        """6.2. Step 4 (retire) never finds anything: who gates here is alive or kept. first: n of step 5."""
         gates = {j: g for j in range(self.S) if (g := self.gate(j, p.ring)) >= 0}
         if self.foreign:  # 6.15
             self.put64(self.trailer(p.ring) + 256, gates[0])

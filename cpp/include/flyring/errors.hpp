@@ -195,7 +195,7 @@ class CorruptHeader : public FlyringError, public detail::WithField {
   public:
     CorruptHeader(const std::string& path, std::string field, const std::string& reason)
         : FlyringError("corrupt-header", "the header of channel " + path + " is corrupt: " + field + " " + reason +
-                                             "; create the channel anew"),
+                                             "; remove this file and create the channel again"),
           WithField(std::move(field)) {}
 };
 

@@ -238,7 +238,7 @@ def check_file_system(file: File, path: str, any_file_system: bool, read_only: b
             raise UnsuitableFileSystemError(path, f"btrfs without NOCOW ({error.strerror})") from error
         if not flags & NO_COPY_ON_WRITE:
             raise UnsuitableFileSystemError(
-                path, "btrfs without NOCOW: a write may find no space; create the channel anew"
+                path, "btrfs without NOCOW: a write may find no space; remove this file and create the channel again"
             )
 
 

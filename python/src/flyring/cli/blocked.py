@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is held back, since when, and by whom; and what waits for a kept subscriber that nobody is (spec 6.2, 5)."""
+"""Which publisher is held back, since when, and by which subscribers; which kept slots without an owner have unread
+messages (spec 6.2, 5)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring rm``: removes the names of channels; who has one attached keeps its file (spec 3.2)."""
+"""``flyring rm``: removes the names of channels; processes that have one attached keep its file (spec 3.2)."""
 
 from __future__ import annotations
 

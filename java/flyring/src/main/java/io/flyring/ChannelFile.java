@@ -197,7 +197,8 @@ final class ChannelFile implements AutoCloseable {
 
     private UnsuitableFileSystemException withoutNoCow() {
         return new UnsuitableFileSystemException(path, "btrfs without NOCOW", path + " lies on btrfs and has not the"
-            + " flag NOCOW: a full disk would end the process that writes. Use /dev/shm, or create the channel anew.");
+            + " flag NOCOW: a full disk would end the process that writes. Use /dev/shm, or remove this file and"
+            + " create the channel again.");
     }
 
     private void allocate(long length) {
@@ -328,7 +329,7 @@ final class ChannelFile implements AutoCloseable {
         return memory;
     }
 
-    /** Lets go of a mapping: whoever still looks there finds nothing of the file, and changes nothing of it. */
+    /** Replaces a mapping by private memory: a thread that still uses it reads zeros and does not change the file. */
     synchronized void release(Memory memory) {
         memory.detach(path);
         mapped.remove(memory);

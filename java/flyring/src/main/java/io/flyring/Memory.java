@@ -84,8 +84,8 @@ final class Memory {
     }
 
     /**
-     * Puts private memory in the place of what was mapped: whoever stores here from now on, in whatever thread, changes
-     * nothing of the file any more.
+     * Puts private memory in the place of what was mapped. Another thread that still stores here changes nothing of the
+     * file.
      */
     void detach(String path) {
         if (mapping != null) {

@@ -84,7 +84,7 @@ final class Seat implements Runnable {
         return channel.control().getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) == epoch;
     }
 
-    /** Whoever stores in the owner's name from now on changes nothing of the file. */
+    /** Takes the file away from this object. Another thread that is in the middle of a call changes nothing of it. */
     void detach() {
         synchronized (lock) {
             if (!detached) {
