@@ -148,8 +148,9 @@ class Channel:
             start = 64 * k % 4096
             self.set_trailer(k, "claimed", start)
             self.set_trailer(k, "published", start)
+            first = -1 if self.foreign == "subscriber" else start // (self.C // 8)  # the eighth of `start`; none by 6.15
             for e in range(8):
-                self.put64(self.trailer(k) + 16 * e, start if e == start // (self.C // 8) else -1)
+                self.put64(self.trailer(k) + 16 * e, start if e == first else -1)
             for j in range(self.S):
                 self.set_gate(j, k, start if o["kind"] == "inbox" else -1)
                 self.set_count(j, k, -1 if self.foreign else 0)
@@ -463,8 +464,9 @@ class Channel:
         self.set_trailer(p.ring, "published", p.t + n)
         self.set_trailer(p.ring, "messages_done", p.count)
         s = self.C.bit_length() - 1 - 3
-        if p.t >> s != (p.t + n) >> s:
-            at = self.trailer(p.ring) + 16 * (((p.t + n) >> s) & 7)
+        e = ((p.t + n) >> s) & 7
+        if p.t >> s != (p.t + n) >> s and (e or self.foreign != "subscriber"):  # 6.15
+            at = self.trailer(p.ring) + 16 * e
             self.put64(at, -1)
             self.put64(at + 8, p.count)
             self.put64(at, p.t + n)
