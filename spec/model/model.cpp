@@ -7,6 +7,7 @@
 #include "explorer.hpp"
 #include "mutants.hpp"
 #include "scenarios.hpp"
+#include "wait.hpp"
 
 using namespace model;
 
@@ -24,6 +25,8 @@ const char* const invariants[][2] = {
     {"I9", "an evicted reader is told before it can believe what was overwritten"},
     {"I10", "an honest ring is never called corrupt"},
     {"I11", "sender and ended tell the truth"},
+    {"W1", "nobody sleeps to a long cap while there is something for it, unless a waker was killed"},
+    {"W2", "who wakes wakes somebody: each waking call was asked for since the last one"},
 };
 
 // The rows of README.md.
@@ -33,10 +36,13 @@ void print_table() {
         std::printf("| %s | %s | %s%s | %s |\n", text.step, text.what,
                     *m.breaks ? m.breaks : "holds all the same: ", m.because, m.scenario);
     }
+    print_waiting_table();
 }
 
 int passed = 0, failed = 0;
 bool traces = false;
+const char* only = "";
+int part = 0, every = 1, number = 0;  // of the scenarios and mutants: number part, part + every ...
 
 void report(const char* kind, const std::string& name, const Result& r, const std::string& expected,
             const char* because) {
@@ -57,8 +63,6 @@ void report(const char* kind, const std::string& name, const Result& r, const st
 
 int main(int argc, char** argv) {
     bool large = false;
-    const char* only = "";
-    int part = 0, parts = 1, number = 0;  // every so many scenarios and mutants, from which on
     size_t limit = 3'000'000;
     for (int i = 1; i < argc; ++i) {
         if (!std::strcmp(argv[i], "--large"))
@@ -68,7 +72,7 @@ int main(int argc, char** argv) {
         else if (!std::strcmp(argv[i], "--table"))
             return print_table(), 0;
         else if (!std::strcmp(argv[i], "--part") && i + 1 < argc &&
-                 std::sscanf(argv[i + 1], "%d/%d", &part, &parts) == 2)
+                 std::sscanf(argv[i + 1], "%d/%d", &part, &every) == 2)
             ++i;
         else if (argv[i][0] != '-')
             only = argv[i];
@@ -78,7 +82,7 @@ int main(int argc, char** argv) {
     }
     for (auto& [name, meaning] : invariants) std::printf("%-4s %s\n", name, meaning);
     for (const Scenario& s : scenarios(large))
-        if (std::strstr(s.name, only) && number++ % parts == part)
+        if (std::strstr(s.name, only) && number++ % every == part)
             report("scenario", s.name, explore(s, Site::none, limit), "", "");
     bool tried[sites] = {};
     for (const Mutant& m : mutants) {  // on the small scenarios: that is where each is known to break
@@ -86,13 +90,16 @@ int main(int argc, char** argv) {
         tried[static_cast<int>(m.site)] = true;
         std::string name = std::string(text.step) + ": " + text.what + " (" + m.scenario + ")";
         if (!std::strstr(text.name, only) && !std::strstr(m.scenario, only)) continue;
-        if (number++ % parts != part) continue;
+        if (number++ % every != part) continue;
         bool found = false;
         for (const Scenario& s : scenarios(false))
             if (!std::strcmp(s.name, m.scenario))
                 found = true, report("mutant", name, explore(s, m.site, limit), m.breaks, m.because);
         if (!found) ++failed, std::printf("FAIL: no scenario %s\n", m.scenario);
     }
+    for (const WaitingResult& r : explore_waiting(
+             [](const std::string& name) { return name.find(only) != std::string::npos && number++ % every == part; }))
+        report(r.kind, r.name, Result{r.states, 0, r.broken, {}}, r.expected, "");
     for (int i = 1; i < sites; ++i)
         if (!tried[i]) ++failed, std::printf("FAIL: site %s has no mutant\n", site_texts[i].name);
     std::printf("%d passed, %d failed\n", passed, failed);

@@ -8,7 +8,7 @@ here=$(dirname "$0")
 build=$1
 shift
 mkdir -p "$build"
-"${CXX:-c++}" -std=c++17 -O2 -Wall -Wextra -Werror -o "$build/flyring-model" "$here/model.cpp" "$here/explorer.cpp"
+"${CXX:-c++}" -std=c++17 -O2 -Wall -Wextra -Werror -o "$build/flyring-model" "$here/model.cpp" "$here/explorer.cpp" "$here/wait.cpp"
 "$build/flyring-model" --table > "$build/table-of-program"
 grep '^| [56]\.' "$here/README.md" > "$build/table-of-readme"
 diff "$build/table-of-readme" "$build/table-of-program" || { echo "README.md and mutants.hpp differ: paste what --table prints"; exit 1; }
