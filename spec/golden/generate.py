@@ -126,6 +126,10 @@ class Golden:
     def evict(self, slot):
         self.did("evict", {"slot": slot}, messages=self.channel.evict(slot))
 
+    def asleep(self, pair, rings):
+        """6.16, 2 of somebody who is killed there."""
+        self.foreign(self.channel.fall_asleep(pair, rings))
+
     def foreign(self, stores):
         for at, data in stores:
             self.did("foreign_store", {"offset": at, "data": data.hex()})
@@ -492,6 +496,34 @@ def batch_new_limit():
     return g
 
 
+def sleepers():
+    """Readers and publishers that fell asleep and were killed there: each pair's bits are cleared by the next one who
+    wakes that ring's, the others' stay."""
+    g = Golden("sleepers", kind="broadcast", capacity=4096, publishers=34, subscribers=2, counters=0)
+    for k in (0, 1):
+        g.publisher(f"p{k}")
+    g.subscriber("s0", rings=[0, 1])
+    g.asleep("data", [0, 1, 33])  # ring 33 shares its bit with ring 1
+    g.asleep("room", [0, 2])
+    g.offer("p0", 1, pattern(0, 8))  # wakes
+    g.offer("p0", 1, pattern(1, 8))
+    g.poll("s0")  # wakes
+    for i in range(6):  # padding wakes nobody
+        g.offer("p0", 1, pattern(i, 900))
+        g.poll("s0")
+    assert g.claim("p1", 16, 2)
+    g.abort("p1")
+    assert g.claim("p1", 16, 2)
+    g.commit("p1", pattern(3, 16))  # wakes
+    g.asleep("data", [0])
+    g.offer_batch("p0", 3, [pattern(i, 40) for i in range(3)])  # wakes, once
+    g.asleep("data", [0, 1])
+    g.evict(0)
+    g.close("s0")
+    g.close("p0")
+    return g
+
+
 def counters():
     g = Golden("counters", kind="broadcast", capacity=4096, publishers=1, subscribers=1, counters=6)
     g.counter_allocate("sent", 1)
@@ -667,6 +699,7 @@ GOLDENS = (
     inbox_handed_on,
     aborted_and_batch,
     batch_new_limit,
+    sleepers,
     counters,
     maximum_message,
     schema,

@@ -69,6 +69,9 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
+WAITING = {"data": 64, "room": 128}  # 4.3: `sequence`, and 4 bytes behind it `asleep`
+
+
 class Publisher:
     """What 6 calls private to a publisher."""
 
@@ -148,7 +151,9 @@ class Channel:
             start = 64 * k % 4096
             self.set_trailer(k, "claimed", start)
             self.set_trailer(k, "published", start)
-            first = -1 if self.foreign == "subscriber" else start // (self.C // 8)  # the eighth of `start`; none by 6.15
+            first = (
+                -1 if self.foreign == "subscriber" else start // (self.C // 8)
+            )  # the eighth of `start`; none by 6.15
             for e in range(8):
                 self.put64(self.trailer(k) + 16 * e, start if e == first else -1)
             for j in range(self.S):
@@ -249,12 +254,37 @@ class Channel:
                 self.put64(slot + 128, 0)
             self.put32(slot + 88, self.inject["pid"])
             self.put64(slot + 96, self.inject["now"])
+            self.put64(slot + 104, self.get64(slot) + 1)  # 6.16: it wakes
             if not same:
                 self.put(slot + 24, name.ljust(64, b"\0"))
         self.put64(slot, self.get64(slot) + 1)
         if not same:
             self.put32(slot + 20, len(name))
         return self.get64(slot)
+
+    # --- 6.16: waking -----------------------------------------------------------------------------------------------
+
+    def wake_all(self, *pairs):
+        for pair in pairs:
+            sequence = 4096 + WAITING[pair]
+            self.put32(sequence, (self.get32(sequence) + 1) & 0x7FFFFFFF)
+
+    def wake(self, pair, k):
+        asleep = 4096 + WAITING[pair] + 4
+        bits = self.get32(asleep) & 0xFFFFFFFF
+        if bits >> k % 32 & 1:
+            bits &= ~(1 << k % 32)
+            self.put32(asleep, bits - (bits >> 31 << 32))
+            self.wake_all(pair)
+
+    def fall_asleep(self, pair, rings):
+        """Step 2 of somebody who sleeps: a list of stores."""
+        stores, asleep = [], 4096 + WAITING[pair] + 4
+        bits = self.get32(asleep) & 0xFFFFFFFF
+        for k in rings:
+            bits |= 1 << k % 32
+        self.foreign_store(stores, asleep, bits - (bits >> 31 << 32), 4)
+        return stores
 
     def take_publisher(self, name, max_lag=0):
         assert self.foreign != "publisher" and not (self.foreign and max_lag)
@@ -269,6 +299,7 @@ class Channel:
         published, count = self.recover(k)
         slot = self.publisher_slot(k)
         p = Publisher(k, name, self.new_owner(slot, name, published), published, count)
+        self.wake_all("data")
         p.lag = max_lag or None
         p.owner_pending = self.foreign != "subscriber"  # 6.15: Agrona's reader knows no owner records
         return p
@@ -300,6 +331,7 @@ class Channel:
         if p.claim:
             self.abort(p)
         self.put32(self.publisher_slot(p.ring) + 16, 1)
+        self.wake_all("data")
         self.locked.remove(("publisher", p.ring))
 
     def take_subscriber(self, name, kept, rings):
@@ -324,6 +356,7 @@ class Channel:
         if resumes:  # 6.5
             s.cursors = {k: self.gate(j, k) for k in gating}
             s.counts = {k: self.count_of(k, c) for k, c in s.cursors.items()}
+            self.wake_all("room")
             return s
         if is_kept:
             self.put32(slot + 8, 1)
@@ -346,6 +379,7 @@ class Channel:
             self.put32(slot + 16, 1)
         if self.get32(slot + 8):
             self.put32(slot + 8, 0)
+        self.wake_all("room")
         return s
 
     def count_of_published(self, k):
@@ -373,6 +407,7 @@ class Channel:
         if lost or not self.get32(self.subscriber_slot(s.slot) + 16):
             for k in range(self.P):  # 6.6 leave
                 self.set_gate(s.slot, k, -1)
+            self.wake_all("room")
         self.locked.remove(("subscriber", s.slot))
 
     def forget(self, s):
@@ -401,6 +436,7 @@ class Channel:
         self.put32(slot + 8, 1)
         for k in range(self.P):
             self.set_gate(j, k, -1)
+        self.wake_all("data", "room")
         return unread
 
     def recompute(self, p, n, first):
@@ -524,6 +560,7 @@ class Channel:
         assert len(data) == length
         self.write(p, p.t, 8 + length, kind, data)
         self.finish(p, n, 1)
+        self.wake("data", p.ring)
         p.claim = None
         return p.t
 
@@ -561,6 +598,8 @@ class Channel:
             self.write(p, p.t, 8 + len(messages[taken]), kind, messages[taken])
             self.finish(p, n, m)
             taken += m
+        if taken:
+            self.wake("data", p.ring)
         return taken
 
     # --- 6.9: poll --------------------------------------------------------------------------------------------------
@@ -602,6 +641,7 @@ class Channel:
     def store_gate(self, s, k):
         self.set_count(s.slot, k, s.counts[k])
         self.set_gate(s.slot, k, s.cursors[k])
+        self.wake("room", k)
 
     # --- 6.10, 6.14: what a lossy reader finds that starts at what is still there ------------------------------------
 
