@@ -5,7 +5,7 @@ interop-tests/steps, which kills real processes: names, messages, lengths and in
 
 import struct
 
-from simulation import Channel
+from simulation import WAITING, Channel
 
 OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 5, "counters": 0}
 BASE = {
@@ -90,6 +90,14 @@ class Scene:
 def offer(s, length=30):
     p = s.fill_to(s.pub(), lambda at: not s.crosses(at, length))
     return lambda: s.send(p, length)
+
+
+def wake(s):
+    """Somebody waits for a message, and for room."""
+    p = s.fill_to(s.pub(), lambda at: not s.crosses(at, 30))
+    for pair in WAITING:
+        s.channel.fall_asleep(pair, [0])
+    return lambda: s.send(p, 30)
 
 
 def offer_long(s):
@@ -256,6 +264,7 @@ DYING = (
     ("offer-padding-compact", offer_padding, PUBLISHER, 8),
     ("claim", claim, PUBLISHER, 64),
     ("claim-long", claim_long, PUBLISHER, 64),
+    ("wake", wake, PUBLISHER, 64),
     ("commit", commit, PUBLISHER, 64),
     ("abort", abort, PUBLISHER, 64),
     ("batch", batch, PUBLISHER, 64),
@@ -280,6 +289,7 @@ DYING = (
 
 WORDS = {8: "start, or evicting", 16: "closed, or kept", 20: "name_length", 24: "name", 88: "the other fields"}
 WORDS |= {0: "epoch", 136: "discarded"}
+CONTROL = {64: "data_sequence", 68: "data_asleep", 128: "room_sequence", 132: "room_asleep"}
 TRAILER = {128: "claimed", 320: "published", 328: "messages_begun", 336: "messages_done"}
 
 
@@ -287,6 +297,8 @@ def word(channel, at):
     """What stands there, for people."""
     if at is None:
         return "nothing yet"
+    if at < 4096 + 256:
+        return f"control section: {CONTROL[at - 4096]}"
     if at < channel.rings:
         slot, offset = divmod(at - 4096 - 256, 256)
         who = f"publisher slot {slot}" if slot < channel.P else f"subscriber slot {slot - channel.P}"
