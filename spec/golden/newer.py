@@ -19,7 +19,7 @@ def reserved(header):
     publishers, subscribers = header["publishers"], header["subscribers"]
     yield 176, 4092 - 176
     control = header["control_offset"]
-    for at, length in ((16, 16), (33, 7), (44, 212)):
+    for at, length in ((16, 16), (33, 7), (44, 20), (72, 56), (136, 120)):  # between: 6.16
         yield control + at, length
     for slot in range(publishers + subscribers):
         at = control + 256 + 256 * slot
@@ -27,7 +27,7 @@ def reserved(header):
             yield at + 12, 4  # behind evicting
         yield at + 92, 4
         first = 136 if slot >= publishers else 128  # discarded, blocked_since
-        yield at + 104, first - 104
+        yield at + 112, first - 112
         yield at + 144, 112
     yield at + 256, control + header["control_length"] - (at + 256)
     for counter in range(header["counters"]):

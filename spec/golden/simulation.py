@@ -436,7 +436,7 @@ class Channel:
         self.put32(slot + 8, 1)
         for k in range(self.P):
             self.set_gate(j, k, -1)
-        self.wake_all("data", "room")
+        self.wake_all("room", "data")
         return unread
 
     def recompute(self, p, n, first):

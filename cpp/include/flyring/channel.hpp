@@ -189,6 +189,7 @@ class Channel {
             try {
                 OpenOptions opening;
                 opening.any_file_system = options.any_file_system;
+                opening.wake = options.wake;
                 Channel channel = open(name, opening, environment);
                 channel.compare(options);
                 return channel;

@@ -79,6 +79,10 @@ struct Options {
     mode_t mode = 0600;
     /// Do not insist on the allow-list of file systems of spec/channel.md 3.1.
     bool any_file_system = false;
+    /// Publishers and subscribers of this channel wake those who sleep until a message or room is there. False: they do
+    /// not, no sleeper ever interrupts this process (if each of its channels has it so), and those who wait for it look
+    /// every millisecond. (spec/channel.md 6.16)
+    bool wake = true;
 
     /// Sets schema, schema_id and schema_version.
     Options& use(const Schema& one) {
@@ -94,6 +98,10 @@ struct OpenOptions {
     /// throws AccessDenied. Needs no write permission.
     bool read_only = false;
     bool any_file_system = false;
+    /// Publishers and subscribers of this channel wake those who sleep until a message or room is there. False: they do
+    /// not, no sleeper ever interrupts this process (if each of its channels has it so), and those who wait for it look
+    /// every millisecond. (spec/channel.md 6.16)
+    bool wake = true;
     /// The channel must have a schema with the same id (spec/messages.md 2).
     std::optional<Schema> schema{};
     /// The channel's schema must have at least this version, 0 to 65535; 0: any.

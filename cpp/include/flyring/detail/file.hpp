@@ -23,6 +23,7 @@
 #include "flyring/detail/path.hpp"
 #include "flyring/detail/ring.hpp"
 #include "flyring/detail/system.hpp"
+#include "flyring/detail/waiting.hpp"
 #include "flyring/options.hpp"
 
 // A channel's file: made whole, attached after validation (spec/channel.md 3).
@@ -140,6 +141,7 @@ struct ChannelFile {
     std::string schema;
     Environment environment;
     bool read_only = false;
+    bool wakes = true;  // those who sleep; else this process opted out (6.16)
 
     void check_writable() const {
         if (read_only) throw AccessDenied(path, "the channel was opened read-only; open it for writing to do this");
@@ -152,6 +154,14 @@ struct ChannelFile {
 
     std::byte* control() const noexcept { return mapping.data() + header.control_offset(); }
     /// Not 0: look whether the channel was replaced (6.13).
+    WaitingWords data() const noexcept {
+        return {word_at<std::uint32_t>(control(), layout::CONTROL_DATA_SEQUENCE),
+                word_at<std::uint32_t>(control(), layout::CONTROL_DATA_ASLEEP)};
+    }
+    WaitingWords room() const noexcept {
+        return {word_at<std::uint32_t>(control(), layout::CONTROL_ROOM_SEQUENCE),
+                word_at<std::uint32_t>(control(), layout::CONTROL_ROOM_ASLEEP)};
+    }
     std::int32_t* successor() const noexcept { return word_at<std::int32_t>(control(), layout::CONTROL_SUCCESSOR); }
     std::uint64_t publisher_slot_offset(std::uint32_t slot) const noexcept {
         return header.control_offset() + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
@@ -359,6 +369,7 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
     file.environment = environment;
     check_default_folder(channel);
     file.read_only = options.read_only;
+    file.wakes = options.wake;
     const int access = options.read_only ? O_RDONLY : O_RDWR;
     file.fd = Fd(::open(file.path.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.fd) throw_open_error(file.path, errno);
@@ -383,14 +394,28 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
 }
 
 /// Says in the channel that has the name now what becomes of it: a hint for those who have it open (3.2, successor).
-/// Whatever fails on the way is ignored.
-inline void note_successor(const std::string& channel, std::int32_t what) noexcept {
-    try {
-        store_relaxed(open_file(channel, {}).successor(), what);
-    } catch (const std::exception&) {
-        // It decides nothing.
+/// Wakes them when it ends, which is when the name has changed. Whatever fails on the way is ignored.
+class Successor {
+  public:
+    Successor(const std::string& channel, std::int32_t what) noexcept {
+        try {
+            old_ = open_file(channel, {});
+            store_relaxed(old_->successor(), what);
+        } catch (const std::exception&) {
+            // It decides nothing.
+        }
     }
-}
+    Successor(const Successor&) = delete;
+    Successor& operator=(const Successor&) = delete;
+    ~Successor() {
+        if (!old_) return;
+        wake_all(old_->data());
+        wake_all(old_->room());
+    }
+
+  private:
+    std::optional<ChannelFile> old_;
+};
 
 /// create, or replace (3.2). attach(ChannelFile) makes what is returned. The name comes last: what can fail has not
 /// failed then.
@@ -402,6 +427,7 @@ auto create_file(const std::string& channel, const Options& options, const Envir
     file.path = channel_path(channel);
     file.schema = options.schema;
     file.environment = environment;
+    file.wakes = options.wake;
     make_folder(channel);
     struct stat status{};
     if (!replace && ::lstat(file.path.c_str(), &status) == 0) throw ChannelExists(file.path);
@@ -419,7 +445,8 @@ auto create_file(const std::string& channel, const Options& options, const Envir
     file.fd = unnamed.take_fd();
     file.fd.mark(file.path);
     auto attached = attach(std::move(file));
-    if (replace) note_successor(channel, layout::SUCCESSOR_REPLACED);
+    std::optional<Successor> successor;
+    if (replace) successor.emplace(channel, layout::SUCCESSOR_REPLACED);
     replace ? unnamed.replace() : unnamed.link();
     return attached;
 }
@@ -450,7 +477,7 @@ inline void unlink_file(const std::string& channel) {
     if (::pread(fd.get(), &magic, sizeof magic, layout::HEADER_MAGIC) != sizeof magic || magic != layout::MAGIC) {
         throw NotAChannel(path, "it does not begin with the magic bytes");
     }
-    note_successor(channel, layout::SUCCESSOR_UNLINKED);
+    const Successor successor(channel, layout::SUCCESSOR_UNLINKED);
     if (::unlink(path.c_str()) != 0) {
         if (errno == ENOENT) throw NoSuchChannel(path);
         throw_errno("unlink", path);

@@ -81,7 +81,7 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
         if (!holds_back(slot)) continue;
         const SlotWords words = subscriber_slot(file, slot);
         store_release(words.epoch(), next_epoch(load_relaxed(words.epoch())));
-        clear_gates(file, slot);
+        stop_gating(file, slot);
     }
 }
 
@@ -97,7 +97,7 @@ inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const F
         if (load_acquire(words.evicting()) == 0) continue;  // pairs with evict
         const ControlLock control(description, file, std::try_to_lock);
         // Again: the next owner may have joined meanwhile, and a joiner holds the control lock.
-        if (control && load_acquire(words.evicting()) != 0) clear_gates(file, slot);
+        if (control && load_acquire(words.evicting()) != 0) stop_gating(file, slot);
     }
 }
 

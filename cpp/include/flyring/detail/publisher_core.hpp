@@ -15,6 +15,7 @@
 #include "flyring/detail/ring_writer.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
+#include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/holder.hpp"
 #include "flyring/span.hpp"
@@ -48,6 +49,7 @@ class PublisherCore final : public Member {
         const auto new_end = static_cast<std::int64_t>(end);
         writer_.publish_announced(ring, at, new_end, payload, length, type);
         set_use(idle);
+        waker_.wake(waker_bit_);
         return new_end;
     }
 
@@ -69,10 +71,12 @@ class PublisherCore final : public Member {
         return ring.payload_at(at);
     }
 
-    /// Publish 6 to 9 for the open claim.
+    /// Publish 6 to 10 for the open claim.
     [[gnu::always_inline]] inline std::int64_t commit_claim() {
         if (FLYRING_UNLIKELY(!usable())) lose_claim();
-        return close_claim(wrapping_add(writer_.count, 1));
+        const std::int64_t end = close_claim(wrapping_add(writer_.count, 1));
+        waker_.wake(waker_bit_);
+        return end;
     }
 
     std::int64_t abort_claim() {
@@ -161,6 +165,8 @@ class PublisherCore final : public Member {
     void take_slot();
 
     RingWriter writer_;
+    Waker waker_;
+    std::uint32_t waker_bit_ = 0;
     std::size_t claim_length_ = 0;          // bytes of payload
     PublisherCore** claim_core_ = nullptr;  // the open claim's pointer to this object
     std::int64_t held_back_since_ = 0;      // monotonic ns, or of the last test of locks; 0: not held back
@@ -193,11 +199,14 @@ inline void PublisherCore::take_slot() {
         writer_.ring = file.ring(slot);
         const Counted found = recover(writer_.ring, file.path);
         const SlotWords words = publisher_slot(file, slot);
-        epoch = words.take(name_, file.environment, [&] {
+        waker_ = Waker(file.data(), file.wakes);
+        waker_bit_ = waiting_bit(slot);
+        epoch = words.take(name_, file.environment, file.wakes, [&] {
             store_relaxed(words.start(), found.position);
             store_relaxed(words.closed(), 0);
             store_relaxed(words.blocked_since(), std::int64_t{0});
         });
+        wake_all(file.data());
         writer_.end = writer_.cleared = found.position;
         writer_.count = found.count;
         taken = slot;
@@ -244,6 +253,7 @@ std::int64_t PublisherCore::offer_reserving(const std::byte* payload, std::size_
     writer_.publish(writer_.size_of(length), length + header_length, type, wrapping_add(writer_.count, 1),
                     [&](std::byte* to) { copy(to, payload, length); });
     set_use(idle);
+    waker_.wake(waker_bit_);
     return writer_.end;
 }
 
@@ -369,6 +379,7 @@ inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::i
         if (taken == 0) throw;  // else the caller must learn how many went; what is wrong is found again
     }
     set_use(idle);
+    if (taken > 0) waker_.wake(waker_bit_);
     return taken;
 }
 
@@ -445,7 +456,9 @@ inline void PublisherCore::close() noexcept {
 }
 
 inline void PublisherCore::give_back(bool owned) noexcept {
-    if (owned) store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record
+    if (!owned) return;
+    store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record
+    wake_all(state_->file.data());
 }
 
 inline void PublisherCore::abandon() noexcept {

@@ -67,6 +67,8 @@ class SlotWords {
     // Of a subscriber slot.
     std::int64_t* discarded() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_DISCARDED); }
 
+    /// The epoch, if the owner wakes those who sleep (6.16).
+    std::int64_t* wakes() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_WAKES); }
     const std::int32_t* pid() const noexcept { return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_PID); }
     const std::int64_t* attached_at() const noexcept {
         return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_ATTACHED_AT);
@@ -78,7 +80,7 @@ class SlotWords {
 
     /// Take, step 4 or 3: `more` writes the fields that only this kind of slot has. Returns the new epoch.
     template <typename More>
-    std::int64_t take(const std::string& name, const Environment& environment, More&& more) const {
+    std::int64_t take(const std::string& name, const Environment& environment, bool wakes, More&& more) const {
         // A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3).
         const bool renamed =
             load_relaxed(name_length()) != static_cast<std::int32_t>(name.size()) || this->name() != name;
@@ -89,6 +91,7 @@ class SlotWords {
         put(slot_ + layout::SUBSCRIBER_SLOT_ATTACHED_AT, wall_clock(environment));
         if (renamed) write_name(name);
         const std::int64_t epoch = next_epoch(load_relaxed(this->epoch()));
+        store_relaxed(this->wakes(), wakes ? epoch : 0);
         store_release(this->epoch(), epoch);
         if (renamed) store_release(name_length(), static_cast<std::int32_t>(name.size()));  // pairs with 6.12
         return epoch;
@@ -182,11 +185,17 @@ class ControlLock {
     bool held_;
 };
 
-/// Stops a subscriber slot from gating: 6.6, 6.7, 6.11.
+/// All gates of a subscriber slot := -1.
 inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
         store_release(file.ring(ring).gate(slot), layout::NOT_GATING);  // pairs with recompute 2
     }
+}
+
+/// Stops a subscriber slot from gating: 6.6, 6.7, 6.11. Publishers that wait for room see it.
+inline void stop_gating(const ChannelFile& file, std::uint32_t slot) noexcept {
+    clear_gates(file, slot);
+    wake_all(file.room());
 }
 
 /// Takes a subscriber slot from its owner, alive or dead (6.11). With the control lock held: or the gates of the slot's
@@ -198,7 +207,8 @@ inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
                                         __ATOMIC_SEQ_CST)) {  // pairs with poll 5
     }
     store_release(words.evicting(), 1);  // until the next join: its gates are nowhere to resume
-    clear_gates(file, slot);
+    stop_gating(file, slot);
+    wake_all(file.data());  // the victim, if it sleeps
 }
 
 /// How many messages the owner of a subscriber slot has not read, or -1 if that is not known (6.11).

@@ -13,6 +13,7 @@
 #include "flyring/detail/sender.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
+#include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/message.hpp"
 
@@ -167,6 +168,7 @@ class SubscriberCore final : public Member {
         store_relaxed(Ring::count_beside(reader.gate), reader.count);
         store_release(reader.gate, cursor);  // pairs with recompute 2: what lies before it was read
         reader.set_stored(cursor);
+        waker_.wake(waiting_bit(reader.ring.index));  // poll 6
         acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
         return usable();
     }
@@ -188,6 +190,7 @@ class SubscriberCore final : public Member {
     [[noreturn, gnu::noinline, gnu::cold]] inline void end_lost();
 
     std::size_t next_ring_ = 0;  // where the next poll starts
+    Waker waker_;
     std::vector<Reader> readers_;
     IdlePolls idle_polls_;
     Action last_action_ = Action::CONTINUE;  // of a handler that returns actions
@@ -230,7 +233,8 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
         resumed = foreign || (kept_ && gating && load_acquire(words.evicting()) == 0);
         // What may refuse comes before the first store.
         resumed ? resume(slot, rings) : check_published(rings);
-        epoch = words.take(name, file.environment, [] {});
+        waker_ = Waker(file.room(), file.wakes);
+        epoch = words.take(name, file.environment, file.wakes, [] {});
         if (!resumed) {
             if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
             join(slot, rings);
@@ -238,6 +242,7 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
             if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
             kept_ = kept_ || kept;
         }
+        wake_all(file.room());
         taken = slot;
     });
     senders_.erase(senders_.begin() + static_cast<std::ptrdiff_t>(rings_.size()), senders_.end());
@@ -349,7 +354,7 @@ inline void SubscriberCore::take_back_gates() noexcept {
     if (!lock_.still_held()) return;
     if (state_->file.header.foreign != Foreign::none) return;           // no eviction; the gate stays
     store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // nowhere to resume
-    clear_gates(state_->file, slot_);
+    stop_gating(state_->file, slot_);
 }
 
 /// 5.3, close.
@@ -357,7 +362,7 @@ inline void SubscriberCore::give_back(bool owned) noexcept {
     if (!owned) {
         take_back_gates();
     } else if (!kept_) {
-        clear_gates(state_->file, slot_);  // 6.6
+        stop_gating(state_->file, slot_);  // 6.6
     }
 }
 

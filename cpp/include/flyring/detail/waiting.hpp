@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <limits>
+
+#include "flyring/detail/memory.hpp"
+#include "flyring/detail/system.hpp"
+
+// Sleeping until a message or room is there, and waking those who sleep (spec/channel.md 6.16).
+
+namespace flyring::detail {
+
+/// The words of one direction: readers that wait for data, or publishers that wait for room.
+struct WaitingWords {
+    std::uint32_t* sequence = nullptr;
+    std::uint32_t* asleep = nullptr;  // a mask: waiting_bit of each ring that somebody waits for
+};
+
+inline constexpr std::uint32_t all_rings = 0xFFFFFFFF;
+
+inline std::uint32_t waiting_bit(std::uint32_t ring) noexcept {
+    return std::uint32_t{1} << (ring % 32);
+}
+
+inline void wake_sleepers(std::uint32_t* sequence, std::uint32_t bits) noexcept {
+    (void)::syscall(SYS_futex, sequence, FUTEX_WAKE_BITSET, std::numeric_limits<std::int32_t>::max(), nullptr, nullptr,
+                    bits);
+}
+
+/// Wake all.
+inline void wake_all(const WaitingWords& words) noexcept {
+    __atomic_fetch_add(words.sequence, 1, __ATOMIC_RELEASE);  // pairs with sleep 1
+    wake_sleepers(words.sequence, all_rings);
+}
+
+/// Register. False: the sleepers' membarrier does not reach this process. A call that the kernel has answered before
+/// costs little, and its answer survives a fork but no exec: so it is asked again for each object.
+inline bool register_waker() noexcept {
+    return ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0U, 0) == 0;
+}
+
+/// Who wakes: publish 10, and poll 6.
+class Waker {
+  public:
+    Waker() noexcept = default;
+    /// `wakes` false: this process opted out.
+    Waker(const WaitingWords& words, bool wakes) noexcept : words_(words) {
+        if (!wakes) return;
+        registered_ = register_waker();
+        watched_ = registered_ ? words.asleep : &always;
+    }
+
+    /// Behind a message, or a gate, of the ring that has this bit. Nothing but a load where nobody sleeps.
+    [[gnu::always_inline]] inline void wake(std::uint32_t bit) const noexcept {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (FLYRING_UNLIKELY((load_relaxed(watched_) & bit) != 0)) wake_now(bit);
+    }
+
+  private:
+    [[gnu::noinline, gnu::cold]] void wake_now(std::uint32_t bit) const noexcept {
+        if (!registered_) {
+            full_fence();
+            if ((load_relaxed(words_.asleep) & bit) == 0) return;
+        }
+        __atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);  // wake 1
+        __atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);   // wake 2; pairs with sleep 1
+        wake_sleepers(words_.sequence, bit);                        // wake 3
+    }
+
+    static constexpr std::uint32_t never = 0;
+    static constexpr std::uint32_t always = all_rings;
+
+    const std::uint32_t* watched_ = &never;  // asleep; or `always`, where a fence comes before the look at it
+    WaitingWords words_{};
+    bool registered_ = false;
+};
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+/// A point of CLOCK_MONOTONIC, ns.
+inline std::int64_t deadline_of(Nanoseconds timeout) noexcept {
+    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max() - now;
+    return now + std::min<std::int64_t>(timeout.count(), most);
+}
+
+inline constexpr std::int64_t data_cap = 100'000'000;      // ns
+inline constexpr std::int64_t room_cap = 20'000'000;       // ns
+inline constexpr std::int64_t first_room_cap = 4'000'000;  // ns, in the first second of a wait
+inline constexpr std::int64_t short_cap = 1'000'000;       // ns
+
+/// One round of a sleep, 1 to 6. `look()` says whether there is something to do but sleep; `all_wake()` whether
+/// everybody on the other side wakes those who sleep. `writable`: the bits can be set.
+template <typename Look, typename AllWake>
+void sleep_once(const WaitingWords& words, std::uint32_t mask, bool writable, std::int64_t deadline, std::int64_t cap,
+                Look&& look, AllWake&& all_wake) {
+    const std::uint32_t sequence = load_acquire(words.sequence);  // sleep 1; pairs with wake 2
+    bool reached = false;                                         // the wakers
+    if (writable) {
+        __atomic_fetch_or(words.asleep, mask, __ATOMIC_RELAXED);                                // sleep 2
+        reached = ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0U, 0) == 0;  // sleep 3
+        if (!reached) full_fence();
+    }
+    if (look()) return;                         // sleep 4
+    if (!reached || !all_wake()) cap = short_cap;  // sleep 5
+    const std::int64_t until = std::min(deadline, clock_ns(CLOCK_MONOTONIC) + cap);
+    const timespec time{until / 1'000'000'000, until % 1'000'000'000};
+    (void)::syscall(SYS_futex, words.sequence, FUTEX_WAIT_BITSET, sequence, &time, nullptr, mask);  // sleep 6
+}
+
+}  // namespace flyring::detail
