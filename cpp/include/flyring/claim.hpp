@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -65,14 +66,18 @@ class Claim {
     template <typename T>
     friend class sbe::TypedClaim;
 
-    enum class Need { must_have, may_fail };
-
-    [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type, Need need)
+    /// Waits for room.
+    [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type,
+                                        std::chrono::nanoseconds timeout)
+        : data_(core.claim(length, type, &core_)), size_(length) {
+        if (FLYRING_UNLIKELY(data_ == nullptr)) data_ = core.claim_waiting(length, type, &core_, timeout);
+        core_ = &core;
+    }
+    /// Empty if there is no room.
+    [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, std::int32_t type)
         : data_(core.claim(length, type, &core_)), size_(length) {
         if (FLYRING_LIKELY(data_ != nullptr)) {
             core_ = &core;
-        } else if (need == Need::must_have) {
-            core.throw_back_pressured();
         } else {
             size_ = 0;
         }
@@ -117,6 +122,14 @@ class SharedClaim {
     [[gnu::always_inline]] inline std::byte* claim(PublisherCore& core, std::size_t length, std::int32_t type) {
         std::byte* const data = core.claim(length, type, &claim_.core_);
         if (data == nullptr) return nullptr;
+        claim_.core_ = &core;
+        in_typed_claim_ = true;
+        return data;
+    }
+    /// claim has found no room.
+    [[gnu::cold, gnu::noinline]] std::byte* claim_waiting(PublisherCore& core, std::size_t length, std::int32_t type,
+                                                          std::chrono::nanoseconds timeout) {
+        std::byte* const data = core.claim_waiting(length, type, &claim_.core_, timeout);
         claim_.core_ = &core;
         in_typed_claim_ = true;
         return data;

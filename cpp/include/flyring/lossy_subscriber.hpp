@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,12 +26,22 @@ class LossySubscriber {
         return core_->poll(handler, limit);
     }
 
+    /// The same; while there is nothing, it waits: until the time-out (then 0), a message, or one of the errors. A
+    /// close by another thread ends it with Closed, within 100 ms. (6.16)
+    template <typename Handler>
+    int poll(Handler&& handler, int limit, std::chrono::nanoseconds timeout) {
+        return core_->poll(handler, limit, timeout);
+    }
+
     /// The next message, with its own copy of the bytes; nothing if there is none. Throws as poll does.
-    std::optional<OwnedMessage> take() {
+    std::optional<OwnedMessage> take(std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         std::optional<OwnedMessage> taken;
-        poll([&](const Message& message) { taken.emplace(message); }, 1);
+        poll([&](const Message& message) { taken.emplace(message); }, 1, timeout);
         return taken;
     }
+
+    /// How long a wait looks before it sleeps; 20 microseconds. Never less than once.
+    void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
 
     /// For experts: the next message where it lies, or nothing. It is not consumed, and its publisher may overwrite it
     /// while it is read: what was read counts only if valid() says so afterwards. Throws as poll does.

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,9 @@ namespace flyring {
 
 /// 16 bytes in the order of RFC 9562.
 using Uuid = std::array<std::byte, 16>;
+
+/// The time-out of a wait that has none.
+inline constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
 
 /// Numbers of rings: of publisher slots, from 0.
 using Rings = std::vector<std::uint32_t>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "flyring/claim.hpp"
 #include "flyring/detail/publisher_core.hpp"
 #include "flyring/holder.hpp"
+#include "flyring/options.hpp"
 #include "flyring/span.hpp"
 
 namespace flyring {
@@ -34,23 +36,35 @@ class Publisher {
     }
     [[gnu::always_inline]] inline std::int64_t offer(Bytes message) { return offer(message, core_->raw_type()); }
 
-    /// Space for a message of `length` bytes to be written in place. Until its commit or abort everything else on this
-    /// publisher throws ViewAlive. Throws BackPressured if there is no room, else as offer does.
-    [[gnu::always_inline]] inline Claim claim(std::size_t length, std::int32_t type) {
-        return {*core_, length, type, Claim::Need::must_have};
+    /// The same, but waits until there is room. Throws BackPressured at the time-out, else as offer does. (6.16)
+    std::int64_t send(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
+        return core_->send(message.data(), message.size(), type, timeout);
     }
-    [[gnu::always_inline]] inline Claim claim(std::size_t length) { return claim(length, core_->raw_type()); }
+    std::int64_t send(Bytes message, std::chrono::nanoseconds timeout = forever) {
+        return send(message, core_->raw_type(), timeout);
+    }
+
+    /// Space for a message of `length` bytes to be written in place; waits until there is room. Until its commit or
+    /// abort everything else on this publisher throws ViewAlive. Throws as send does.
+    [[gnu::always_inline]] inline Claim claim(std::size_t length, std::int32_t type,
+                                              std::chrono::nanoseconds timeout = forever) {
+        return {*core_, length, type, timeout};
+    }
+    [[gnu::always_inline]] inline Claim claim(std::size_t length, std::chrono::nanoseconds timeout = forever) {
+        return claim(length, core_->raw_type(), timeout);
+    }
 
     /// The same, but an empty claim, which is false, if there is no room.
     [[gnu::always_inline]] inline Claim try_claim(std::size_t length, std::int32_t type) {
-        return {*core_, length, type, Claim::Need::may_fail};
+        return {*core_, length, type};
     }
     [[gnu::always_inline]] inline Claim try_claim(std::size_t length) { return try_claim(length, core_->raw_type()); }
 
     /// Space for a message of the SBE codec T: an encoder over it, its header written. `variable_length`: bytes for
     /// groups and data. Throws as claim does. Include flyring/sbe.hpp. (spec/messages.md, part 3)
     template <typename T>
-    [[gnu::always_inline]] inline sbe::TypedClaim<T> claim(std::size_t variable_length = 0);
+    [[gnu::always_inline]] inline sbe::TypedClaim<T> claim(std::size_t variable_length = 0,
+                                                           std::chrono::nanoseconds timeout = forever);
 
     /// The same, but an empty claim, which is false, if there is no room.
     template <typename T>
@@ -62,6 +76,14 @@ class Publisher {
         return core_->offer_batch(messages, type);
     }
     std::size_t offer_batch(span<const Bytes> messages) { return offer_batch(messages, core_->raw_type()); }
+
+    /// The same, but waits until there is room for all of them, or the time-out.
+    std::size_t send_batch(span<const Bytes> messages, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
+        return core_->send_batch(messages, type, timeout);
+    }
+
+    /// How long a wait looks for room before it sleeps; 20 microseconds. Never less than once.
+    void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
 
     /// A hint, for the start of a handler that will answer through this publisher. Fetches the cache line in which the
     /// next message will start, which a waiting reader has taken: it is here when that message is written. No other

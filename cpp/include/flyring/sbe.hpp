@@ -89,15 +89,18 @@ class TypedClaim {
 
     [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_open(bool empty) { Claim::throw_not_open(empty); }
 
-    [[gnu::always_inline]] inline TypedClaim(Publisher& publisher, std::size_t variable, Claim::Need need) {
+    /// `timeout`: nothing, for a claim that may be empty.
+    [[gnu::always_inline]] inline TypedClaim(Publisher& publisher, std::size_t variable,
+                                             std::optional<std::chrono::nanoseconds> timeout) {
         // More than memory holds is more than a ring takes: MessageTooLarge.
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max() - fixed;
         const std::size_t length = fixed + (variable < most ? variable : most);
         detail::SharedClaim& claim = *publisher.typed_claim_;
-        std::byte* const data = claim.claim(*publisher.core_, length, static_cast<std::int32_t>(T::sbeTemplateId()));
+        const auto type = static_cast<std::int32_t>(T::sbeTemplateId());
+        std::byte* data = claim.claim(*publisher.core_, length, type);
         if (FLYRING_UNLIKELY(data == nullptr)) {
-            if (need == Claim::Need::must_have) publisher.core_->throw_back_pressured();
-            return;
+            if (!timeout) return;
+            data = claim.claim_waiting(*publisher.core_, length, type, *timeout);
         }
         claim_ = &claim;
         empty_ = false;
@@ -340,13 +343,14 @@ Dispatcher<Parts...> dispatch(Parts... parts) {
 }  // namespace flyring::sbe
 
 template <typename T>
-inline flyring::sbe::TypedClaim<T> flyring::Publisher::claim(std::size_t variable_length) {
+inline flyring::sbe::TypedClaim<T> flyring::Publisher::claim(std::size_t variable_length,
+                                                             std::chrono::nanoseconds timeout) {
     static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
-    return {*this, variable_length, Claim::Need::must_have};
+    return {*this, variable_length, timeout};
 }
 
 template <typename T>
 inline flyring::sbe::TypedClaim<T> flyring::Publisher::try_claim(std::size_t variable_length) {
     static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
-    return {*this, variable_length, Claim::Need::may_fail};
+    return {*this, variable_length, std::nullopt};
 }

@@ -14,6 +14,8 @@
 #include "flyring/detail/ring.hpp"
 #include "flyring/detail/sender.hpp"
 #include "flyring/detail/state.hpp"
+#include "flyring/detail/wait_for.hpp"
+#include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/message.hpp"
 #include "flyring/options.hpp"
@@ -62,11 +64,28 @@ class LossyCore final : public Member {
         return done;
     }
 
+    /// The same; while there is nothing, it waits until the deadline.
+    template <typename Handler>
+    int poll(Handler& handler, int limit, Nanoseconds timeout) {
+        std::int64_t deadline = 0;
+        for (;;) {
+            const int done = poll(handler, limit);
+            if (done != 0 || timeout.count() <= 0) return done;
+            if constexpr (returns_action<Handler>) {
+                if (last_action_ == Action::ABORT) return 0;
+            }
+            if (deadline == 0) deadline = deadline_of(timeout);
+            if (!wait_for_message(deadline)) return 0;
+        }
+    }
+
+    void set_spin(Nanoseconds time) noexcept { spin_ = time.count(); }
     std::optional<Message> peek();
     bool valid();
     bool ended(std::uint32_t ring);
     void give_back(bool) noexcept override {}
     [[noreturn, gnu::cold]] void throw_unusable() override;
+    [[noreturn, gnu::cold]] void throw_in_use() override { throw TwoThreads("a lossy subscriber"); }
     void check_idle() const {
         if (use() != idle) {
             throw ViewAlive(
@@ -179,6 +198,7 @@ class LossyCore final : public Member {
     [[gnu::noinline]] inline bool skip(Reader& reader, Turn& turn, const Found& found);
     [[gnu::noinline]] inline bool jump(Reader& reader, Turn& turn);
     bool start(Reader& reader);
+    inline bool wait_for_message(std::int64_t deadline);
     bool find_oldest(Reader& reader, std::int64_t after, std::int64_t keep, Counted& found);
 
     std::size_t next_ring_ = 0;  // where the next poll starts
@@ -192,6 +212,7 @@ class LossyCore final : public Member {
     std::shared_ptr<ChannelState> state_;
     Start start_;
     WhenLapped when_lapped_;
+    std::int64_t spin_ = default_spin;       // ns
     Action last_action_ = Action::CONTINUE;  // of a handler that returns actions
 };
 
@@ -336,11 +357,23 @@ inline bool LossyCore::ended(std::uint32_t ring) {
 
 void LossyCore::refuse() {
     if (!usable()) throw_unusable();
-    throw TwoThreads("a lossy subscriber");
+    throw_in_use();
 }
 
 inline void LossyCore::throw_unusable() {
     throw Closed("a lossy subscriber of channel " + state_->file.path + " is used after it was " + why_unusable_);
+}
+
+/// 6.16
+inline bool LossyCore::wait_for_message(std::int64_t deadline) {
+    const Waiting waiting(*this);
+    return wait_for_data(state_->file, rings_, deadline, spin_, [this] {
+        if (!usable()) return true;
+        return std::any_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
+            if (!reader.started || reader.corrupt) return false;
+            return load_acquire(reader.ring.length_at(reader.cursor)) > 0 || lapped(reader);  // lossy 1 and 2
+        });
+    });
 }
 
 void LossyCore::set_corrupt(Reader& reader, std::int64_t position, const char* reason) {

@@ -15,6 +15,7 @@
 #include "flyring/detail/ring_writer.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
+#include "flyring/detail/wait_for.hpp"
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/holder.hpp"
@@ -89,6 +90,14 @@ class PublisherCore final : public Member {
 
     void prefetch() const noexcept { writer_.prefetch(); }
 
+    // The same, waiting for room. The time-out of claim, and of offer, is BackPressured.
+
+    inline std::int64_t send(const std::byte* payload, std::size_t length, std::int32_t type, Nanoseconds timeout);
+    [[gnu::cold, gnu::noinline]] inline std::byte* claim_waiting(std::size_t length, std::int32_t type,
+                                                                 PublisherCore** core, Nanoseconds timeout);
+    inline std::size_t send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout);
+    void set_spin(Nanoseconds time) noexcept { spin_ = time.count(); }
+
     // The rest.
 
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type);
@@ -103,8 +112,9 @@ class PublisherCore final : public Member {
     [[noreturn, gnu::cold]] void throw_unusable() override;
 
     void check_idle() const {
-        if (use() == in_use) throw_two_threads();
+        if (use() == in_use || use() == waiting) throw_two_threads();
     }
+    [[noreturn, gnu::cold]] void throw_in_use() override { throw_two_threads(); }
     [[noreturn, gnu::cold]] void throw_two_threads() const {
         throw TwoThreads("publisher of ring " + std::to_string(ring()));
     }
@@ -156,6 +166,18 @@ class PublisherCore final : public Member {
     bool pad_to_fit(std::uint64_t size);
     bool find_room(std::uint64_t size) { return find_room(size, size); }
     bool find_room(std::uint64_t size, std::uint64_t wanted);
+    /// Waits for room, in turns until the deadline: a turn ends when it is time to try again. False: it has passed.
+    class RoomWait {
+      public:
+        RoomWait(PublisherCore& core, Nanoseconds timeout) noexcept
+            : core_(core), start_(clock_ns(CLOCK_MONOTONIC)), deadline_(deadline_of(timeout)) {}
+        inline bool turn();
+
+      private:
+        PublisherCore& core_;
+        std::int64_t start_;
+        std::int64_t deadline_;
+    };
     void recompute();
     void note_held_back(std::int64_t now, std::uint64_t wanted) noexcept;
     void note_room() noexcept;
@@ -172,7 +194,9 @@ class PublisherCore final : public Member {
     std::int64_t held_back_since_ = 0;      // monotonic ns, or of the last test of locks; 0: not held back
     std::int64_t clock_offset_ = 0;         // of CLOCK_MONOTONIC in this process
     SuccessorWatch successor_;
-    std::int64_t max_lag_ = 0;  // bytes; 0: wait for every subscriber
+    std::uint64_t needed_ = 0;          // what RingWriter::needed said when there was no room
+    std::int64_t spin_ = default_spin;  // ns
+    std::int64_t max_lag_ = 0;          // bytes; 0: wait for every subscriber
     std::shared_ptr<ChannelState> state_;
     std::string name_;
 };
@@ -318,7 +342,7 @@ inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t wanted) {
         throw_corrupt(file.path, writer_.ring, writer_.end, "it has reached the last position");
     }
     if (writer_.has_room(size)) return true;
-    const std::uint64_t needed = writer_.needed(size);
+    const std::uint64_t needed = needed_ = writer_.needed(size);
     const Fd& description = lock_.description();
     recompute();
     if (!writer_.has_room(size) && max_lag_ != 0 && evict_lagging(file, writer_.ring, description, max_lag_, needed)) {
@@ -425,6 +449,53 @@ inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64
         }
         if (!first.empty()) std::memcpy(to, first.data(), first.size());
     });
+}
+
+/// 6.16
+inline bool PublisherCore::RoomWait::turn() {
+    constexpr std::int64_t second = 1'000'000'000;  // ns
+    const ChannelFile& file = core_.state_->file;
+    const RingWriter& writer = core_.writer_;
+    const Waiting waiting(core_);
+    const auto ready = [&] { return !core_.usable() || writer.gates_allow(core_.needed_); };
+    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (spin_until(std::min(deadline_, now + core_.spin_), ready)) return true;
+    if (now >= deadline_) return false;
+    sleep_once(file.room(), core_.waker_bit_, true, deadline_, now - start_ < second ? first_room_cap : room_cap, ready,
+               [&] { return subscribers_wake(file, writer.ring); });
+    return true;
+}
+
+inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t length, std::int32_t type,
+                                        Nanoseconds timeout) {
+    std::int64_t position = offer(payload, length, type);
+    if (FLYRING_LIKELY(position != layout::BACK_PRESSURED)) return position;
+    RoomWait wait(*this, timeout);
+    while (wait.turn()) {
+        position = offer(payload, length, type);
+        if (position != layout::BACK_PRESSURED) return position;
+    }
+    throw_back_pressured();
+}
+
+/// claim has found no room.
+std::byte* PublisherCore::claim_waiting(std::size_t length, std::int32_t type, PublisherCore** core,
+                                        Nanoseconds timeout) {
+    RoomWait wait(*this, timeout);
+    while (wait.turn()) {
+        std::byte* const payload = claim(length, type, core);
+        if (payload != nullptr) return payload;
+    }
+    throw_back_pressured();
+}
+
+/// How many were taken until the time-out.
+inline std::size_t PublisherCore::send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout) {
+    std::size_t taken = offer_batch(messages, type);
+    if (taken == messages.size()) return taken;
+    RoomWait wait(*this, timeout);
+    while (taken < messages.size() && wait.turn()) taken += offer_batch(messages.subspan(taken), type);
+    return taken;
 }
 
 inline std::optional<Holder> PublisherCore::held_by() {

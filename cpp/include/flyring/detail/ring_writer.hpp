@@ -108,6 +108,15 @@ struct RingWriter {
         limit = std::max(limit, found);  // what was granted stays good
     }
 
+    /// Whether the gates of now leave the room that `needed` says. A hint: recompute decides.
+    bool gates_allow(std::uint64_t needed) const noexcept {
+        for (std::uint32_t slot = 0; slot < subscribers; ++slot) {
+            const std::int64_t gate = load_acquire(ring.gate(slot));
+            if (gate >= 0 && static_cast<std::uint64_t>(gate) + static_cast<std::uint64_t>(lag) < needed) return false;
+        }
+        return true;
+    }
+
     // 3 and 4, announce.
 
     /// Announces that bytes up to `to` are being written, if they are not announced yet.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "flyring/detail/file.hpp"
 #include "flyring/detail/fork.hpp"
 #include "flyring/detail/slots.hpp"
+#include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 
 namespace flyring::detail {
@@ -24,7 +27,7 @@ inline constexpr std::int64_t unusable = -1;
 /// that says whether the object is in use. A lossy subscriber has no slot: its lock is empty, its epoch never changes.
 class Member {
   public:
-    enum Use : std::uint32_t { idle = 0, in_use = 1, claim_open = 2 };
+    enum Use : std::uint32_t { idle = 0, in_use = 1, claim_open = 2, waiting = 3 };
 
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
@@ -44,12 +47,9 @@ class Member {
     // lock is released: after that the slot has another owner.
 
     /// Before them: marks the object as in use, unless its thread has a claim open. False: it is at work.
-    bool stop() noexcept {
-        std::uint32_t was = idle;
-        return __atomic_compare_exchange_n(&use_, &was, std::uint32_t{in_use}, false, __ATOMIC_SEQ_CST,
-                                           __ATOMIC_SEQ_CST) ||
-               was == claim_open;
-    }
+    bool stop() noexcept { return exchange_use(idle, in_use) || stop_waiting() || use() == claim_open; }
+    /// The same for an object whose thread waits.
+    bool stop_waiting() noexcept { return exchange_use(waiting, in_use); }
     /// Takes stop() back.
     void go_on() noexcept {
         if (use() == in_use) set_use(idle);
@@ -65,7 +65,7 @@ class Member {
     /// 3.
     void release() noexcept { lock_.release(); }
 
-    /// All of it, in the thread that uses the object.
+    /// All of it, with the channel's mutex held.
     virtual void close() noexcept {
         give_back(end());
         release();
@@ -94,6 +94,28 @@ class Member {
       private:
         Member& member_;
     };
+
+    /// Marks the object as waiting for as long as this lives: it may be closed meanwhile.
+    class Waiting {
+      public:
+        explicit Waiting(Member& member) : member_(member) {
+            if (!member.exchange_use(idle, waiting)) member.throw_in_use();
+        }
+        Waiting(const Waiting&) = delete;
+        Waiting& operator=(const Waiting&) = delete;
+        ~Waiting() {
+            // Who closes it has marked it as in use, and is done soon.
+            while (!member_.exchange_use(waiting, idle) && member_.use() != idle) sched_yield();
+        }
+
+      private:
+        Member& member_;
+    };
+
+    bool exchange_use(std::uint32_t was, std::uint32_t use) noexcept {
+        return __atomic_compare_exchange_n(&use_, &was, use, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+    [[noreturn, gnu::cold]] virtual void throw_in_use() = 0;
 
     void set_owner(SlotLock lock, std::uint32_t slot, std::int64_t* epoch_word, std::int64_t epoch) noexcept {
         lock_ = std::move(lock);
@@ -158,8 +180,12 @@ class ChannelState final : public ForkAware {
     template <typename Check>
     void close(Member& member, Check&& check) {
         const std::lock_guard<std::mutex> guard(mutex_);
-        check();
+        const bool waited = member.stop_waiting();
+        if (!waited) check();
         if (member.open()) member.close();
+        if (!waited) return;
+        member.go_on();
+        wake_everybody();  // among them the thread that waited
     }
 
     void leave(Member& member) noexcept {
@@ -179,6 +205,7 @@ class ChannelState final : public ForkAware {
         for (Member* member : members_) {
             if (member->open()) member->give_back(member->end());
         }
+        wake_everybody();  // those who wait for what is closed now
         file.mapping.detach();
         file.readable.detach();
         for (Member* member : members_) {
@@ -189,6 +216,15 @@ class ChannelState final : public ForkAware {
     }
 
   private:
+    void wake_everybody() noexcept {
+        if (file.read_only) {
+            wake_sleepers(file.data().sequence, all_rings);  // nothing can be stored; who sleeps looks again
+            return;
+        }
+        wake_all(file.data());
+        wake_all(file.room());
+    }
+
     /// Throws ViewAlive if a member is at work.
     void stop_members() {
         // First without a trace: who works in another thread is not to notice a close that is refused.

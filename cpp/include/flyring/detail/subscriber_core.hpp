@@ -13,6 +13,7 @@
 #include "flyring/detail/sender.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
+#include "flyring/detail/wait_for.hpp"
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/message.hpp"
@@ -48,9 +49,28 @@ class SubscriberCore final : public Member {
         return done;
     }
 
+    /// The same; while there is nothing, it waits until the deadline.
+    template <typename Handler>
+    int poll(Handler& handler, int limit, Nanoseconds timeout) {
+        std::int64_t deadline = 0;
+        for (;;) {
+            const int done = poll(handler, limit);
+            if (done != 0 || timeout.count() <= 0) return done;
+            if constexpr (returns_action<Handler>) {
+                if (last_action_ == Action::ABORT) return 0;
+            }
+            if (deadline == 0) deadline = deadline_of(timeout);
+            if (!wait_for_message(deadline)) return 0;
+        }
+    }
+
+    void set_spin(Nanoseconds time) noexcept { spin_ = time.count(); }
     void forget();
     void give_back(bool owned) noexcept override;
     [[noreturn, gnu::cold]] void throw_unusable() override;
+    [[noreturn, gnu::cold]] void throw_in_use() override {
+        throw TwoThreads("subscriber slot " + std::to_string(slot_));
+    }
     void check_idle() const {
         if (use() != idle) {
             throw ViewAlive("subscriber slot " + std::to_string(slot_) +
@@ -189,6 +209,8 @@ class SubscriberCore final : public Member {
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_slot();
     [[noreturn, gnu::noinline, gnu::cold]] inline void end_lost();
 
+    inline bool wait_for_message(std::int64_t deadline);
+
     std::size_t next_ring_ = 0;  // where the next poll starts
     Waker waker_;
     std::vector<Reader> readers_;
@@ -198,6 +220,7 @@ class SubscriberCore final : public Member {
     std::vector<std::uint32_t> rings_;
     std::shared_ptr<ChannelState> state_;
     std::string name_;
+    std::int64_t spin_ = default_spin;  // ns
     bool kept_ = false;
 };
 
@@ -388,7 +411,7 @@ inline void SubscriberCore::forget() {
 
 void SubscriberCore::refuse() {
     // Also if the other thread is done by now.
-    if (open() && (use() != idle || usable())) throw TwoThreads("subscriber slot " + std::to_string(slot_));
+    if (open() && (use() != idle || usable())) throw_in_use();
     throw_unusable();
 }
 
@@ -452,6 +475,17 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, int mess
 void SubscriberCore::note_sender(Reader& reader, std::int64_t cursor, std::int32_t length) {
     set_sender(*reader.sender, reader.ring.payload_at(cursor),
                static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
+}
+
+/// 6.16
+inline bool SubscriberCore::wait_for_message(std::int64_t deadline) {
+    const Waiting waiting(*this);
+    return wait_for_data(state_->file, rings_, deadline, spin_, [this] {
+        if (!usable()) return true;
+        return std::any_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
+            return load_acquire(reader.ring.length_at(reader.cursor)) > 0;  // poll 1; pairs with publish 6
+        });
+    });
 }
 
 inline bool SubscriberCore::ended(std::uint32_t ring) {

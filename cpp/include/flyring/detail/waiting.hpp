@@ -93,6 +93,7 @@ inline std::int64_t deadline_of(Nanoseconds timeout) noexcept {
     return now + std::min<std::int64_t>(timeout.count(), most);
 }
 
+inline constexpr std::int64_t default_spin = 20'000;       // ns: about what a wake-up costs
 inline constexpr std::int64_t data_cap = 100'000'000;      // ns
 inline constexpr std::int64_t room_cap = 20'000'000;       // ns
 inline constexpr std::int64_t first_room_cap = 4'000'000;  // ns, in the first second of a wait
@@ -106,11 +107,11 @@ void sleep_once(const WaitingWords& words, std::uint32_t mask, bool writable, st
     const std::uint32_t sequence = load_acquire(words.sequence);  // sleep 1; pairs with wake 2
     bool reached = false;                                         // the wakers
     if (writable) {
-        __atomic_fetch_or(words.asleep, mask, __ATOMIC_RELAXED);                                // sleep 2
+        __atomic_fetch_or(words.asleep, mask, __ATOMIC_RELAXED);                           // sleep 2
         reached = ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0U, 0) == 0;  // sleep 3
         if (!reached) full_fence();
     }
-    if (look()) return;                         // sleep 4
+    if (look()) return;                            // sleep 4
     if (!reached || !all_wake()) cap = short_cap;  // sleep 5
     const std::int64_t until = std::min(deadline, clock_ns(CLOCK_MONOTONIC) + cap);
     const timespec time{until / 1'000'000'000, until % 1'000'000'000};
