@@ -326,7 +326,7 @@ inline void write_content(const ChannelFile& file) {
         put(slot + layout::SUBSCRIBER_SLOT_KEPT, std::int32_t{1});
     }
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        init_ring(file.ring(ring), file.header.subscribers, inbox, file.header.foreign != Foreign::none);
+        init_ring(file.ring(ring), file.header.subscribers, inbox, file.header.foreign);
     }
     std::memcpy(file.mapping.data() + file.header.schema_offset(), file.schema.data(), file.schema.size());
 }

@@ -190,12 +190,13 @@ struct RingWriter {
 
     /// Step 8: the end has come into another eighth of the ring.
     void note_boundary() noexcept {
+        set_next_boundary();
         const std::int64_t eighth = (end >> ring.eighth_shift()) & (static_cast<std::int64_t>(layout::BOUNDARIES) - 1);
+        if (foreign && eighth == 0) return;  // that word would be the length that a stock reader finds behind the data
         store_relaxed(ring.boundary(eighth), std::int64_t{-1});  // publish 8; pairs with "start at what is still there"
         release_fence();                                         // publish 8: -1 before the new count
         store_relaxed(ring.boundary_count(eighth), count);       // publish 8
         store_release(ring.boundary(eighth), end);               // publish 8
-        set_next_boundary();
     }
 
     /// Step 9.
