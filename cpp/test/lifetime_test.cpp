@@ -75,6 +75,35 @@ TEST_F(Lifetime, a_closed_publisher_aborts_its_open_claim) {
     EXPECT_EQ(drain(subscriber), "next ");
 }
 
+TEST_F(Lifetime, a_claim_that_outlives_its_publisher_and_its_channel_is_closed) {
+    std::optional<Channel> channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel->subscriber();
+    std::optional<flyring::Publisher> publisher = channel->publisher();
+    flyring::Claim claim = publisher->claim(100);
+    publisher.reset();
+    flyring::Claim moved = std::move(claim);
+    claim = std::move(moved);
+    channel->close();
+    channel.reset();
+    std::memset(claim.data(), 1, claim.size());  // it is memory still
+    EXPECT_FALSE(claim);
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+
+    // Closed first, then destroyed, and the claim is never ended.
+    channel = Channel::open("c");
+    publisher = channel->publisher();
+    claim = publisher->claim(100);
+    publisher->close();
+    EXPECT_EQ(code_of([&] { publisher->claim(1); }), "closed");
+    publisher.reset();
+    flyring::Claim dropped = std::move(claim);
+    EXPECT_FALSE(dropped);
+    subscriber = channel->subscriber();
+    channel->publisher().offer(bytes("next"));
+    EXPECT_EQ(drain(subscriber), "next ");
+}
+
 TEST_F(Lifetime, a_handler_may_neither_close_nor_poll_its_own_subscriber) {
     Channel channel = Channel::create("c", broadcast());
     flyring::Subscriber subscriber = channel.subscriber();

@@ -13,6 +13,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMIT = "        RingWriter::commit(to, length + header_length);\n"  # of offer
+ADVANCE = (
+    "        const auto new_end = static_cast<std::int64_t>(end);\n"
+    "        writer_.advance(ring, new_end, wrapping_add(writer_.count, 1));\n"
+)
+
 # name: (header, what stands there, what the mutant has there)
 MUTANTS = {
     "recover: no zero at q": ("ring.hpp", "store_relaxed(ring.length_at(q), 0);", ""),
@@ -47,9 +53,9 @@ MUTANTS = {
         "        store_relaxed(ring.length_at(to), 0);\n        store_relaxed(ring.claimed(), to);",
     ),
     "publish: length behind published": (
-        "ring_writer.hpp",
-        "        commit(words, at, payload_length + header_length);\n        advance(words, new_end, wrapping_add(count, 1));",
-        "        advance(words, new_end, wrapping_add(count, 1));\n        commit(words, at, payload_length + header_length);",
+        "publisher_core.hpp",
+        COMMIT + ADVANCE,
+        ADVANCE + COMMIT,
     ),
     "retire: without the lock": (
         "held_back.hpp",
