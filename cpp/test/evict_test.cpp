@@ -196,6 +196,18 @@ TEST_F(Evict, who_lags_more_than_max_lag_is_evicted_and_nobody_else) {
     EXPECT_EQ(drain(quick), "z ");
 }
 
+TEST_F(Evict, a_batch_evicts_who_lags_by_more_than_the_whole_of_it_allows) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher("", 2048);
+    flyring::Subscriber subscriber = channel.subscriber();
+    while (publisher.position() < 1024) ASSERT_GT(publisher.offer(bytes("x")), 0);
+    const std::vector<std::byte> half(504);
+    const flyring::Bytes batch[] = {half, half};  // the first one alone has room
+    EXPECT_EQ(publisher.offer_batch({batch, 2}), 2U);
+    EXPECT_EQ(publisher.position(), 2048);
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
+}
+
 TEST_F(Evict, max_lag_of_the_whole_capacity_evicts_instead_of_waiting) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber slow = channel.subscriber();

@@ -187,10 +187,11 @@ class PublisherCore final : public Member {
     bool reserve_size(std::uint64_t size);
     bool pad_to_fit(std::uint64_t size);
     bool find_room(std::uint64_t size) { return find_room(size, size); }
-    bool find_room(std::uint64_t size, std::uint64_t wanted);
+    bool find_room(std::uint64_t size, std::uint64_t first);
     void recompute();
-    void note_held_back(std::int64_t now, std::uint64_t wanted) noexcept;
+    void note_held_back(std::uint64_t size) noexcept;
     void note_room() noexcept;
+    bool is_time_to_test() noexcept;
     bool publish_owner_record();
     std::size_t reserve_batch(span<const Bytes> messages, std::uint64_t& size);
     void publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept;
@@ -328,10 +329,10 @@ inline void PublisherCore::recompute() {
 }
 
 /// 6.2, 5.
-inline void PublisherCore::note_held_back(std::int64_t now, std::uint64_t wanted) noexcept {
-    held_back_since_ = now;
+inline void PublisherCore::note_held_back(std::uint64_t size) noexcept {
+    const std::int64_t now = held_back_since_ = clock_ns(CLOCK_MONOTONIC);
     const SlotWords words = publisher_slot(state_->file, slot_);
-    store_relaxed(words.blocked_length(), static_cast<std::int64_t>(wanted));
+    store_relaxed(words.blocked_length(), static_cast<std::int64_t>(size));
     const std::int64_t since = std::max<std::int64_t>(now - clock_offset_, 1);
     store_release(words.blocked_since(), state_->file.environment.monotonic.value_or(since));
 }
@@ -342,10 +343,11 @@ inline void PublisherCore::note_room() noexcept {
     store_release(publisher_slot(state_->file, slot_).blocked_since(), std::int64_t{0});
 }
 
-/// Publish 2, and all of 6.2. `wanted`: the size of what finds no room, for those who look from outside.
-inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t wanted) {
+/// Publish 2, and all of 6.2. A batch is of `size` bytes and held back by its `first` message, of so many; true if
+/// that one has room.
+inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t first) {
     const ChannelFile& file = state_->file;
-    if (static_cast<std::uint64_t>(writer_.end) + size >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
+    if (static_cast<std::uint64_t>(writer_.end) + first >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
         throw_corrupt(file.path, writer_.ring, writer_.end, "it has reached the last position");
     }
     if (writer_.has_room(size)) return true;
@@ -355,21 +357,26 @@ inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t wanted) {
     if (!writer_.has_room(size) && max_lag_ != 0 && evict_lagging(file, writer_.ring, description, max_lag_, needed)) {
         writer_.recompute();
     }
-    if (!writer_.has_room(size)) {
-        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-        if (held_back_since_ == 0) {
-            note_held_back(now, wanted);
-            return false;
-        }
-        if (now - held_back_since_ < retire_interval) return false;
-        held_back_since_ = now;
+    if (!writer_.has_room(size) && is_time_to_test()) {
         retire(file, writer_.ring, description, needed);
         take_back_evicted(file, writer_.ring, description, needed);
         check_replaced(file);
         writer_.recompute();
-        if (!writer_.has_room(size)) return false;
     }
-    note_room();
+    if (writer_.has_room(first)) {
+        note_room();
+        return true;
+    }
+    if (held_back_since_ == 0) note_held_back(first);
+    return false;
+}
+
+/// 6.2, 4: whether it was held back before, and the last test of locks was a while ago. The next one then is not.
+inline bool PublisherCore::is_time_to_test() noexcept {
+    if (held_back_since_ == 0) return false;
+    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (now - held_back_since_ < retire_interval) return false;
+    held_back_since_ = now;
     return true;
 }
 
@@ -429,13 +436,7 @@ inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std:
     };
     const std::size_t count = count_within(
         std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR));
-    if (writer_.has_room(size)) return count;
-    if (writer_.has_room(first)) {
-        recompute();
-        note_room();
-    } else if (!find_room(first, size)) {
-        return 0;
-    }
+    if (!find_room(size, first)) return 0;
     if (writer_.has_room(size)) return count;
     return count_within(static_cast<std::uint64_t>(writer_.limit - writer_.end) - header_length);
 }
