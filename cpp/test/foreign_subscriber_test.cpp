@@ -22,8 +22,6 @@ flyring::Options options(std::uint32_t capacity) {
 
 class ForeignSubscriber : public support::ChannelTest {
   protected:
-    void wait_until_dead_slots_are_retired() { std::this_thread::sleep_for(std::chrono::milliseconds(3)); }
-
     Channel channel = Channel::create("c", options(4096));
     agrona::RingBuffer reader{file("c")};
     flyring::detail::ChannelFile words = support::raw("c");
@@ -117,7 +115,7 @@ TEST_F(ForeignSubscriber, is_never_found_dead) {
     flyring::Publisher publisher = channel.publisher();
     flyring::detail::store_release(subscriber_slot(words, 0).kept(), 0);  // by its fields it could be retired
     fill(publisher);
-    wait_until_dead_slots_are_retired();
+    support::sleep_past_a_look();
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
     EXPECT_EQ(reader.head(), 0);
     EXPECT_EQ(*subscriber_slot(words, 0).epoch(), 0);

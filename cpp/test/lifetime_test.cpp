@@ -204,9 +204,7 @@ TEST_F(Lifetime, a_child_forked_in_a_handler_does_not_move_the_parents_gate) {
     const std::string code = code_of([&] { subscriber.poll([&](const flyring::Message&) { child = ::fork(); }); });
     if (child == 0) ::_exit(code == "closed" && code_of([&] { subscriber.take(); }) == "closed" ? 0 : 1);
     EXPECT_EQ(code, "none");
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    EXPECT_EQ(support::status_of(child), 0);
     EXPECT_EQ(subscriber.position(0), 128);
 }
 
@@ -326,9 +324,7 @@ class Half final : public flyring::detail::ForkAware {
     void fork_and_wait() const {
         const pid_t child = ::fork();
         if (child == 0) ::_exit(told_);
-        int status = -1;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        statuses.push_back(status);
+        statuses.push_back(support::status_of(child));
     }
     void before_fork() noexcept override {}
     void after_fork() noexcept override {}

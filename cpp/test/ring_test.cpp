@@ -151,7 +151,7 @@ TEST_F(Ring, a_verb_says_first_what_comes_first) {
     EXPECT_EQ(codes(1, 2000), "too-large");
     EXPECT_EQ(codes(1, 1), "slot-lost");
     *epoch -= 1;
-    while (publisher.position() < 4032) ASSERT_GT(publisher.offer(bytes("x")), 0);
+    support::fill_up_to(publisher, 4032);
     EXPECT_EQ(code_of([&] { publisher.claim(2000); }), "too-large");  // though there is no room
     EXPECT_GT(publisher.position(), end);
     *epoch += 1;

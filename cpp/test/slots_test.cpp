@@ -3,11 +3,8 @@
 #include <sys/wait.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <limits>
-#include <mutex>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "faults.hpp"
@@ -25,6 +22,7 @@ using support::bytes;
 using support::code_of;
 using support::drain;
 using support::fill;
+using support::fill_up_to;
 using support::inbox;
 using support::text;
 namespace layout = flyring::layout;
@@ -291,9 +289,9 @@ TEST_F(Slots, a_batch_that_is_held_back_says_the_size_of_its_first_message) {
     flyring::Publisher publisher = channel.publisher();
     const auto words = support::raw("c");
     const auto slot = flyring::detail::publisher_slot(words, 0);
-    while (publisher.position() < 2048) ASSERT_GT(publisher.offer(bytes("x")), 0);
+    fill_up_to(publisher, 2048);
     drain(subscriber);
-    while (publisher.position() < 2048 + 4096 - 960) ASSERT_GT(publisher.offer(bytes("x")), 0);
+    fill_up_to(publisher, 2048 + 4096 - 960);
     const std::vector<std::byte> large(1000);
     const flyring::Bytes batch[] = {large, large};
     EXPECT_EQ(publisher.offer_batch({batch, 2}), 0U);
@@ -344,7 +342,7 @@ TEST_F(Slots, a_publisher_that_is_held_back_tests_locks_once_in_a_millisecond) {
         if (tested) tests.push_back(std::chrono::steady_clock::now());
         return 0;
     });
-    while (publisher.position() < 4032) ASSERT_GT(publisher.offer(bytes("x")), 0);
+    fill_up_to(publisher, 4032);
     const auto held_back = std::chrono::steady_clock::now();
     while (tests.size() < 3) ASSERT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
     EXPECT_GE(tests[0] - held_back, std::chrono::milliseconds(1));
@@ -395,7 +393,7 @@ TEST_F(Slots, an_inbox_without_a_subscriber_fills_up_and_says_for_whom_it_waits)
     EXPECT_EQ(holder->slot, 0U);
     EXPECT_FALSE(holder->live);
     EXPECT_TRUE(holder->kept);
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    support::sleep_past_a_look();
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);  // a kept slot is never retired
     flyring::Subscriber subscriber = channel.subscriber("reader");
     EXPECT_EQ(subscriber.poll([](const flyring::Message&) {}), 62);
@@ -530,7 +528,7 @@ TEST_F(Slots, stats_say_who_holds_a_publisher_back_and_since_when) {
     const flyring::Subscriber slow = channel.subscriber();
     flyring::Publisher publisher = channel.publisher();
     while (publisher.offer(bytes("x")) > 0) quick.poll([](const flyring::Message&) {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    support::sleep_past_a_look();
     const Stats stats = channel.stats();
     const flyring::PublisherStats& blocked = stats.publishers.at(0);
     EXPECT_EQ(blocked.blocked_by, (std::vector<std::uint32_t>{1}));
