@@ -522,6 +522,27 @@ TEST_F(Slots, stats_say_who_is_attached_and_how_far_each_is) {
     }
 }
 
+TEST_F(Slots, stats_of_a_slot_with_words_that_cannot_be) {
+    Channel channel = Channel::create("c", broadcast());
+    channel.publisher("ann").close();
+    const auto words = support::raw("c");
+    const auto slot = flyring::detail::publisher_slot(words, 0);
+    EXPECT_EQ(channel.stats().publishers.at(0).state, SlotState::closed);
+    for (const std::int64_t epoch : {std::int64_t{-7}, layout::MAX_POSITION + 1}) {
+        *slot.epoch() = epoch;
+        EXPECT_EQ(channel.stats().publishers.at(0).epoch, 0);
+        EXPECT_EQ(channel.stats().publishers.at(0).state, SlotState::unused);
+    }
+    *slot.epoch() = 3;
+    for (const std::int32_t length : {-2, 65}) {
+        *slot.name_length() = length;
+        EXPECT_EQ(channel.stats().publishers.at(0).epoch, 3);
+        EXPECT_EQ(channel.stats().publishers.at(0).name, "");
+    }
+    *slot.name_length() = -1;
+    EXPECT_EQ(channel.stats().publishers.at(0).epoch, -1);
+}
+
 TEST_F(Slots, stats_say_who_holds_a_publisher_back_and_since_when) {
     Channel channel = Channel::create("c", broadcast(1, 3));
     flyring::Subscriber quick = channel.subscriber();

@@ -121,7 +121,7 @@ inline SlotWords subscriber_slot(const ChannelFile& file, std::uint32_t slot) no
 
 /// What the owner of a slot wrote there, read by another (6.12).
 struct SlotFields {
-    std::int64_t epoch = 0;
+    std::int64_t epoch = 0;  // 0 also for what is no epoch (section 9)
     std::int64_t start = 0;  // of a publisher slot
     std::int32_t pid = 0;
     std::size_t name_length = 0;
@@ -131,7 +131,7 @@ struct SlotFields {
 /// False if they keep changing: an owner was killed while it wrote them.
 inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
     for (int attempt = 0; attempt < 1000; ++attempt) {
-        fields.epoch = load_acquire(slot.epoch());                     // pairs with take
+        const std::int64_t epoch = load_acquire(slot.epoch());         // pairs with take
         const std::int32_t length = load_acquire(slot.name_length());  // pairs with take
         fields.start = load_relaxed(slot.start());
         fields.pid = load_relaxed(slot.pid());
@@ -141,9 +141,8 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
         }
         acquire_fence();  // pairs with take: -1 in name_length before the fields change
         // In this order: a length that is valid again says that the new epoch is there.
-        if (length < 0 || load_acquire(slot.name_length()) != length || load_relaxed(slot.epoch()) != fields.epoch) {
-            continue;
-        }
+        if (length == -1 || load_acquire(slot.name_length()) != length || load_relaxed(slot.epoch()) != epoch) continue;
+        fields.epoch = is_epoch(epoch) ? epoch : 0;
         const bool fits = static_cast<std::uint64_t>(length) <= layout::MAX_NAME_LENGTH;
         fields.name_length = fits ? static_cast<std::size_t>(length) : 0;
         return true;
