@@ -270,12 +270,12 @@ inline void PublisherCore::throw_unusable() {
 }
 
 void PublisherCore::lose_claim() {
-    struct End {  // after the error's text was made
-        PublisherCore* core;
-        ~End() { core->end_lost_claim(); }
-    };
-    const End end{this};
-    throw_unusable();
+    try {
+        throw_unusable();
+    } catch (...) {
+        end_lost_claim();  // this object may be gone then
+        throw;
+    }
 }
 
 /// All of 6.1, where offer's short form does not do.
