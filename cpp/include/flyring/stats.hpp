@@ -116,8 +116,8 @@ inline SlotStats slot_stats(const ChannelFile& file, const SlotWords& words, std
     if (known) {
         stats.name.assign(fields.letters, fields.name_length);
         stats.pid = fields.pid;
+        stats.attached_at = load_relaxed(words.attached_at());
     }
-    stats.attached_at = load_relaxed(words.attached_at());
     stats.state = foreign                                    ? SlotState::foreign
                   : byte_is_locked(file.fd, lock, file.path) ? SlotState::live
                   : stats.epoch == 0                         ? SlotState::unused

@@ -457,12 +457,13 @@ def read_slot(memory: Memory, slot: int) -> SlotFields | None:
         if not 1 <= epoch <= layout.MAX_EPOCH:
             epoch = 0  # 9
         length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
-        if not 0 <= length <= layout.MAX_NAME_LENGTH:
+        if length == CHANGING:
             continue
+        named = 0 < length <= layout.MAX_NAME_LENGTH  # 9
         fields = SlotFields(
             epoch=epoch,
             flag=bool(memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT)),
-            name=memory.read(slot + layout.PUBLISHER_SLOT_NAME, length).decode("ascii", "replace"),
+            name=memory.read(slot + layout.PUBLISHER_SLOT_NAME, length if named else 0).decode("ascii", "replace"),
             pid=memory.load32(slot + layout.PUBLISHER_SLOT_PID),
             attached_at=memory.load64(slot + layout.PUBLISHER_SLOT_ATTACHED_AT),
         )

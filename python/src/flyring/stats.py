@@ -138,6 +138,7 @@ class Look:
             fields = fields_of(memory, slot)
             foreign = header.foreign == "publisher"
             live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
+            closed = memory.load32(slot + layout.PUBLISHER_SLOT_CLOSED) != 0
             there = trailer + header.trailer_length <= self.length
             since = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_SINCE)) if live and there else 0
             wanted = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_LENGTH)) if since else 0
@@ -146,7 +147,7 @@ class Look:
                 since = wanted = 0
             yield PublisherStats(
                 k,
-                state_of(foreign, live, fields, "closed" if fields.flag else "away"),
+                state_of(foreign, live, fields, "closed" if closed else "away"),
                 fields.epoch,
                 fields.name,
                 fields.pid,
@@ -186,7 +187,7 @@ class Look:
                 fields.name,
                 fields.pid,
                 fields.attached_at,
-                fields.flag,
+                memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
                 memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING) != 0,
                 max(0, memory.load64(slot + layout.SUBSCRIBER_SLOT_DISCARDED)),
                 tuple(self.gates(k)),
