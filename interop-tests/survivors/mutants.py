@@ -6,6 +6,7 @@ or driven.py must convict each.
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -98,6 +99,8 @@ def convicted_by(folder):
     driven = run(
         [sys.executable, here / "driven.py", "--language", "cpp", "--peer", folder / "peer"], ROOT, timeout=300
     )
+    if not re.search(r"^\d+ passed, \d+ failed$", driven.stdout, re.MULTILINE) and driven.returncode >= 0:
+        sys.exit(f"driven.py does not run: {driven.stderr}")
     return found + [line.split(":", 2)[1].strip() for line in driven.stdout.splitlines() if line.startswith("FAIL")]
 
 
