@@ -591,7 +591,7 @@ def write_content(file: File, header: Header, schema: bytes, identity: Identity)
     for ring in range(header.publishers):
         start = layout.START_STRIDE * ring % layout.START_MODULUS
         for eighth in range(layout.BOUNDARIES):
-            here = eighth == start // (header.capacity // layout.BOUNDARIES)
+            here = eighth == start // (header.capacity // layout.BOUNDARIES) and header.foreign != "subscriber"
             word(layout.TRAILER_BOUNDARY + layout.TRAILER_BOUNDARY_STRIDE * eighth, start if here else -1)
         word(layout.TRAILER_CLAIMED, start)
         word(layout.TRAILER_PUBLISHED, start)

@@ -48,6 +48,10 @@ class ReadByForeign(ForeignRing):
     def run(self) -> None:
         super().run()
         self.head_cache()
+        position = self.words.boundaries[0][0]
+        if position != layout.NOT_GATING:
+            what = f"boundary[0] is {position}, but Agrona may take the trailer's first word for a record's length"
+            self.broken("boundary", "6.15", layout.TRAILER_BOUNDARY, what, "its reader gets a message that nobody sent")
 
     def walk(self) -> Walk:
         return WalkWithoutOwners(self.header, self.memory, self.ring, self.findings)
