@@ -107,10 +107,14 @@ typedef struct {
 /* 6.9, 2 and 3: the ring is out until the subscriber closes. */
 static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
-    char text[100];
+    char text[200];
     if (!still_ours(self))
         return;
-    PyOS_snprintf(text, sizeof text, reason, (long long)value);
+    int length = PyOS_snprintf(text, sizeof text, reason, (long long)value);
+    if (self->base.shape.foreign != 0) /* 6.15 */
+        PyOS_snprintf(text + length, sizeof text - (size_t)length,
+                      "; a foreign publisher must be a one to one ring: no reader of ours zeroes what it has read, as "
+                      "a many to one ring needs it");
     ring->corrupt = true;
     if (!self->kept)
         store_gate_at(ring, NOT_GATING, COUNT_UNKNOWN);

@@ -104,7 +104,7 @@ class WrittenByForeign(ForeignRing):
         self.memory.fence()
         if length > 0 and self.memory.load64(self.trailer + layout.TRAILER_CLAIMED) == claimed:
             what = f"there is a record of {length} bytes at claimed {claimed}, where the next one will be"
-            do = "the subscriber takes stale bytes for a message; replace the channel"
+            do = "the subscriber takes stale bytes for a message; replace the channel, write with a one to one ring"
             self.findings.broken("zero-behind", "6.15", at, what, do, ring=self.ring, position=claimed)
 
 
