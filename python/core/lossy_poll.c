@@ -291,7 +291,7 @@ static PyObject *from_any(Lossy *self, Message *(*get)(Lossy *, lossy_ring *))
 
 PyObject *lossy_take(Lossy *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    int64_t timeout = reader_take_timeout(args, n, names);
+    int64_t timeout = reader_take_timeout(&self->base, args, n, names);
     if (timeout < 0 || !usable(self))
         return NULL;
     PyObject *message = from_any(self, take_from);
@@ -358,6 +358,18 @@ static ring_place kind_ring_at(const Reader *self, int i)
     return (ring_place){ring->from.ring, ring->cursor};
 }
 
+static bool kind_exported(const Reader *base)
+{
+    const Lossy *self = (const Lossy *)base;
+    return (base->pinned != NULL && base->pinned->exports != 0) || (self->peeked != NULL && self->peeked->exports != 0);
+}
+
+static bool kind_owned(Reader *self)
+{
+    (void)self; /* there is no slot */
+    return true;
+}
+
 static bool kind_expire_messages(Reader *self)
 {
     return expire_messages((Lossy *)self);
@@ -375,6 +387,8 @@ const reader_kind lossy_kind = {
     .take = kind_take,
     .ready = kind_ready,
     .ring_at = kind_ring_at,
+    .exported = kind_exported,
+    .owned = kind_owned,
     .expire_messages = kind_expire_messages,
     .give_back = kind_give_back,
 };

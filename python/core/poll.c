@@ -383,7 +383,7 @@ static inline PyObject *take_once(Subscriber *self)
 PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     int64_t timeout = WAIT_NOT;
-    if ((n != 0 || names != NULL) && (timeout = reader_take_timeout(args, n, names)) < 0)
+    if ((n != 0 || names != NULL) && (timeout = reader_take_timeout(&self->base, args, n, names)) < 0)
         return NULL;
     if (UNLIKELY(!usable(self)))
         return NULL;
@@ -415,6 +415,21 @@ static ring_place kind_ring_at(const Reader *self, int i)
     return (ring_place){ring->number, ring->cursor};
 }
 
+static bool kind_exported(const Reader *self)
+{
+    return self->pinned != NULL && self->pinned->exports != 0;
+}
+
+static bool kind_owned(Reader *self)
+{
+    if (LIKELY(epoch_holds(&self->epoch)))
+        return true;
+    if (self->use == IDLE) /* else the poll or wait that goes on takes the gates back: 5.4 */
+        return explain_lost((Subscriber *)self);
+    raise_error("SlotLostError", "(si)", "subscriber", ((Subscriber *)self)->slot);
+    return false;
+}
+
 static bool kind_expire_messages(Reader *self)
 {
     return unpin((Subscriber *)self);
@@ -441,6 +456,8 @@ const reader_kind subscriber_kind = {
     .take = kind_take,
     .ready = kind_ready,
     .ring_at = kind_ring_at,
+    .exported = kind_exported,
+    .owned = kind_owned,
     .expire_messages = kind_expire_messages,
     .give_back = kind_give_back,
 };

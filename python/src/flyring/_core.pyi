@@ -148,6 +148,7 @@ class Publisher:
 
     @overload
     def try_claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message | None: ...
+    def _check_idle(self) -> None: ...
     def _offer_array(self, layout: Layout, rows: Any, /) -> int: ...
     def offer_batch(self, messages: Iterable[Buffer], type: int = ...) -> int:
         """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
@@ -186,6 +187,7 @@ class Reader:
         (the poll ends), ABORT (the poll ends; this message is not consumed and not counted, and the next poll begins
         with it). InvalidArgumentError for anything else; the message counts as consumed."""
 
+    def _check_idle(self) -> None: ...
     def _poll_arrays(
         self,
         layout: Layout,
