@@ -419,14 +419,14 @@ static PyObject *get_closed(Reader *self, void *ignored)
 }
 
 const char reader_poll_text[] =
-    "poll(handler, limit=256, timeout=0) -> int\n\n"
+    "poll($self, /, handler, limit=256, timeout=0)\n--\n\n"
     "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
     "``timeout`` seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a\n"
     "private copy, is valid until its handler returns; one whose handler raised counts as consumed, and the\n"
     "exception reaches the caller. The handler returns None or a flyring.Action; InvalidArgumentError for\n"
     "anything else.";
 const char reader_take_text[] =
-    "take(timeout=0) -> Message | None\n\n"
+    "take($self, /, timeout=0)\n--\n\n"
     "One message that owns its bytes, or None if there was none within ``timeout`` seconds.";
 
 /* reader_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
@@ -441,14 +441,14 @@ static PyMethodDef methods[] = {
     {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS, "raises what goes before an argument that is refused"},
     {"_poll_arrays", FAST(reader_poll_arrays), "for poll_arrays"},
     {"position", (PyCFunction)reader_position, METH_O,
-     "position(ring) -> int\n\n"
+     "position($self, ring, /)\n--\n\n"
      "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."},
     {"ended", (PyCFunction)reader_ended, METH_O,
-     "ended(ring) -> bool\n\n"
+     "ended($self, ring, /)\n--\n\n"
      "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
      "untrue again. InvalidArgumentError if the ring was not chosen."},
     {"close", (PyCFunction)reader_close, METH_NOARGS,
-     "close()\n\n"
+     "close($self, /)\n--\n\n"
      "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
      "back. Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread\n"
      "that waits in this subscriber gets ClosedError."},

@@ -277,13 +277,18 @@ def test_none_can_be_written_into_an_enum_whose_encoding_type_is_optional() -> N
     assert to_dict(made.decode(data)) == {"flag": None, "must": "No", "constant": "No"}
     assert from_dict(made, {"must": "No"}) == data
     for refused in ({"flag": None, "must": None}, {"flag": None}):
-        with pytest.raises(SbeError, match="must: (a member of its enum|it is missing)"):
+        with pytest.raises(SbeError, match=r"must: (a member of its enum|it is missing)"):
             from_dict(made, refused)
     presences = [field.presence for field in schema.model.messages[0].fields]
     assert presences == [sbe_model.Presence.REQUIRED] * 2 + [sbe_model.Presence.CONSTANT]
 
 
-ENCODINGS = {"US-ASCII": b"a\x80\xff", "UTF-8": b"\xc3\xa9\xff\xc3", "windows-1252": b"\x81\x80", "Shift_JIS": b"\xff\x41"}
+ENCODINGS = {
+    "US-ASCII": b"a\x80\xff",
+    "UTF-8": b"\xc3\xa9\xff\xc3",
+    "windows-1252": b"\x81\x80",
+    "Shift_JIS": b"\xff\x41",
+}
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
