@@ -60,13 +60,13 @@ static bool room_for_copy(Lossy *self, int64_t length)
     return true;
 }
 
-/* Other threads run meanwhile. */
-static COLD void copy_large(Lossy *self, const lossy_record *found)
+/* Other threads run meanwhile. None of them can close the subscriber. */
+static COLD void copy_large(Lossy *self, uint8_t *to, const lossy_record *found)
 {
     int use = self->base.use;
     reader_begin(&self->base);
     Py_BEGIN_ALLOW_THREADS
-    copy_words(self->copy, found->payload, found->length); /* 4 */
+    copy_words(to, found->payload, found->length); /* 4 */
     Py_END_ALLOW_THREADS
     self->base.use = use;
 }
@@ -77,7 +77,7 @@ static bool copy_payload(Lossy *self, const lossy_record *found)
     if (!room_for_copy(self, found->length))
         return false;
     if (UNLIKELY(found->length >= LARGE_COPY))
-        copy_large(self, found);
+        copy_large(self, self->copy, found);
     else
         copy_words(self->copy, found->payload, found->length); /* 4 */
     return true;
@@ -232,7 +232,10 @@ static Message *take_from(Lossy *self, lossy_ring *ring)
         Message *message = message_new((Py_ssize_t)found.length, found.type, ring->from.ring, ring->cursor, from);
         if (message == NULL)
             return NULL;
-        copy_words(message->bytes, found.payload, found.length); /* 4 */
+        if (UNLIKELY(found.length >= LARGE_COPY))
+            copy_large(self, message->bytes, &found);
+        else
+            copy_words(message->bytes, found.payload, found.length); /* 4 */
         if (!lossy_lapped(self, ring)) {
             lossy_consume(ring, found.bytes, 1);
             return message;

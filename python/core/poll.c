@@ -337,6 +337,18 @@ static COLD bool make_sender(Subscriber *self, ring_reader *ring)
     return made;
 }
 
+/* Other threads run meanwhile. None of them can close the subscriber. */
+static COLD void copy_large(Subscriber *self, Message *message, const record *found)
+{
+    Py_INCREF((PyObject *)self); /* one of them may drop what refers to it */
+    reader_begin(&self->base);
+    Py_BEGIN_ALLOW_THREADS
+    memcpy(message->bytes, found->payload, (size_t)found->length);
+    Py_END_ALLOW_THREADS
+    self->base.use = IDLE;
+    Py_DECREF((PyObject *)self);
+}
+
 /* A poll of one message, copied before the gate is stored. NULL without exception: nothing there. */
 static inline PyObject *take_once(Subscriber *self)
 {
@@ -365,7 +377,10 @@ static inline PyObject *take_once(Subscriber *self)
             message_new((Py_ssize_t)found.length, found.type, ring->number, ring->cursor, ring->from->object);
         if (message == NULL)
             return NULL;
-        memcpy(message->bytes, found.payload, (size_t)found.length);
+        if (UNLIKELY(found.length >= LARGE_COPY))
+            copy_large(self, message, &found);
+        else
+            memcpy(message->bytes, found.payload, (size_t)found.length);
         ring->cursor = found.next;
         count_messages(ring, 1);
         self->base.next = at;
