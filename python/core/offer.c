@@ -81,8 +81,8 @@ PyObject *publisher_back_pressured(Publisher *self)
     return holder == NULL ? NULL : raise_error("BackPressuredError", "(N)", holder);
 }
 
-/* claim and try_claim, which has no timeout. */
-static PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must)
+/* claim and try_claim, which has no timeout. `must` is known when this is compiled. */
+ALWAYS_INLINE PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must)
 {
     static const char *const parameters[] = {"length", "type", "timeout"};
     const signature expected = {parameters, must ? 3 : 2, 1};
