@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pickle
 import stat
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -283,6 +285,74 @@ def test_a_file_system_that_fills_meanwhile_is_no_space_too(folder: Path, monkey
     with pytest.raises(NoSpaceError):
         Channel.create("big", "inbox")
     assert os.listdir(folder) == []
+
+
+def test_a_file_size_limit_is_no_space_and_no_signal(folder: Path, child: Any) -> None:
+    code = """
+        import resource, sys
+        from flyring import Channel, NoSpaceError
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
+        for make in (Channel.create, Channel.replace, Channel.open_or_create):
+            try:
+                make("limited", "inbox")
+            except NoSpaceError as error:
+                print(error.needed, error.free, flush=True)
+        with Channel.create("small", "inbox", capacity=4096, publishers=1, counters=0) as channel:
+            print(channel.publisher().offer(b"fits") > 0, flush=True)
+    """
+    limited = child(code)
+    assert [limited.line() for _ in range(4)] == ["4259840 65536"] * 3 + ["True"]
+    assert limited.end() == 0
+    assert os.listdir(folder) == ["small.ring"]
+
+
+class Disk:
+    """Stands in for a file system that is not at hand: its type, and the flags of its files."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: int, no_flags: bool = False) -> None:
+        self.flags, self.no_flags, self.calls = 0x80000, no_flags, list[str]()
+        monkeypatch.setattr(system, "file_system_type", lambda fd: kind)
+        monkeypatch.setattr(fcntl, "ioctl", self.ioctl)
+        allocate = os.posix_fallocate
+        monkeypatch.setattr(os, "posix_fallocate", lambda *given: (self.calls.append("allocate"), allocate(*given)))
+
+    def ioctl(self, fd: int, request: int, argument: bytes) -> bytes:
+        if self.no_flags:
+            raise OSError(errno.ENOTTY, "no flags here")
+        if request == system.SET_FLAGS:
+            assert os.fstat(fd).st_size == 0
+            self.calls.append("set")
+            (self.flags,) = struct.unpack("l", argument)
+            return argument
+        assert request == system.GET_FLAGS
+        return struct.pack("l", self.flags)
+
+
+def test_btrfs_must_not_copy_on_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, system.BTRFS)
+    Channel.create("tree", "inbox").close()
+    assert (disk.calls, disk.flags) == (["set", "allocate"], 0x80000 | 0x00800000)  # the other flags stay
+    Channel.open("tree").close()
+    disk.flags = 0x80000  # as a file that was copied there
+    for read_only in (False, True):
+        with pytest.raises(UnsuitableFileSystemError, match="btrfs without NOCOW"):
+            Channel.open("tree", read_only=read_only)
+    Channel.open("tree", any_file_system=True).close()
+    disk.no_flags = True
+    for attempt in (lambda: Channel.create("new", "inbox"), lambda: Channel.open("tree")):
+        with pytest.raises(UnsuitableFileSystemError, match="btrfs without NOCOW"):
+            attempt()
+    assert os.listdir(folder) == ["tree.ring"]
+    Channel.create("new", "inbox", any_file_system=True).close()
+
+
+def test_overlay_is_not_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    Disk(monkeypatch, system.OVERLAY)
+    Channel.create("layers", "inbox").close()
+    Channel.open("layers").close()
+    with pytest.raises(UnsuitableFileSystemError, match="overlay: a reader may keep an old copy"):
+        Channel.open("layers", read_only=True)
+    Channel.open("layers", read_only=True, any_file_system=True).close()
 
 
 def test_a_creator_that_is_killed_leaves_no_name(folder: Path, child: Any) -> None:

@@ -148,7 +148,9 @@ class Channel:
             start = 64 * k % 4096
             self.set_trailer(k, "claimed", start)
             self.set_trailer(k, "published", start)
-            first = -1 if self.foreign == "subscriber" else start // (self.C // 8)  # the eighth of `start`; none by 6.15
+            first = (
+                -1 if self.foreign == "subscriber" else start // (self.C // 8)
+            )  # the eighth of `start`; none by 6.15
             for e in range(8):
                 self.put64(self.trailer(k) + 16 * e, start if e == first else -1)
             for j in range(self.S):

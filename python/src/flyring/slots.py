@@ -65,11 +65,10 @@ class SubscriberSlot:
 Slot = TypeVar("Slot", PublisherSlot, SubscriberSlot)
 
 
-def check_name(name: str) -> bytes:
-    """A slot's name: empty, or as a channel's."""
+def check_name(name: str) -> None:
+    """A slot's name: empty, or as a channel's. InvalidArgumentError."""
     if name and not NAME.fullmatch(name):
         raise InvalidArgumentError("name", f"{name!r} must be empty or 1 to 64 of A-Z a-z 0-9 . _ -")
-    return name.encode("ascii")
 
 
 def name_at(memory: Memory, slot: int) -> bytes:
@@ -79,8 +78,8 @@ def name_at(memory: Memory, slot: int) -> bytes:
 
 
 def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
-    """Spec 5.2. NoFreeSlotError, CorruptRingError, InvalidArgumentError, IoError."""
-    wanted = check_name(name)
+    """Spec 5.2, after ``check_name``. NoFreeSlotError, CorruptRingError, IoError."""
+    wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
     def candidates() -> Sequence[int]:
@@ -99,13 +98,18 @@ def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
     return take_slot(channel, "publisher", name, candidates, header.publisher_slot, take)
 
 
-def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterable[int] | None) -> SubscriberSlot:
-    """Spec 5.3. NoFreeSlotError, CorruptRingError, InvalidArgumentError, ChannelDiffersError (rings), IoError."""
-    wanted = check_name(name)
-    header, memory = channel.header, channel.memory
-    if kept and not wanted and header.kind != "inbox":
+def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int] | None) -> list[int] | None:
+    """The rings that were chosen, ascending; None: all. InvalidArgumentError."""
+    check_name(name)
+    if kept and not name and header.kind != "inbox":
         raise InvalidArgumentError("name", "a kept subscriber needs a name, by which it gets its slot again")
-    chosen = check_rings(rings, header.publishers)
+    return check_rings(rings, header.publishers)
+
+
+def take_subscriber_slot(channel: Attached, name: str, kept: bool, chosen: list[int] | None) -> SubscriberSlot:
+    """Spec 5.3, after ``check_subscriber``. NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
+    wanted = name.encode("ascii")
+    header, memory = channel.header, channel.memory
 
     def candidates() -> Sequence[int]:
         if header.kind == "inbox":

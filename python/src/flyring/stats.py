@@ -34,9 +34,9 @@ class GateStats:
 
 
 @dataclass(frozen=True)
-class SubscriberStats:
-    """A subscriber slot. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock Agrona's. ``epoch``
-    -1: its fields are changing, or its owner died while it changed them."""
+class SlotStats:
+    """What slots of both kinds have. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock
+    Agrona's. ``epoch`` -1: its fields are changing, or its owner died while it changed them."""
 
     slot: int
     state: State
@@ -44,6 +44,12 @@ class SubscriberStats:
     name: str
     pid: int
     attached_at: int
+
+
+@dataclass(frozen=True)
+class SubscriberStats(SlotStats):
+    """A subscriber slot."""
+
     kept: bool
     evicting: bool
     discarded: int
@@ -53,16 +59,10 @@ class SubscriberStats:
 
 
 @dataclass(frozen=True)
-class PublisherStats:
+class PublisherStats(SlotStats):
     """A publisher slot and its ring, which has the same number. ``state``: ``closed`` properly; ``away``: its owner
     died. Of a foreign publisher's ring ``messages`` is -1."""
 
-    slot: int
-    state: State
-    epoch: int
-    name: str
-    pid: int
-    attached_at: int
     start: int
     published: int
     claimed: int
