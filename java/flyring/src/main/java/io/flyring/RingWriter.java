@@ -283,14 +283,19 @@ abstract class RingWriter {
         }
     }
 
-    /** Step 8: the first record boundary of an eighth. */
+    /**
+     * Step 8: the first record boundary of an eighth; with a foreign subscriber none of the first eighth. Agrona's
+     * reader looks for a record's length where that one stands (6.15).
+     */
     private void noteBoundary() {
-        final int at = capacity + Layout.TRAILER_BOUNDARY
-            + ((int) (end >> eighthShift) & Layout.BOUNDARIES - 1) * Layout.TRAILER_BOUNDARY_STRIDE;
-        ring.putLongOpaque(at, Layout.NOT_GATING);
-        VarHandle.releaseFence(); // 8; pairs with: start at what is still there
-        ring.putLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT, count);
-        ring.putLongRelease(at, end); // 8; pairs with: start at what is still there
+        final int eighth = (int) (end >> eighthShift) & Layout.BOUNDARIES - 1;
+        if (eighth != 0 || !foreignSubscriber) {
+            final int at = capacity + Layout.TRAILER_BOUNDARY + eighth * Layout.TRAILER_BOUNDARY_STRIDE;
+            ring.putLongOpaque(at, Layout.NOT_GATING);
+            VarHandle.releaseFence(); // 8; pairs with: start at what is still there
+            ring.putLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT, count);
+            ring.putLongRelease(at, end); // 8; pairs with: start at what is still there
+        }
         nextBoundary = (end >> eighthShift) + 1 << eighthShift;
     }
 
