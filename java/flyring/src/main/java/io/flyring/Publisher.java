@@ -84,7 +84,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(DirectBuffer source, int offset, int length, int type) {
-        source.boundsCheck(offset, length);
+        try {
+            source.boundsCheck(offset, length);
+        } catch (IndexOutOfBoundsException e) {
+            throw outside(e, length, type);
+        }
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
@@ -120,7 +124,10 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(byte[] source, int offset, int length, int type) {
-        Objects.checkFromIndexSize(offset, length, source.length);
+        if ((offset | length) < 0 || length > source.length - offset) {
+            throw outside(new IndexOutOfBoundsException("The bytes " + offset + " to " + ((long) offset + length)
+                + " do not lie in an array of " + source.length + "."), length, type);
+        }
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
@@ -181,8 +188,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return how many were taken, from the first on: all, or fewer when a subscriber holds the publisher back.
      */
     public int offerBatch(DirectBuffer[] messages, int from, int number, int type) {
-        Objects.checkFromIndexSize(from, number, messages.length);
         check(0, type);
+        Objects.checkFromIndexSize(from, number, messages.length);
         for (int i = from; i < from + number; i++) {
             checkLength(messages[i].capacity());
         }
@@ -638,6 +645,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
         return type < 1 ? new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.")
             : length < 0 || length > maxLength ? badLength(length) : gone();
+    }
+
+    /** What is refused of a message that does not lie in its source: what goes first, or a negative length. */
+    private IndexOutOfBoundsException outside(IndexOutOfBoundsException error, int length, int type) {
+        check(Math.min(length, 0), type);
+        return error;
     }
 
     private void checkLength(int length) {
