@@ -320,7 +320,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
      */
     public Claim tryClaim(int length) {
-        return tryClaim(length, defaultType);
+        return claimQuickly(length, defaultType);
     }
 
     /**
@@ -331,13 +331,31 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
      */
     public Claim tryClaim(int length, int type) {
-        if (!reserve(length, type)) {
+        return type < 1 ? claimSlowly(length, type) : claimQuickly(length, type);
+    }
+
+    private Claim claimQuickly(int length, int type) {
+        final Claim open = claim;
+        final PayloadBuffer buffer = open.buffer(); // through the claim: the caller's comparison with null goes, then
+        if (endAfter(length) > fastEnd || buffer.state() != Window.CLOSED
+            || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            return claimSlowly(length, type);
+        }
+        final long record = ringAt + ((int) end & mask);
+        Raw.putInt(Raw.base(record) + Layout.RECORD_TYPE, type);
+        Reference.reachabilityFence(ring);
+        buffer.move(record + Layout.RECORD_PAYLOAD, length);
+        return open;
+    }
+
+    /** The same where it takes more. It does not go on behind the quick way, which would load all fields again then. */
+    private Claim claimSlowly(int length, int type) {
+        if (!reserveMore(length, type)) {
             return null;
         }
-        final Claim open = claim;
         setType(type);
-        open.buffer().move(payloadsAt + ((int) end & mask), length);
-        return open;
+        payload.move(payloadsAt + ((int) end & mask), length);
+        return claim;
     }
 
     private BackPressuredException backPressured() {
@@ -502,12 +520,21 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /** Publishes the open claim; returns the new end position. */
     long commitClaim() {
-        final int length = payload.state();
-        if (length < 0 || epochNow() != expectedEpoch) {
-            throw cannotFinish();
+        final PayloadBuffer buffer = payload;
+        final int length = buffer.state();
+        final long trailer = trailerAt;
+        if (length < 0 || trailer == 0 || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            return finish(length, false);
         }
         try {
-            return publishReserved(length, 1);
+            final long next = endAfter(length);
+            commitAndAdvance(buffer.address() - Layout.RECORD_PAYLOAD, trailer, length + Layout.RECORD_HEADER_LENGTH,
+                next, count + 1);
+            buffer.invalidate(); // before the call that is seldom made, as in publishReserved
+            if (next >= nextDue) {
+                doDue(size(length));
+            }
+            return next;
         } catch (Throwable e) {
             expectedEpoch = GONE;
             failure = e;
@@ -518,12 +545,15 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /** Makes the open claim padding; returns the new end position. */
     long abortClaim() {
-        final int length = payload.state();
+        return finish(payload.state(), true);
+    }
+
+    private long finish(int length, boolean aborts) {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
         try {
-            return publish(length, Layout.TYPE_PADDING);
+            return aborts ? publish(length, Layout.TYPE_PADDING) : publishReserved(length, 1);
         } catch (Throwable e) {
             expectedEpoch = GONE;
             failure = e;
@@ -587,9 +617,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /** The checks, then steps 1 to 4: whether a record for so many bytes can be written at the end now. */
     private boolean reserve(int length, int type) {
         final long next = endAfter(length);
-        return next <= fastEnd && usable(type)
-            || fitsLong(next) && usable(type) && announceLong(next)
-            || reserveSlowly(length, type, false);
+        return next <= fastEnd && usable(type) || reserveMore(length, type);
+    }
+
+    private boolean reserveMore(int length, int type) {
+        final long next = endAfter(length);
+        return fitsLong(next) && usable(type) && announceLong(next) || reserveSlowly(length, type, false);
     }
 
     private boolean reserveSlowly(int length, int type, boolean batch) {

@@ -20,7 +20,7 @@ abstract class RingWriter {
     final Memory ring;
     /** Where the data and the trailer lie, if they can be written by address; else both are 0. */
     final long ringAt;
-    private final long trailerAt;
+    final long trailerAt;
     final int capacity;
     final int mask;
     private final int alignment;
@@ -184,7 +184,11 @@ abstract class RingWriter {
         }
     }
 
-    /** The stores of steps 3 and 4, or of 9: from {@code first} up to {@code to}, or as far as is allowed. */
+    /**
+     * The stores of steps 3 and 4, or of 9: from {@code first} up to {@code to}, or as far as is allowed. By address
+     * unrolled: the stores miss the cache, and misses of one burst overlap. Long on purpose, as said above: inlined, it
+     * makes a publishing loop so large that HotSpot 17 no longer inlines that into its caller.
+     */
     private void clear(long first, long to) {
         final long lapEnd = (end | mask) + 1;
         final long q = Math.min(Math.min(to, lapEnd), limit - Layout.RECORD_HEADER_LENGTH & roundDown);
@@ -194,42 +198,45 @@ abstract class RingWriter {
         // 3; release: behind step 7 of the record in front; pairs with: lossy 2 to 4
         ring.putLongRelease(capacity + Layout.TRAILER_CLAIMED, q);
         VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
-        final long from = Math.max(first, cleared + alignment);
+        final int unit = alignment;
+        final long from = Math.max(first, cleared + unit);
         if (ringAt == 0) {
-            for (long at = from; at <= q; at += alignment) {
-                ring.putIntOpaque((int) at & mask, 0); // 4: before step 6 of the record in front
+            for (long place = from; place <= q; place += unit) {
+                ring.putIntOpaque((int) place & mask, 0); // 4: before step 6 of the record in front
             }
         } else if (from <= q) {
-            clearLengths(from, q);
+            final boolean lapEnds = (q & mask) == 0;
+            long at = Raw.base(ringAt + (from & mask));
+            long left = q - from - (lapEnds ? unit : 0);
+            for (; left >= 15L * unit; left -= 16L * unit) {
+                Raw.putIntOpaque(at, 0); // 4: before step 6 of the record in front; and so are all of these
+                Raw.putIntOpaque(at + unit, 0);
+                Raw.putIntOpaque(at + 2L * unit, 0);
+                Raw.putIntOpaque(at + 3L * unit, 0);
+                Raw.putIntOpaque(at + 4L * unit, 0);
+                Raw.putIntOpaque(at + 5L * unit, 0);
+                Raw.putIntOpaque(at + 6L * unit, 0);
+                Raw.putIntOpaque(at + 7L * unit, 0);
+                Raw.putIntOpaque(at + 8L * unit, 0);
+                Raw.putIntOpaque(at + 9L * unit, 0);
+                Raw.putIntOpaque(at + 10L * unit, 0);
+                Raw.putIntOpaque(at + 11L * unit, 0);
+                Raw.putIntOpaque(at + 12L * unit, 0);
+                Raw.putIntOpaque(at + 13L * unit, 0);
+                Raw.putIntOpaque(at + 14L * unit, 0);
+                Raw.putIntOpaque(at + 15L * unit, 0);
+                at += 16L * unit;
+            }
+            for (; left >= 0; left -= unit) {
+                Raw.putIntOpaque(at, 0);
+                at += unit;
+            }
+            if (lapEnds) { // the next lap's first length
+                Raw.putIntOpaque(ringAt, 0);
+            }
+            Reference.reachabilityFence(ring);
         }
         cleared = q; // last: an Error in front of this changes nothing that a reader sees
-    }
-
-    /** Step 4 by address, unrolled: the stores miss the cache, and misses of one burst overlap. */
-    private void clearLengths(long from, long q) {
-        final int unit = alignment;
-        final boolean lapEnds = (q & mask) == 0;
-        long at = Raw.base(ringAt + (from & mask));
-        long left = q - from - (lapEnds ? unit : 0);
-        for (; left >= 7L * unit; left -= 8L * unit) {
-            Raw.putIntOpaque(at, 0); // 4: before step 6 of the record in front; and so are all of these
-            Raw.putIntOpaque(at + unit, 0);
-            Raw.putIntOpaque(at + 2L * unit, 0);
-            Raw.putIntOpaque(at + 3L * unit, 0);
-            Raw.putIntOpaque(at + 4L * unit, 0);
-            Raw.putIntOpaque(at + 5L * unit, 0);
-            Raw.putIntOpaque(at + 6L * unit, 0);
-            Raw.putIntOpaque(at + 7L * unit, 0);
-            at += 8L * unit;
-        }
-        for (; left >= 0; left -= unit) {
-            Raw.putIntOpaque(at, 0);
-            at += unit;
-        }
-        if (lapEnds) { // the next lap's first length
-            Raw.putIntOpaque(ringAt, 0);
-        }
-        Reference.reachabilityFence(ring);
     }
 
     /** Step 5: the type of the record at the end. */
@@ -245,15 +252,22 @@ abstract class RingWriter {
     /** Steps 6 and 7 of the record at the end: its length with the 8 bytes of its header, the new end and count. */
     final void commitAndAdvance(int length, long newEnd, long newCount) {
         if (trailerAt != 0) {
-            commit(Raw.base(ringAt + ((int) end & mask)), length);
-            advance(Raw.base(trailerAt), newEnd, newCount);
-            Reference.reachabilityFence(ring);
+            commitAndAdvance(ringAt + ((int) end & mask), trailerAt, length, newEnd, newCount);
         } else {
             ring.putIntRelease((int) end & mask, length); // 6 and 7, as below
             ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_BEGUN, newCount);
             ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, newEnd);
             ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, newCount);
+            end = newEnd;
+            count = newCount;
         }
+    }
+
+    /** The same by address. */
+    final void commitAndAdvance(long record, long trailer, int length, long newEnd, long newCount) {
+        commit(Raw.base(record), length);
+        advance(Raw.base(trailer), newEnd, newCount);
+        Reference.reachabilityFence(ring);
         end = newEnd;
         count = newCount;
     }
