@@ -25,12 +25,6 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     private static final int DEFAULT_TYPE = 1;
     private static final long GONE = -1;
-    /** The usual message header, as one word: its length, and where its fields behind the first one begin, in bits. */
-    private static final int HEADER_LENGTH = 8;
-    private static final int TEMPLATE_AT = 16;
-    private static final int SCHEMA_AT = 32;
-    private static final int VERSION_AT = 48;
-    private static final int MAX_HEADER_FIELD = 0xffff;
 
     private final Channel channel;
     private final String name;
@@ -212,7 +206,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         int first = (int) size(length);
         try {
             payload.busy();
-            return publishPart(messages, from, number, type, first);
+            return publishBatch(messages, from, number, type, first);
         } catch (RuntimeException e) {
             payload.invalidate(); // nothing was announced, or it is padding by now
             throw e;
@@ -222,68 +216,6 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             failed(-1);
             throw e;
         }
-    }
-
-    private int publishPart(DirectBuffer[] messages, int from, int number, int type, int first) {
-        int index = (int) end & mask;
-        int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
-        int total = first;
-        int taken = 1;
-        for (boolean looked = false;;) {
-            while (taken < number) {
-                long more = total + size(messages[from + taken].capacity());
-                if (more > most) {
-                    break;
-                }
-                total = (int) more;
-                taken++;
-            }
-            if (looked || end + total + Layout.RECORD_HEADER_LENGTH <= limit) {
-                break;
-            }
-            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
-            looked = true;
-            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
-            total = first;
-            taken = 1;
-        }
-        announce(total);
-        int at = index + first;
-        int length;
-        try {
-            for (int i = 1; i < taken; i++) {
-                DirectBuffer message = messages[from + i];
-                length = message.capacity(); // once
-                final long size = size(length); // of a negative one: more than any ring holds
-                if (size > index + total - at) {
-                    throw changed();
-                }
-                ring.putInt(at, length + Layout.RECORD_HEADER_LENGTH);
-                ring.putInt(at + Layout.RECORD_TYPE, type);
-                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, length);
-                at += (int) size;
-            }
-            length = messages[from].capacity();
-            if (at != index + total || size(length) != first) {
-                throw changed();
-            }
-            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, length);
-        } catch (RuntimeException e) {
-            setType(Layout.TYPE_PADDING);
-            commitAndAdvance(total, end + total, count);
-            doDue(total);
-            throw e;
-        }
-        setType(type);
-        commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, end + total, count + taken);
-        payload.invalidate();
-        doDue(total);
-        return taken;
-    }
-
-    private static InvalidArgumentException changed() {
-        return new InvalidArgumentException("messages", "A message of the batch has another length than before. Do not"
-            + " change messages while they are published.");
     }
 
     /**
@@ -391,7 +323,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
-        final Claim open = claimFor(encoder, variableLength, null);
+        final Claim open = TypedClaim.of(this, encoder, variableLength, null);
         if (open == null) {
             throw backPressured();
         }
@@ -424,7 +356,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, and the encoder with it; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder) {
-        return claimFor(encoder, 0, null);
+        return TypedClaim.of(this, encoder, 0, null);
     }
 
     /**
@@ -435,7 +367,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, and the encoder with it; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength) {
-        return claimFor(encoder, variableLength, null);
+        return TypedClaim.of(this, encoder, variableLength, null);
     }
 
     /**
@@ -448,59 +380,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, and the encoder with it; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
-        return claimFor(encoder, variableLength, Objects.requireNonNull(header, "header"));
-    }
-
-    /**
-     * All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called: so what
-     * fills the message is compiled by itself, and not up to a limit of the compiler that this would bring nearer (22
-     * and newer, where a field takes it many steps). Likewise in io.flyring.sbe.Route.
-     *
-     * @param header null: the usual one.
-     */
-    private Claim claimFor(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
-        final int block = encoder.sbeBlockLength();
-        final int template = encoder.sbeTemplateId();
-        final int schema = encoder.sbeSchemaId();
-        final int version = encoder.sbeSchemaVersion();
-        if (variableLength < 0) {
-            throw new InvalidArgumentException("variable_length", "The length " + variableLength
-                + " of the groups and data of " + encoder.getClass().getSimpleName() + " is negative.");
-        }
-        if (template == 0) {
-            throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
-                + " and a message's type, which it is to be, is 1 or more. Give it another id in the schema.");
-        }
-        if (header == null && ((block | template | schema | version) & ~MAX_HEADER_FIELD) != 0) {
-            String field = (block & ~MAX_HEADER_FIELD) != 0 ? "block length " + block
-                : (template & ~MAX_HEADER_FIELD) != 0 ? "template id " + template
-                : (schema & ~MAX_HEADER_FIELD) != 0 ? "schema id " + schema : "version " + version;
-            throw new InvalidArgumentException("encoder", encoder.getClass().getSimpleName() + " has the " + field
-                + ", which the usual message header cannot hold: its fields are 0 to 65535. Claim with the schema's own"
-                + " header.");
-        }
-        final int headerLength = header == null ? HEADER_LENGTH : header.length();
-        // If the sum overflows it is too large anyway, and so is the one part of it.
-        final Claim open = tryClaim(Math.max(headerLength + block + variableLength, variableLength), template);
-        if (open == null) {
-            return null;
-        }
-        boolean encoded = false;
-        try {
-            if (header == null) {
-                open.buffer().putLong(0, block | (long) template << TEMPLATE_AT | (long) schema << SCHEMA_AT
-                    | (long) version << VERSION_AT);
-            } else {
-                header.encode(open.buffer(), block, template, schema, version);
-            }
-            encoder.wrap(open.buffer(), headerLength);
-            encoded = true;
-            return open;
-        } finally {
-            if (!encoded) {
-                open.abort();
-            }
-        }
+        return TypedClaim.of(this, encoder, variableLength, Objects.requireNonNull(header, "header"));
     }
 
     /**

@@ -3,6 +3,7 @@ package io.flyring;
 
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
+import org.agrona.DirectBuffer;
 
 /**
  * The writer of one ring: spec 6.1 to 6.3, in its steps. {@link Publisher} puts checks, offers and claims on top. It
@@ -323,6 +324,74 @@ abstract class RingWriter {
     private void setShortcuts() {
         fastEnd = ownerPending || ringAt == 0 ? 0 : cleared;
         nextDue = Math.min(nextBoundary, cleared - halfWindow + 1);
+    }
+
+    /**
+     * 6.3: publishes messages, as many as fit before the ring's end, a quarter of it, and the limit. The first one has
+     * been reserved; returns how many were published, 1 at least.
+     *
+     * @param first bytes that the first one takes in the ring.
+     */
+    final int publishBatch(DirectBuffer[] messages, int from, int number, int type, int first) {
+        int index = (int) end & mask;
+        int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
+        int total = first;
+        int taken = 1;
+        for (boolean looked = false;;) {
+            while (taken < number) {
+                long more = total + size(messages[from + taken].capacity());
+                if (more > most) {
+                    break;
+                }
+                total = (int) more;
+                taken++;
+            }
+            if (looked || end + total + Layout.RECORD_HEADER_LENGTH <= limit) {
+                break;
+            }
+            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
+            looked = true;
+            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
+            total = first;
+            taken = 1;
+        }
+        announce(total);
+        int at = index + first;
+        int length;
+        try {
+            for (int i = 1; i < taken; i++) {
+                DirectBuffer message = messages[from + i];
+                length = message.capacity(); // once
+                final long size = size(length); // of a negative one: more than any ring holds
+                if (size > index + total - at) {
+                    throw changed();
+                }
+                ring.putInt(at, length + Layout.RECORD_HEADER_LENGTH);
+                ring.putInt(at + Layout.RECORD_TYPE, type);
+                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, length);
+                at += (int) size;
+            }
+            length = messages[from].capacity();
+            if (at != index + total || size(length) != first) {
+                throw changed();
+            }
+            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, length);
+        } catch (RuntimeException e) {
+            setType(Layout.TYPE_PADDING);
+            commitAndAdvance(total, end + total, count);
+            doDue(total);
+            throw e;
+        }
+        setType(type);
+        commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, end + total, count + taken);
+        payload.invalidate();
+        doDue(total);
+        return taken;
+    }
+
+    private static InvalidArgumentException changed() {
+        return new InvalidArgumentException("messages", "A message of the batch has another length than before. Do not"
+            + " change messages while they are published.");
     }
 
     /** 6.2, 1 and 2: the limit that the gates allow now. What was granted stays good. */
