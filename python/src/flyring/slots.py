@@ -241,13 +241,14 @@ def take_slot(
     """Steps 1, 2 and the last of both: locks one of the candidates, and takes it under the control lock."""
     lock = new_lock(channel.file, channel.path)
     try:
-        give_up = time.monotonic() + PATIENCE
+        give_up = 0.0  # from the first look on: the control lock may have taken long
         while True:
             with control_lock(lock, channel.path):
                 chosen = candidates()
                 for k in chosen:
                     if lock.try_lock(offset(k)):
                         return take(lock, k)
+            give_up = give_up or time.monotonic() + PATIENCE
             if time.monotonic() > give_up:
                 break
             time.sleep(RETRY)

@@ -359,7 +359,7 @@ template <typename Use>
 SlotLock take_slot(const ChannelFile& file, const SlotKind& kind, const std::string& name, Use&& use) {
     constexpr std::int64_t patience = 10'000'000;  // ns
     Fd description = open_description(file.fd, file.path);
-    const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
+    std::int64_t give_up = 0;  // from the first look on: the control lock may have taken long
     for (;;) {
         std::optional<std::uint32_t> taken;
         std::optional<std::uint32_t> only;
@@ -380,7 +380,9 @@ SlotLock take_slot(const ChannelFile& file, const SlotKind& kind, const std::str
             }
         }
         if (taken) return {std::move(description), (file.*kind.lock)(*taken)};
-        if (clock_ns(CLOCK_MONOTONIC) - start > patience) throw_no_free_slot(file, kind, description, only);
+        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (give_up == 0) give_up = now + patience;
+        if (now > give_up) throw_no_free_slot(file, kind, description, only);
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
