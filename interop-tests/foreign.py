@@ -32,6 +32,8 @@ INBOX = {"kind": "inbox", "publishers": 1, "subscribers": 1, "alignment": 8, "co
 # a stock writer never looks at the head again because it wraps.
 LARGE = {"min": 16376, "max": 16376}
 LARGE_COUNT = 140_000
+# Eight of these are a ring of 4096 bytes: each lap ends exactly where the ring ends.
+EIGHTHS = {"min": 504, "max": 504}
 
 
 class Stock:
@@ -119,12 +121,13 @@ def agrona_publishes(run, language, stream, seconds, capacity=1 << 16):
     return published["position"]
 
 
-def agrona_reads(run, language, stream, seconds, capacity=1 << 16):
-    """Ours publishes a stream, Agrona verifies it. Then the ring is made over to a stock writer, which goes on."""
+def agrona_reads(run, language, stream, seconds, capacity=1 << 16, how="read"):
+    """Ours publishes a stream, Agrona verifies it. Then the ring is made over to a stock writer, which goes on. How: by
+    read, or by controlledRead with a COMMIT of each message, which looks for a record where the ring's trailer begins."""
     peer = run.peer(language)
     name, path = create(run, peer, **INBOX, foreign="subscriber", capacity=capacity)
     peer.call("publisher", channel=name, publisher=name, name="feed")
-    with Stock(run, "read", path, *[stream[k] for k in ("seed", "count", "min", "max")], seconds) as stock:
+    with Stock(run, how, path, *[stream[k] for k in ("seed", "count", "min", "max")], seconds) as stock:
         peer.send("publish_stream", publisher=name, how="mix", seconds=seconds, first=0, **stream)
         time.sleep(0.05)  # until it is held back
         stock.go()
@@ -137,6 +140,7 @@ def agrona_reads(run, language, stream, seconds, capacity=1 << 16):
     equal("published", published["count"], stream["count"])
     equal("read", read, {"count": stream["count"], "seconds": read["seconds"], "position": published["position"]})
     above("how often it was back-pressured", published["back_pressured"], 0)
+    equal("the word behind the ring's data", word(path, 0), -1)
     tail, cached = word(path, 128), word(path, 256)
     true(f"0 <= tail - head cache <= {capacity}", 0 <= tail - cached <= capacity, f"{tail} - {cached}")
     holder = peer.call("held_by", publisher=name)["holder"]
@@ -269,6 +273,8 @@ def tests(languages, quick):
         yield f"{language}: a foreign end rules out", not_possible, language
         yield f"Agrona publishes to {language}", agrona_publishes, language, stream, seconds
         yield f"{language} publishes to Agrona", agrona_reads, language, stream, seconds
+        eighths = {"seed": 6, "count": count // 10} | EIGHTHS
+        yield f"{language} publishes to Agrona, which commits", agrona_reads, language, eighths, seconds, 4096, "commit"
         if language != "python":  # whose stream would take minutes; the full run crosses 2 GiB with every language
             yield f"Agrona publishes more than 2 GiB to {language}", across_2_gib, language, agrona_publishes
             yield f"{language} publishes more than 2 GiB to Agrona", across_2_gib, language, agrona_reads

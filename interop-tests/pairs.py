@@ -20,6 +20,7 @@ import cases
 import cases_death
 import cases_errors
 import cases_golden
+import cases_stats
 import cases_typed
 from driver import ROOT, both, commands
 from harness import equal, part, Run
@@ -105,6 +106,7 @@ def tests(languages, share):
         yield f"{a} is killed in a claim, {b} goes on", cases.killed_in_a_claim, a, b, after(b)
         yield f"{a} is killed while it publishes, {b} goes on", cases.killed_while_publishing, a, b, after(b)
     yield from cases_death.tests(languages)
+    yield from cases_stats.tests(languages)
     yield from cases_typed.tests(languages, 50_000 // share)
     for a, b in pairs:
         yield f"stream from {a} to {b}", pair, a, b, share

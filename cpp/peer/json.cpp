@@ -45,6 +45,11 @@ Json message_json(const flyring::Message& message) {
             {"sender", {{"name", message.sender().name}, {"epoch", message.sender().epoch}}}};
 }
 
+Json foreign_json(flyring::Foreign foreign) {
+    if (foreign == flyring::Foreign::none) return nullptr;
+    return foreign == flyring::Foreign::publisher ? "publisher" : "subscriber";
+}
+
 Json carried(const flyring::FlyringError& error) {
     using namespace flyring;
     if (const auto* e = dynamic_cast<const ChannelExists*>(&error)) return {{"path", e->path()}};

@@ -109,6 +109,7 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"replace", &Peer::replace},
         {"open", &Peer::open},
         {"info", &Peer::info},
+        {"stats", &Peer::stats},
         {"unlink", &Peer::unlink},
         {"publisher", &Peer::publisher},
         {"subscriber", &Peer::subscriber},
@@ -215,7 +216,6 @@ Json Peer::open(const Json& request) {
 
 Json Peer::info(const Json& request) {
     const flyring::Channel& channel = channel_of(request);
-    const flyring::Foreign foreign = channel.foreign();
     return {{"path", channel.path()},
             {"channel_id", uuid_text(channel.id())},
             {"kind", channel.kind() == flyring::Kind::inbox ? "inbox" : "broadcast"},
@@ -223,9 +223,7 @@ Json Peer::info(const Json& request) {
             {"publishers", channel.publishers()},
             {"subscribers", channel.subscribers()},
             {"alignment", channel.alignment()},
-            {"foreign", foreign == flyring::Foreign::none        ? Json(nullptr)
-                        : foreign == flyring::Foreign::publisher ? Json("publisher")
-                                                                 : Json("subscriber")},
+            {"foreign", foreign_json(channel.foreign())},
             {"counters", channel.counter_count()},
             {"file_length", channel.file_length()}};
 }

@@ -31,6 +31,7 @@ std::string to_hex(flyring::Bytes bytes);
 std::vector<std::byte> from_hex(const std::string& text);
 std::string uuid_text(const flyring::Uuid& uuid);
 Json message_json(const flyring::Message& message);
+Json foreign_json(flyring::Foreign foreign);
 /// What an error carries besides its text.
 Json carried(const flyring::FlyringError& error);
 
@@ -50,6 +51,7 @@ class Peer {
     Json replace(const Json& request);
     Json open(const Json& request);
     Json info(const Json& request);
+    Json stats(const Json& request);
     Json unlink(const Json& request);
     Json publisher(const Json& request);
     Json subscriber(const Json& request);

@@ -320,8 +320,7 @@ TEST_F(Create, a_path_is_kept_as_an_absolute_one) {
     Channel::unlink(channel.path());
 }
 
-TEST_F(Create, on_btrfs_a_file_is_written_in_place_or_refused) {
-    constexpr std::int64_t btrfs = 0x9123683e;
+TEST_F(Create, btrfs_is_refused_by_name) {
     const auto reason_of = [](const auto& action) {
         try {
             action();
@@ -330,19 +329,10 @@ TEST_F(Create, on_btrfs_a_file_is_written_in_place_or_refused) {
         }
         return std::string("none");
     };
-    {
-        const faults::FileSystem place(btrfs, 0x10);
-        EXPECT_EQ(reason_of([] { Channel::create("c", broadcast()); }), "none");
-        EXPECT_EQ(place.flags(), 0x00800010U);
-        EXPECT_EQ(reason_of([] { Channel::open("c"); }), "none");
-    }
-    {
-        const faults::FileSystem place(btrfs, 0x10);
-        EXPECT_EQ(reason_of([] { Channel::open("c"); }), "btrfs without NOCOW");
-        EXPECT_EQ(place.flags(), 0x10U);
-    }
-    const faults::FileSystem place(btrfs);
-    EXPECT_EQ(reason_of([] { Channel::create("d", broadcast()); }), "btrfs without NOCOW");
+    EXPECT_EQ(reason_of([] { Channel::create("c", broadcast()); }), "none");
+    const faults::FileSystem place(0x9123683e);
+    EXPECT_EQ(reason_of([] { Channel::open("c"); }), "btrfs");
+    EXPECT_EQ(reason_of([] { Channel::create("d", broadcast()); }), "btrfs");
     EXPECT_FALSE(std::filesystem::exists(file("d")));
     flyring::Options any = broadcast();
     any.any_file_system = true;

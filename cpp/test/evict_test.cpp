@@ -2,7 +2,6 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <thread>
 
 #include "faults.hpp"
 #include "support.hpp"
@@ -142,11 +141,11 @@ TEST_F(Evict, a_kept_slot_that_was_evicted_and_has_no_owner_does_not_hold_back_b
     channel.subscriber("journal", true).close();
     flyring::Publisher publisher = channel.publisher();
     fill(publisher);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    support::sleep_past_a_look();
     ASSERT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
     const auto words = support::raw("c");
     *flyring::detail::subscriber_slot(words, 0).evicting() = 1;  // killed before it cleared the gate
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    support::sleep_past_a_look();
     EXPECT_GT(publisher.offer(bytes("x")), 0);
     EXPECT_EQ(*flyring::detail::subscriber_slot(words, 0).evicting(), 1);
     flyring::Subscriber next = channel.subscriber("journal");
@@ -194,6 +193,18 @@ TEST_F(Evict, who_lags_more_than_max_lag_is_evicted_and_nobody_else) {
     EXPECT_EQ(publisher.held_by()->slot, quick.slot());
     EXPECT_EQ(code_of([&] { slow.take(); }), "slot-lost");
     EXPECT_EQ(drain(quick), "z ");
+}
+
+TEST_F(Evict, a_batch_evicts_who_lags_by_more_than_the_whole_of_it_allows) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Publisher publisher = channel.publisher("", 2048);
+    flyring::Subscriber subscriber = channel.subscriber();
+    support::fill_up_to(publisher, 1024);
+    const std::vector<std::byte> half(504);
+    const flyring::Bytes batch[] = {half, half};  // the first one alone has room
+    EXPECT_EQ(publisher.offer_batch({batch, 2}), 2U);
+    EXPECT_EQ(publisher.position(), 2048);
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
 }
 
 TEST_F(Evict, max_lag_of_the_whole_capacity_evicts_instead_of_waiting) {
@@ -307,7 +318,7 @@ TEST_F(Evict, a_gate_that_a_hung_victim_stored_late_is_taken_back_by_the_publish
         const auto words = support::raw("c");
         *words.ring(0).gate(0) = 0;  // its store becomes visible after the evictor's; its handler never returns
         fill(publisher);
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        support::sleep_past_a_look();
         EXPECT_GT(publisher.offer(bytes("x")), 0) << kept;
         EXPECT_EQ(*words.ring(0).gate(0), -1);
         EXPECT_EQ(*flyring::detail::subscriber_slot(words, 0).evicting(), 1);

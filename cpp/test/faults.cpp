@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -16,13 +14,13 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 namespace {
 
 thread_local const std::function<int(const faults::Call&)>* hook = nullptr;
 thread_local std::optional<std::int64_t> file_system;
-thread_local std::optional<unsigned> file_flags;
 
 /// Whether the call fails; errno says why.
 bool fails(const faults::Call& call) {
@@ -50,16 +48,11 @@ Hook::~Hook() {
     hook = before_;
 }
 
-FileSystem::FileSystem(std::int64_t type, std::optional<unsigned> flags) {
+FileSystem::FileSystem(std::int64_t type) {
     file_system = type;
-    file_flags = flags;
 }
 FileSystem::~FileSystem() {
     file_system.reset();
-    file_flags.reset();
-}
-unsigned FileSystem::flags() const {
-    return file_flags.value_or(0);
 }
 
 }  // namespace faults
@@ -88,22 +81,6 @@ int fcntl(int fd, int command, ...) {
         call.offset = lock.l_start;
     }
     return fails(call) ? -1 : REAL(fcntl)(fd, command, argument);
-}
-
-int ioctl(int fd, unsigned long request, ...) noexcept {
-    va_list more;
-    va_start(more, request);
-    void* const argument = va_arg(more, void*);
-    va_end(more);
-    if (fails({"ioctl"})) return -1;
-    if (!file_system) return REAL(ioctl)(fd, request, argument);
-    if (!file_flags) {
-        errno = ENOTTY;
-        return -1;
-    }
-    auto& flags = *static_cast<unsigned*>(argument);
-    (request == FS_IOC_SETFLAGS ? *file_flags : flags) = request == FS_IOC_SETFLAGS ? flags : *file_flags;
-    return 0;
 }
 
 void* mmap(void* address, std::size_t length, int protection, int flags, int fd, off_t offset) noexcept {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 // What a process may meet in the middle of an operation: system calls that fail, memory that runs out. This program
 // replaces the calls of the C library that Flyring makes.
@@ -33,15 +32,13 @@ class Hook {
     const std::function<int(const Call&)>* before_;
 };
 
-/// While it lives, files of this thread lie on a file system of that type, with those flags (FS_IOC_GETFLAGS); no
-/// flags: it has none, as most.
+/// While it lives, files of this thread lie on a file system of that type.
 class FileSystem {
   public:
-    explicit FileSystem(std::int64_t type, std::optional<unsigned> flags = std::nullopt);
+    explicit FileSystem(std::int64_t type);
     FileSystem(const FileSystem&) = delete;
     FileSystem& operator=(const FileSystem&) = delete;
     ~FileSystem();
-    unsigned flags() const;
 };
 
 }  // namespace faults

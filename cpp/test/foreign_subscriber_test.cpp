@@ -22,8 +22,6 @@ flyring::Options options(std::uint32_t capacity) {
 
 class ForeignSubscriber : public support::ChannelTest {
   protected:
-    void wait_until_dead_slots_are_retired() { std::this_thread::sleep_for(std::chrono::milliseconds(3)); }
-
     Channel channel = Channel::create("c", options(4096));
     agrona::RingBuffer reader{file("c")};
     flyring::detail::ChannelFile words = support::raw("c");
@@ -75,6 +73,27 @@ TEST_F(ForeignSubscriber, sees_a_first_message_where_its_head_is) {
     EXPECT_EQ(reader.tail(), 16);
 }
 
+TEST_F(ForeignSubscriber, finds_no_length_behind_the_rings_end) {
+    // Two laps of an eighth of the ring each. A stock reader that runs over the end in one call looks at the first word
+    // of the trailer: above 0, it is a length.
+    const auto behind_the_end = [this] { return static_cast<std::int32_t>(*ring.boundary(0)); };
+    EXPECT_EQ(*ring.boundary(0), -1);
+    flyring::Publisher publisher = channel.publisher();
+    const std::string message(504, 'm');
+    for (int i = 0; i < 2 * 8 + 1; ++i) {
+        ASSERT_GT(publisher.offer(bytes(message)), 0);
+        ASSERT_LE(behind_the_end(), 0) << i;
+        ASSERT_EQ(reader.read_all(), message + " ");
+    }
+    EXPECT_EQ(*ring.boundary_count(0), 0);
+    for (std::int64_t eighth = 1; eighth < 8; ++eighth) {
+        EXPECT_EQ(*ring.boundary(eighth), (eighth == 1 ? 16 + eighth : 8 + eighth) * 512);
+        EXPECT_EQ(*ring.boundary_count(eighth), eighth == 1 ? 16 + eighth : 8 + eighth);
+    }
+    flyring::LossySubscriber lossy = channel.lossy_subscriber(flyring::Start::oldest);
+    EXPECT_EQ(lossy.position(0), 10 * 512);
+}
+
 TEST_F(ForeignSubscriber, finds_in_head_cache_the_head_of_the_last_recompute) {
     flyring::Publisher publisher = channel.publisher();
     for (int lap = 0; lap < 50; ++lap) {
@@ -96,7 +115,7 @@ TEST_F(ForeignSubscriber, is_never_found_dead) {
     flyring::Publisher publisher = channel.publisher();
     flyring::detail::store_release(subscriber_slot(words, 0).kept(), 0);  // by its fields it could be retired
     fill(publisher);
-    wait_until_dead_slots_are_retired();
+    support::sleep_past_a_look();
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
     EXPECT_EQ(reader.head(), 0);
     EXPECT_EQ(*subscriber_slot(words, 0).epoch(), 0);

@@ -75,6 +75,35 @@ TEST_F(Lifetime, a_closed_publisher_aborts_its_open_claim) {
     EXPECT_EQ(drain(subscriber), "next ");
 }
 
+TEST_F(Lifetime, a_claim_that_outlives_its_publisher_and_its_channel_is_closed) {
+    std::optional<Channel> channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel->subscriber();
+    std::optional<flyring::Publisher> publisher = channel->publisher();
+    flyring::Claim claim = publisher->claim(100);
+    publisher.reset();
+    flyring::Claim moved = std::move(claim);
+    claim = std::move(moved);
+    channel->close();
+    channel.reset();
+    std::memset(claim.data(), 1, claim.size());  // it is memory still
+    EXPECT_FALSE(claim);
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+
+    // Closed first, then destroyed, and the claim is never ended.
+    channel = Channel::open("c");
+    publisher = channel->publisher();
+    claim = publisher->claim(100);
+    publisher->close();
+    EXPECT_EQ(code_of([&] { publisher->claim(1); }), "closed");
+    publisher.reset();
+    flyring::Claim dropped = std::move(claim);
+    EXPECT_FALSE(dropped);
+    subscriber = channel->subscriber();
+    channel->publisher().offer(bytes("next"));
+    EXPECT_EQ(drain(subscriber), "next ");
+}
+
 TEST_F(Lifetime, a_handler_may_neither_close_nor_poll_its_own_subscriber) {
     Channel channel = Channel::create("c", broadcast());
     flyring::Subscriber subscriber = channel.subscriber();
@@ -175,9 +204,7 @@ TEST_F(Lifetime, a_child_forked_in_a_handler_does_not_move_the_parents_gate) {
     const std::string code = code_of([&] { subscriber.poll([&](const flyring::Message&) { child = ::fork(); }); });
     if (child == 0) ::_exit(code == "closed" && code_of([&] { subscriber.take(); }) == "closed" ? 0 : 1);
     EXPECT_EQ(code, "none");
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    EXPECT_EQ(support::status_of(child), 0);
     EXPECT_EQ(subscriber.position(0), 128);
 }
 
@@ -297,9 +324,7 @@ class Half final : public flyring::detail::ForkAware {
     void fork_and_wait() const {
         const pid_t child = ::fork();
         if (child == 0) ::_exit(told_);
-        int status = -1;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        statuses.push_back(status);
+        statuses.push_back(support::status_of(child));
     }
     void before_fork() noexcept override {}
     void after_fork() noexcept override {}

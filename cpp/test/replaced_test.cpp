@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <thread>
 
 #include "support.hpp"
 
@@ -102,10 +101,10 @@ TEST_F(Replaced, a_publisher_that_nobody_holds_back_notices_it_within_a_lap) {
     EXPECT_EQ(*mapped.successor(), 2);
     EXPECT_EQ(code_of_a_lap(), "none");  // the name was only removed
     const Channel now = Channel::create("c", broadcast(1, 0));
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    support::sleep_past_a_look();
     EXPECT_EQ(code_of_a_lap(), "replaced");
     EXPECT_EQ(code_of_a_lap(), "none");  // at most once in a millisecond
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    support::sleep_past_a_look();
     EXPECT_EQ(code_of_a_lap(), "replaced");  // not sticky, and comes again
 }
 

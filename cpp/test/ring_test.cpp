@@ -122,6 +122,43 @@ TEST_F(Ring, a_ring_wraps_at_every_possible_offset) {
     }
 }
 
+TEST_F(Ring, a_verb_says_first_what_comes_first) {
+    Channel channel = Channel::create("c", broadcast());
+    const auto words = support::raw("c");
+    std::int64_t* const epoch = flyring::detail::publisher_slot(words, 0).epoch();
+    flyring::Publisher publisher = channel.publisher();
+    const std::vector<std::byte> large(2000);
+    // The verbs with a type, and of so many bytes.
+    const auto codes = [&](std::int32_t type, std::size_t length) {
+        const flyring::Bytes message(large.data(), length);
+        const flyring::Bytes messages[] = {message};
+        std::string all = code_of([&] { publisher.offer(message, type); });
+        for (const std::string& code :
+             {code_of([&] { publisher.claim(length, type); }), code_of([&] { publisher.try_claim(length, type); }),
+              code_of([&] { publisher.offer_batch({messages, 1}, type); })}) {
+            if (code != all) all += " " + code;
+        }
+        return all;
+    };
+    EXPECT_EQ(codes(0, 2000), "invalid-argument");
+    EXPECT_EQ(codes(1, 2000), "too-large");
+    flyring::Claim claim = publisher.claim(1);
+    EXPECT_EQ(codes(0, 2000), "view-alive");
+    claim.abort();
+    const std::int64_t end = publisher.position();
+    *epoch += 1;
+    EXPECT_EQ(codes(0, 1), "invalid-argument");
+    EXPECT_EQ(codes(1, 2000), "too-large");
+    EXPECT_EQ(codes(1, 1), "slot-lost");
+    *epoch -= 1;
+    support::fill_up_to(publisher, 4032);
+    EXPECT_EQ(code_of([&] { publisher.claim(2000); }), "too-large");  // though there is no room
+    EXPECT_GT(publisher.position(), end);
+    *epoch += 1;
+    publisher.close();
+    EXPECT_EQ(codes(0, 2000), "closed");
+}
+
 TEST_F(Ring, many_laps_of_mixed_sizes_by_offer_claim_and_batch_arrive_in_order) {
     for (const std::uint32_t alignment : {8U, 64U}) {
         Channel channel = Channel::replace("c", broadcast(1, 2, 4096, alignment));

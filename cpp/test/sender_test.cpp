@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <utility>
+
 #include "support.hpp"
 
 // The sender of a message; whether a ring has ended.
@@ -57,6 +60,33 @@ TEST_F(Sender, who_joins_later_asks_the_slot) {
     publisher.offer(bytes("m"));
     EXPECT_EQ(senders(subscriber), "m<ann.1 ");
     EXPECT_EQ(senders(lossy), "m<ann.1 ");
+}
+
+TEST_F(Sender, a_slot_with_words_that_cannot_be_names_nobody) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher("ann");
+    publisher.offer(bytes("early"));
+    const auto words = support::raw("c");
+    const auto slot = flyring::detail::publisher_slot(words, 0);
+    const auto who = [&](std::int64_t* word, std::int64_t value) {
+        const std::int64_t before = std::exchange(*word, value);
+        flyring::Subscriber subscriber = channel.subscriber();
+        flyring::LossySubscriber lossy = channel.lossy_subscriber();
+        *word = before;
+        publisher.offer(bytes("m"));
+        const std::string seen = senders(subscriber);
+        EXPECT_EQ(senders(lossy), seen);
+        return seen;
+    };
+    EXPECT_EQ(who(slot.start(), 0), "m<ann.1 ");
+    for (const std::int64_t start : {std::int64_t{-64}, std::int64_t{8}, std::numeric_limits<std::int64_t>::min()}) {
+        EXPECT_EQ(who(slot.start(), start), "m<.0 ") << start;
+    }
+    for (const std::int64_t epoch : {std::int64_t{0}, std::int64_t{-1}, layout::MAX_POSITION + 1}) {
+        EXPECT_EQ(who(slot.epoch(), epoch), "m<.0 ") << epoch;
+    }
+    *slot.name_length() = -2;  // -1 alone says that the fields are changing
+    EXPECT_EQ(who(slot.start(), 0), "m<.1 ");
 }
 
 TEST_F(Sender, who_is_gone_when_a_subscriber_comes_is_not_known) {

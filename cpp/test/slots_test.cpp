@@ -2,11 +2,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <condition_variable>
+#include <chrono>
 #include <limits>
-#include <mutex>
-#include <thread>
+#include <numeric>
+#include <utility>
 
+#include "faults.hpp"
 #include "support.hpp"
 
 // Owning slots: names, kept slots, taking and giving back.
@@ -21,6 +22,7 @@ using support::bytes;
 using support::code_of;
 using support::drain;
 using support::fill;
+using support::fill_up_to;
 using support::inbox;
 using support::text;
 namespace layout = flyring::layout;
@@ -281,6 +283,73 @@ TEST_F(Slots, a_full_ring_says_since_when_and_for_how_much) {
     EXPECT_EQ(*slot.blocked_since(), 0);
 }
 
+TEST_F(Slots, a_batch_that_is_held_back_says_the_size_of_its_first_message) {
+    Channel channel = Channel::create("c", broadcast());
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    const auto words = support::raw("c");
+    const auto slot = flyring::detail::publisher_slot(words, 0);
+    fill_up_to(publisher, 2048);
+    drain(subscriber);
+    fill_up_to(publisher, 2048 + 4096 - 960);
+    const std::vector<std::byte> large(1000);
+    const flyring::Bytes batch[] = {large, large};
+    EXPECT_EQ(publisher.offer_batch({batch, 2}), 0U);
+    EXPECT_GT(*slot.blocked_since(), 0);
+    EXPECT_EQ(*slot.blocked_length(), 1024);
+    drain(subscriber);
+    EXPECT_EQ(publisher.offer_batch({batch, 2}), 2U);
+    EXPECT_EQ(*slot.blocked_since(), 0);
+}
+
+TEST_F(Slots, who_finds_all_slots_owned_tries_again_each_millisecond_for_ten) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    Channel other = Channel::open("c");
+    std::optional<flyring::Publisher> owner = other.publisher();
+    std::vector<std::chrono::steady_clock::time_point> tries;
+    bool control = false;
+    std::size_t free_at = 1000;
+    const faults::Hook hook([&](const faults::Call& call) {
+        if (call.command != F_OFD_SETLK || !owner) return 0;
+        if (call.offset == 4096) control = call.lock == F_WRLCK;
+        if (call.offset != publisher_slot_0 || call.lock != F_WRLCK) return 0;
+        EXPECT_TRUE(control);
+        tries.push_back(std::chrono::steady_clock::now());
+        if (tries.size() == free_at) {
+            const std::optional<flyring::Publisher> closed = std::exchange(owner, std::nullopt);
+        }
+        return 0;
+    });
+    EXPECT_EQ(code_of([&] { channel.publisher(); }), "no-free-slot");
+    EXPECT_FALSE(control);
+    ASSERT_GE(tries.size(), 2U);
+    EXPECT_LE(tries.size(), 12U);
+    EXPECT_GE(tries.back() - tries.front(), std::chrono::milliseconds(10));
+    for (std::size_t i = 1; i < tries.size(); ++i) EXPECT_GE(tries[i] - tries[i - 1], std::chrono::milliseconds(1));
+    tries.clear();
+    free_at = 2;
+    EXPECT_EQ(channel.publisher().epoch(), 2);
+    EXPECT_EQ(tries.size(), 2U);
+}
+
+TEST_F(Slots, a_publisher_that_is_held_back_tests_locks_once_in_a_millisecond) {
+    Channel channel = Channel::create("c", broadcast());
+    const flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    std::vector<std::chrono::steady_clock::time_point> tests;
+    const faults::Hook hook([&](const faults::Call& call) {
+        const bool tested = call.command == F_OFD_SETLK && call.offset == subscriber_slot_0(1) && call.lock == F_WRLCK;
+        if (tested) tests.push_back(std::chrono::steady_clock::now());
+        return 0;
+    });
+    fill_up_to(publisher, 4032);
+    const auto held_back = std::chrono::steady_clock::now();
+    while (tests.size() < 3) ASSERT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
+    EXPECT_GE(tests[0] - held_back, std::chrono::milliseconds(1));
+    EXPECT_GE(tests[1] - tests[0], std::chrono::microseconds(900));  // a test begins after the clock was read
+    EXPECT_GE(tests[2] - tests[0], std::chrono::microseconds(1900));
+}
+
 TEST_F(Slots, readers_are_the_gates_that_somebody_owns) {
     Channel channel = Channel::create("c", broadcast(2, 3));
     flyring::Publisher publisher = channel.publisher();
@@ -295,6 +364,26 @@ TEST_F(Slots, readers_are_the_gates_that_somebody_owns) {
     EXPECT_EQ(publisher.readers(), 0U);
 }
 
+TEST_F(Slots, differs_carries_both_values_of_at_most_200_characters) {
+    Channel channel = Channel::create("c", broadcast(128, 1));
+    flyring::Rings all(128);
+    std::iota(all.begin(), all.end(), 0U);
+    channel.subscriber("kept", true).close();
+    const flyring::Rings most(all.begin(), all.end() - 1);
+    try {
+        channel.subscriber("kept", true, most);
+        FAIL() << "it has other rings";
+    } catch (const flyring::ChannelDiffers& error) {
+        EXPECT_EQ(error.field(), "rings");
+        EXPECT_EQ(error.expected().size(), 200U);
+        EXPECT_EQ(error.actual().size(), 200U);
+        EXPECT_EQ(error.actual().substr(0, 6), "0,1,2,");
+        EXPECT_EQ(error.actual().substr(197), "...");
+        EXPECT_NE(std::string(error.what()).find(error.expected() + "; "), std::string::npos);
+    }
+    EXPECT_EQ(channel.subscriber("kept", true, all).rings(), all);
+}
+
 TEST_F(Slots, an_inbox_without_a_subscriber_fills_up_and_says_for_whom_it_waits) {
     Channel channel = Channel::create("c", inbox());
     flyring::Publisher publisher = channel.publisher();
@@ -304,7 +393,7 @@ TEST_F(Slots, an_inbox_without_a_subscriber_fills_up_and_says_for_whom_it_waits)
     EXPECT_EQ(holder->slot, 0U);
     EXPECT_FALSE(holder->live);
     EXPECT_TRUE(holder->kept);
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    support::sleep_past_a_look();
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);  // a kept slot is never retired
     flyring::Subscriber subscriber = channel.subscriber("reader");
     EXPECT_EQ(subscriber.poll([](const flyring::Message&) {}), 62);
@@ -433,13 +522,34 @@ TEST_F(Slots, stats_say_who_is_attached_and_how_far_each_is) {
     }
 }
 
+TEST_F(Slots, stats_of_a_slot_with_words_that_cannot_be) {
+    Channel channel = Channel::create("c", broadcast());
+    channel.publisher("ann").close();
+    const auto words = support::raw("c");
+    const auto slot = flyring::detail::publisher_slot(words, 0);
+    EXPECT_EQ(channel.stats().publishers.at(0).state, SlotState::closed);
+    for (const std::int64_t epoch : {std::int64_t{-7}, layout::MAX_POSITION + 1}) {
+        *slot.epoch() = epoch;
+        EXPECT_EQ(channel.stats().publishers.at(0).epoch, 0);
+        EXPECT_EQ(channel.stats().publishers.at(0).state, SlotState::unused);
+    }
+    *slot.epoch() = 3;
+    for (const std::int32_t length : {-2, 65}) {
+        *slot.name_length() = length;
+        EXPECT_EQ(channel.stats().publishers.at(0).epoch, 3);
+        EXPECT_EQ(channel.stats().publishers.at(0).name, "");
+    }
+    *slot.name_length() = -1;
+    EXPECT_EQ(channel.stats().publishers.at(0).epoch, -1);
+}
+
 TEST_F(Slots, stats_say_who_holds_a_publisher_back_and_since_when) {
     Channel channel = Channel::create("c", broadcast(1, 3));
     flyring::Subscriber quick = channel.subscriber();
     const flyring::Subscriber slow = channel.subscriber();
     flyring::Publisher publisher = channel.publisher();
     while (publisher.offer(bytes("x")) > 0) quick.poll([](const flyring::Message&) {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    support::sleep_past_a_look();
     const Stats stats = channel.stats();
     const flyring::PublisherStats& blocked = stats.publishers.at(0);
     EXPECT_EQ(blocked.blocked_by, (std::vector<std::uint32_t>{1}));

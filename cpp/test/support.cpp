@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -54,6 +55,19 @@ int fill(flyring::Publisher& publisher) {
     int sent = 0;
     while (publisher.offer(bytes("x")) != flyring::back_pressured) ++sent;
     return sent;
+}
+
+void fill_up_to(flyring::Publisher& publisher, std::int64_t position) {
+    while (publisher.position() < position) ASSERT_GT(publisher.offer(bytes("x")), 0);
+}
+
+void sleep_past_a_look() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+int status_of(pid_t child) {
+    int status = -1;
+    return ::waitpid(child, &status, 0) == child ? status : -1;
 }
 
 static std::uint64_t word_of(std::uint64_t number, std::uint64_t index) {

@@ -38,6 +38,11 @@ flyring::detail::ChannelFile raw(const std::string& name);
 
 /// Publishes until it is held back. How many went.
 int fill(flyring::Publisher& publisher);
+/// Publishes "x" until the ring's end is there.
+void fill_up_to(flyring::Publisher& publisher, std::int64_t position);
+
+/// Sleeps for longer than lies between two looks: of a publisher at locks, of anybody at a channel's name.
+void sleep_past_a_look();
 
 /// The texts of all messages that are there, each with a space behind it.
 template <typename Subscriber>
@@ -93,6 +98,9 @@ class Child {
     pid_t pid_ = -1;
     int pipe_ = -1;
 };
+
+/// How a child that was forked without Child ended: as waitpid says it. -1: there is none.
+int status_of(pid_t child);
 
 /// Whether another process could take the lock on that byte of the file.
 bool is_locked(const std::string& path, std::uint64_t offset);

@@ -80,7 +80,7 @@ void hold_back(Stage& stage) {
     die_as_a_subscriber();
     stage.publisher = stage.channel.publisher();
     support::fill(*stage.publisher);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    support::sleep_past_a_look();
 }
 
 void both(Stage& stage) {
@@ -141,7 +141,7 @@ const Operation operations[] = {
          stage.publisher = stage.channel.publisher();
          support::fill(*stage.publisher);
          Channel::replace("other", broadcast());
-         std::this_thread::sleep_for(std::chrono::milliseconds(2));
+         support::sleep_past_a_look();
      },
      [](Stage& stage) {
          try {

@@ -57,6 +57,12 @@ def length_of(data: Described) -> Described:
     return next(member for member in data["type"]["members"] if member["name"] == "length")
 
 
+def limits_of(group: Described) -> tuple[int, int]:
+    """How many entries it may have."""
+    count = next(member for member in group["dimension"]["members"] if member["name"] == "numInGroup")
+    return int(count["min"]), int(count["max"])
+
+
 def charset_of(data: Described) -> str | None:
     content = next(member for member in data["type"]["members"] if member["name"] == "varData")
     charset: str | None = content["charset"]
@@ -84,7 +90,8 @@ class Maker:
     def _body(self, body: Described, entries: int) -> Values:
         values = {f["name"]: self._field(f["type"], f["presence"]) for f in body["fields"] if not constant(f)}
         for group in body["groups"]:
-            count = self.random.randint(0, entries)
+            least, most = limits_of(group)
+            count = min(max(least, self.random.randint(0, entries)), most)
             values[group["name"]] = [self._body(group, max(1, entries - 1)) for _ in range(count)]
         for data in body["data"]:
             values[data["name"]] = self._data(data).hex()

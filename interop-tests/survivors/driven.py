@@ -230,10 +230,14 @@ TESTS = (publishing, joining, evicted_in_a_poll, lapped_and_empty, retiring)
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--language", action="append")
+    parser.add_argument("--peer", help="this program instead of that language's in peers.toml")
     arguments = parser.parse_args()
     logs = ROOT / "build" / "log" / "driven"
     logs.mkdir(parents=True, exist_ok=True)
-    run = Run(commands(), logs)
+    peers = commands()
+    if arguments.peer:
+        peers[arguments.language[0]] = [arguments.peer]
+    run = Run(peers, logs)
     try:
         for language in arguments.language or run.commands:
             for test in TESTS:

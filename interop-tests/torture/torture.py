@@ -38,6 +38,7 @@ ROUND, LONGEST = 10, 90  # seconds: what a round lasts, and at most if what it n
 FAULT_ROUNDS = 3  # a fault may find no opportunity in one: nobody dies before a slow language's publisher, say
 LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
+LONGER = 3  # times as many seconds at most, until that is so: a busy machine gives fewer opportunities
 WORK = {"publisher": 50, "reliable": 30, "kept": 30, "lossy": 10}  # messages a second, each language, at least
 CHANNELS = (
     {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 3, "subscribers": 5, "counters": 1024},
@@ -203,13 +204,13 @@ def torture(known, options):
     """(passed, failed) of the rules."""
     counts, kills, done = (collections.Counter() for _ in range(3))
     dead_waits, failures = [], collections.defaultdict(list)
-    played, number = 0.0, 0
-    while number == 0 or played < options.seconds - 1:
+    played, number, struck, every = 0.0, 0, False, options.seconds >= EVERY_LANGUAGE
+    while played < options.seconds - 1 or not struck and played < options.seconds * LONGER:
         seconds, seed = min(options.seconds, ROUND), options.seed + number
         with round_folder() as folder:
-            every = options.seconds >= EVERY_LANGUAGE
             verdict, round_ = play(known, seed, seconds, kills, options.fault, folder, every)
         played += round_.played
+        struck = not every or round_.struck_enough()
         for rule, texts in verdict.failures.items():
             failures[rule] += [f"seed {seed}: {text}" for text in texts]
         counts += verdict.counts
@@ -224,7 +225,7 @@ def torture(known, options):
             keep(folder)
         else:
             shutil.rmtree(folder)
-    failures["phases"] += phases(kills, list(known), options.seconds >= EVERY_LANGUAGE)
+    failures["phases"] += phases(kills, list(known), every)
     failures["work"] += work(done, list(known), options.seconds)
     failures["waits"] += waits(dead_waits)
     print(", ".join(f"{n} {what}" for what, n in counts.items()) + f", {sum(kills.values())} kills, {played:.0f} s")

@@ -58,7 +58,7 @@ bool parse_count(PyObject *number, const char *name, int64_t *count)
 {
     if (number == NULL)
         return true;
-    *count = PyNumber_AsSsize_t(number, PyExc_OverflowError);
+    *count = PyNumber_AsSsize_t(number, NULL); /* clipped */
     if (*count == -1 && PyErr_Occurred())
         return false;
     if (*count < 0)

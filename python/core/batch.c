@@ -107,11 +107,13 @@ PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize
         return publisher_refuse(self);
     PyObject *tuple = PySequence_Tuple(values[0]);
     if (tuple == NULL)
-        return NULL;
+        return publisher_refuse(self);
     batch messages;
     PyObject *result = NULL;
-    if (publisher_usable(self) && batch_acquire(&messages, tuple, self->ring.longest - RECORD_HEADER_LENGTH)) {
-        /* Again: getting the buffers may have run Python code. From here on none runs until all is written. */
+    if (!batch_acquire(&messages, tuple, self->ring.longest - RECORD_HEADER_LENGTH)) {
+        publisher_refuse(self);
+    } else {
+        /* Now: getting the buffers may have run Python code. From here on none runs until all is written. */
         if (publisher_usable(self)) {
             Py_ssize_t taken = offer_all(self, &messages, type);
             if (taken >= 0)

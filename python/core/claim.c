@@ -162,10 +162,12 @@ static int claim_set_item(PyObject *self, PyObject *key, PyObject *value)
 
 static PyMethodDef methods[] = {
     {"commit", (PyCFunction)claim_commit, METH_NOARGS,
-     "commit() -> int: publishes the claim; the ring's new end position in bytes.\n\n"
+     "commit($self, /)\n--\n\n"
+     "Publishes the claim: the ring's new end position in bytes.\n\n"
      "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
     {"abort", (PyCFunction)claim_abort, METH_NOARGS,
-     "abort() -> int: gives the claim up (it becomes padding); the ring's new end position in bytes.\n\n"
+     "abort($self, /)\n--\n\n"
+     "Gives the claim up (it becomes padding): the ring's new end position in bytes.\n\n"
      "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
     {"__enter__", claim_enter, METH_NOARGS, NULL},
     {"__exit__", FAST(claim_exit), "Commits the claim if it is still open; after an exception aborts it."},

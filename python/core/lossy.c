@@ -98,17 +98,19 @@ static PyObject *lossy_lost_bytes(Lossy *self, PyObject *number)
 static PyMethodDef methods[] = {
     READER_FAST_METHODS(lossy_take),
     {"peek", (PyCFunction)lossy_peek, METH_NOARGS,
-     "peek() -> Message | None\n\n"
+     "peek($self, /)\n--\n\n"
      "One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of\n"
      "it counts only if ``valid()`` says so afterwards. The next poll, take, peek or valid ends it."},
     {"valid", (PyCFunction)lossy_valid, METH_NOARGS,
-     "valid() -> bool\n\n"
+     "valid($self, /)\n--\n\n"
      "Whether the message peeked at was whole until now. It is consumed; if not, the loss is counted and the\n"
      "subscriber goes on with what is published next. InvalidArgumentError if nothing is peeked at."},
     {"lost_messages", (PyCFunction)lossy_lost_messages, METH_O,
-     "lost_messages(ring) -> int: receiver many were overwritten before they were read, since the start"},
+     "lost_messages($self, ring, /)\n--\n\n"
+     "How many messages were overwritten before they were read, since the start."},
     {"lost_bytes", (PyCFunction)lossy_lost_bytes, METH_O,
-     "lost_bytes(ring) -> int: bytes of the ring, padding included, that were overwritten before they were read"},
+     "lost_bytes($self, ring, /)\n--\n\n"
+     "Bytes of the ring, padding included, that were overwritten before they were read, since the start."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -60,13 +60,13 @@ static bool room_for_copy(Lossy *self, int64_t length)
     return true;
 }
 
-/* Other threads run meanwhile. */
-static COLD void copy_large(Lossy *self, const lossy_record *found)
+/* Other threads run meanwhile. None of them can close the subscriber. */
+static COLD void copy_large(Lossy *self, uint8_t *to, const lossy_record *found)
 {
     int use = self->base.use;
     reader_begin(&self->base);
     Py_BEGIN_ALLOW_THREADS
-    copy_words(self->copy, found->payload, found->length); /* 4 */
+    copy_words(to, found->payload, found->length); /* 4 */
     Py_END_ALLOW_THREADS
     self->base.use = use;
 }
@@ -77,7 +77,7 @@ static bool copy_payload(Lossy *self, const lossy_record *found)
     if (!room_for_copy(self, found->length))
         return false;
     if (UNLIKELY(found->length >= LARGE_COPY))
-        copy_large(self, found);
+        copy_large(self, self->copy, found);
     else
         copy_words(self->copy, found->payload, found->length); /* 4 */
     return true;
@@ -232,7 +232,10 @@ static Message *take_from(Lossy *self, lossy_ring *ring)
         Message *message = message_new((Py_ssize_t)found.length, found.type, ring->from.ring, ring->cursor, from);
         if (message == NULL)
             return NULL;
-        copy_words(message->bytes, found.payload, found.length); /* 4 */
+        if (UNLIKELY(found.length >= LARGE_COPY))
+            copy_large(self, message->bytes, &found);
+        else
+            copy_words(message->bytes, found.payload, found.length); /* 4 */
         if (!lossy_lapped(self, ring)) {
             lossy_consume(ring, found.bytes, 1);
             return message;
@@ -291,7 +294,7 @@ static PyObject *from_any(Lossy *self, Message *(*get)(Lossy *, lossy_ring *))
 
 PyObject *lossy_take(Lossy *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    int64_t timeout = reader_take_timeout(args, n, names);
+    int64_t timeout = reader_take_timeout(&self->base, args, n, names);
     if (timeout < 0 || !usable(self))
         return NULL;
     PyObject *message = from_any(self, take_from);
@@ -358,6 +361,18 @@ static ring_place kind_ring_at(const Reader *self, int i)
     return (ring_place){ring->from.ring, ring->cursor};
 }
 
+static bool kind_exported(const Reader *base)
+{
+    const Lossy *self = (const Lossy *)base;
+    return (base->pinned != NULL && base->pinned->exports != 0) || (self->peeked != NULL && self->peeked->exports != 0);
+}
+
+static bool kind_owned(Reader *self)
+{
+    (void)self; /* there is no slot */
+    return true;
+}
+
 static bool kind_expire_messages(Reader *self)
 {
     return expire_messages((Lossy *)self);
@@ -375,6 +390,8 @@ const reader_kind lossy_kind = {
     .take = kind_take,
     .ready = kind_ready,
     .ring_at = kind_ring_at,
+    .exported = kind_exported,
+    .owned = kind_owned,
     .expire_messages = kind_expire_messages,
     .give_back = kind_give_back,
 };

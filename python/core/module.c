@@ -70,7 +70,7 @@ static PyMethodDef functions[] = {
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
     {"dispatch", KEYWORDS(sbe_dispatch),
-     "dispatch(handlers, otherwise=None)\n\n"
+     "dispatch($module, /, handlers, otherwise=None)\n--\n\n"
      "A handler for poll that calls ``handlers[Message](decoder, message)`` by template id."},
     {NULL, NULL, 0, NULL},
 };

@@ -22,11 +22,10 @@ static COLD PyObject *offer_large(Publisher *self, const void *bytes, int64_t le
 static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length, int32_t type, int64_t timeout)
 {
     if (UNLIKELY(!publisher_usable(self)))
-        return NULL;
+        return publisher_refuse_length(self, length);
     ring_writer *ring = &self->ring;
     if (UNLIKELY(length > ring->longest - RECORD_HEADER_LENGTH))
-        return raise_error("MessageTooLargeError", "(LL)", (long long)length,
-                           (long long)(ring->longest - RECORD_HEADER_LENGTH));
+        return publisher_too_large(self, length);
     int64_t n = ring_record_size(ring, RECORD_HEADER_LENGTH + length);
     if (UNLIKELY(ring->end + n > ring->cleared || self->owner_pending)) {
         int room = publisher_reserve_within(self, n, timeout);
@@ -65,9 +64,10 @@ PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     Py_buffer view;
     if (PyObject_GetBuffer(values[0], &view, PyBUF_SIMPLE) < 0) {
         PyObject *copy = message_to_offer(values[0], values[1], &type);
-        PyObject *end =
-            copy == NULL ? NULL : offer_bytes(self, PyBytes_AsString(copy), PyBytes_Size(copy), type, timeout);
-        Py_XDECREF(copy);
+        if (copy == NULL)
+            return publisher_refuse(self);
+        PyObject *end = offer_bytes(self, PyBytes_AsString(copy), PyBytes_Size(copy), type, timeout);
+        Py_DECREF(copy);
         return end;
     }
     PyObject *position = offer_bytes(self, view.buf, view.len, type, timeout);
@@ -81,8 +81,8 @@ PyObject *publisher_back_pressured(Publisher *self)
     return holder == NULL ? NULL : raise_error("BackPressuredError", "(N)", holder);
 }
 
-/* claim and try_claim, which has no timeout. */
-static PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must)
+/* claim and try_claim, which has no timeout. `must` is known when this is compiled. */
+ALWAYS_INLINE PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must)
 {
     static const char *const parameters[] = {"length", "type", "timeout"};
     const signature expected = {parameters, must ? 3 : 2, 1};
@@ -95,19 +95,22 @@ static PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_ssize_t 
         (values[1] != NULL && (type = parse_type(values[1])) == 0) ||
         (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
         return publisher_refuse(self);
-    Py_ssize_t length =
-        PyLong_CheckExact(values[0]) ? PyLong_AsSsize_t(values[0]) : PyNumber_AsSsize_t(values[0], PyExc_OverflowError);
-    if (length == -1 && PyErr_Occurred())
-        return publisher_refuse(self);
+    Py_ssize_t length = PyLong_CheckExact(values[0]) ? PyLong_AsSsize_t(values[0]) : -1;
+    if (length == -1) {
+        PyErr_Clear();
+        length = PyNumber_AsSsize_t(values[0], NULL); /* clipped */
+        if (length == -1 && PyErr_Occurred())
+            return publisher_refuse(self);
+    }
     if (length < 0) {
         raise_error("InvalidArgumentError", "(ss)", "length", "must be 0 or more bytes");
         return publisher_refuse(self);
     }
     if (!publisher_usable(self))
-        return NULL;
+        return publisher_refuse_length(self, length);
     ring_writer *ring = &self->ring;
     if (length > ring->longest - RECORD_HEADER_LENGTH)
-        return raise_error("MessageTooLargeError", "(nL)", length, (long long)(ring->longest - RECORD_HEADER_LENGTH));
+        return publisher_too_large(self, length);
     int64_t record = ring_record_size(ring, RECORD_HEADER_LENGTH + length);
     int room = publisher_reserve_within(self, record, timeout);
     if (room < 0)

@@ -107,10 +107,14 @@ typedef struct {
 /* 6.9, 2 and 3: the ring is out until the subscriber closes. */
 static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
-    char text[100];
+    char text[200];
     if (!still_ours(self))
         return;
-    PyOS_snprintf(text, sizeof text, reason, (long long)value);
+    int length = PyOS_snprintf(text, sizeof text, reason, (long long)value);
+    if (self->base.shape.foreign != 0) /* 6.15 */
+        PyOS_snprintf(text + length, sizeof text - (size_t)length,
+                      "; a foreign publisher must be a one to one ring: no reader of ours zeroes what it has read, as "
+                      "a many to one ring needs it");
     ring->corrupt = true;
     if (!self->kept)
         store_gate_at(ring, NOT_GATING, COUNT_UNKNOWN);
@@ -333,6 +337,18 @@ static COLD bool make_sender(Subscriber *self, ring_reader *ring)
     return made;
 }
 
+/* Other threads run meanwhile. None of them can close the subscriber. */
+static COLD void copy_large(Subscriber *self, Message *message, const record *found)
+{
+    Py_INCREF((PyObject *)self); /* one of them may drop what refers to it */
+    reader_begin(&self->base);
+    Py_BEGIN_ALLOW_THREADS
+    memcpy(message->bytes, found->payload, (size_t)found->length);
+    Py_END_ALLOW_THREADS
+    self->base.use = IDLE;
+    Py_DECREF((PyObject *)self);
+}
+
 /* A poll of one message, copied before the gate is stored. NULL without exception: nothing there. */
 static inline PyObject *take_once(Subscriber *self)
 {
@@ -361,7 +377,10 @@ static inline PyObject *take_once(Subscriber *self)
             message_new((Py_ssize_t)found.length, found.type, ring->number, ring->cursor, ring->from->object);
         if (message == NULL)
             return NULL;
-        memcpy(message->bytes, found.payload, (size_t)found.length);
+        if (UNLIKELY(found.length >= LARGE_COPY))
+            copy_large(self, message, &found);
+        else
+            memcpy(message->bytes, found.payload, (size_t)found.length);
         ring->cursor = found.next;
         count_messages(ring, 1);
         self->base.next = at;
@@ -379,7 +398,7 @@ static inline PyObject *take_once(Subscriber *self)
 PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     int64_t timeout = WAIT_NOT;
-    if ((n != 0 || names != NULL) && (timeout = reader_take_timeout(args, n, names)) < 0)
+    if ((n != 0 || names != NULL) && (timeout = reader_take_timeout(&self->base, args, n, names)) < 0)
         return NULL;
     if (UNLIKELY(!usable(self)))
         return NULL;
@@ -411,6 +430,21 @@ static ring_place kind_ring_at(const Reader *self, int i)
     return (ring_place){ring->number, ring->cursor};
 }
 
+static bool kind_exported(const Reader *self)
+{
+    return self->pinned != NULL && self->pinned->exports != 0;
+}
+
+static bool kind_owned(Reader *self)
+{
+    if (LIKELY(epoch_holds(&self->epoch)))
+        return true;
+    if (self->use == IDLE) /* else the poll or wait that goes on takes the gates back: 5.4 */
+        return explain_lost((Subscriber *)self);
+    raise_error("SlotLostError", "(si)", "subscriber", ((Subscriber *)self)->slot);
+    return false;
+}
+
 static bool kind_expire_messages(Reader *self)
 {
     return unpin((Subscriber *)self);
@@ -437,6 +471,8 @@ const reader_kind subscriber_kind = {
     .take = kind_take,
     .ready = kind_ready,
     .ring_at = kind_ring_at,
+    .exported = kind_exported,
+    .owned = kind_owned,
     .expire_messages = kind_expire_messages,
     .give_back = kind_give_back,
 };

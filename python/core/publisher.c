@@ -148,6 +148,14 @@ static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
+/* publisher_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
+static PyObject *publisher_check_idle(Publisher *self, PyObject *ignored)
+{
+    (void)ignored;
+    publisher_refuse(self);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
 /* What Python is told */
 
 static PyObject *get_position(Publisher *self, void *ignored)
@@ -195,6 +203,8 @@ static PyMethodDef methods[] = {
     {"try_claim", KEYWORDS(publisher_try_claim),
      "try_claim($self, /, length, type=1)\n--\n\n"
      "As ``claim``, but None if there is no room now."},
+    {"_check_idle", (PyCFunction)publisher_check_idle, METH_NOARGS,
+     "raises what goes before an argument that is refused"},
     {"_offer_array", FAST(publisher_offer_array), "for offer_array"},
     {"offer_batch", KEYWORDS(publisher_offer_batch),
      "offer_batch($self, /, messages, type=1)\n--\n\n"

@@ -70,6 +70,10 @@ bool publisher_in_use(Publisher *self);
 PyObject *publisher_refuse(Publisher *self);
 /* Raises and returns false. */
 bool publisher_explain_unusable(Publisher *self);
+/* MessageTooLargeError for so many bytes. NULL. */
+PyObject *publisher_too_large(const Publisher *self, int64_t length);
+/* publisher_usable said no, for a message of so many bytes: too large goes before slot lost (spec/api.md). NULL. */
+PyObject *publisher_refuse_length(Publisher *self, int64_t length);
 void publisher_release_memory(Publisher *self);
 
 /* Raises and returns false if the publisher cannot be used now: busy, open claim, closed, forked, slot lost. */

@@ -160,6 +160,18 @@ bool reader_in_use(Reader *self)
     return true;
 }
 
+PyObject *reader_refuse(Reader *self)
+{
+    if (self->closed || self->forked || self->use != IDLE) {
+        PyErr_Clear();
+        reader_in_use(self);
+    } else if (self->kind->exported(self)) {
+        PyErr_Clear();
+        reader_view_alive();
+    }
+    return NULL;
+}
+
 /* Waiting */
 
 /* After WAITING: false with an exception, one of our own if `fine`. */
@@ -215,7 +227,7 @@ static int wait_for_more(Reader *self, wait_state *state)
 /* An argument of poll: false with an exception. */
 static bool parse_limit(PyObject *object, Py_ssize_t *limit)
 {
-    *limit = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+    *limit = PyNumber_AsSsize_t(object, NULL); /* clipped */
     if (*limit == -1 && PyErr_Occurred())
         return false;
     if (*limit < 1)
@@ -269,26 +281,30 @@ PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObjec
         for (Py_ssize_t i = 0; i < n; i++)
             values[i] = args[i];
     } else if (!parse_arguments(&expected, args, n, names, values)) {
-        return NULL;
+        return reader_refuse(self);
     }
     if (!PyCallable_Check(values[0])) {
         PyErr_SetString(PyExc_TypeError, "handler must be callable");
-        return NULL;
+        return reader_refuse(self);
     }
     if ((values[1] != NULL && !parse_limit(values[1], &limit)) ||
         (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
-        return NULL;
+        return reader_refuse(self);
     return poll_by(self, self->kind->poll, values[0], limit, timeout);
 }
 
-int64_t reader_take_timeout(PyObject *const *args, Py_ssize_t n, PyObject *names)
+int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const parameters[] = {"timeout"};
     static const signature expected = {parameters, 1, 0};
     PyObject *values[1] = {NULL};
-    if (!parse_arguments(&expected, args, n, names, values))
+    int64_t timeout = WAIT_NOT;
+    if (!parse_arguments(&expected, args, n, names, values) ||
+        (values[0] != NULL && (timeout = wait_timeout(values[0])) < 0)) {
+        reader_refuse(self);
         return -1;
-    return values[0] == NULL ? WAIT_NOT : wait_timeout(values[0]);
+    }
+    return timeout;
 }
 
 PyObject *reader_take_waiting(Reader *self, int64_t timeout)
@@ -321,16 +337,17 @@ static PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssiz
     Py_ssize_t limit;
     int64_t timeout;
     if (!array_poll_parse(&poll, args, n) || !parse_limit(args[3], &limit) || (timeout = wait_timeout(args[5])) < 0)
-        return NULL;
+        return reader_refuse(self);
     return poll_by(self, self->kind->poll_arrays, &poll, limit, timeout);
 }
 
 int reader_find_ring(const Reader *self, PyObject *number)
 {
-    long wanted = PyLong_AsLong(number);
+    int overflow;
+    long wanted = PyLong_AsLongAndOverflow(number, &overflow);
     if (wanted == -1 && PyErr_Occurred())
         return -1;
-    for (int i = 0; i < self->count; i++) {
+    for (int i = 0; i < self->count && overflow == 0; i++) {
         if (self->kind->ring_at(self, i).number == wanted)
             return i;
     }
@@ -346,11 +363,13 @@ static PyObject *reader_position(Reader *self, PyObject *number)
 
 static PyObject *reader_ended(Reader *self, PyObject *number)
 {
-    int i = reader_find_ring(self, number);
-    if (i < 0)
-        return NULL;
     if (self->closed || self->forked)
         return raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+    int i = reader_find_ring(self, number);
+    if (self->closed) /* by what made a number of the argument */
+        return reader_refuse(self);
+    if (i < 0 || !self->kind->owned(self))
+        return NULL;
     ring_place at = self->kind->ring_at(self, i);
     return PyBool_FromLong(ring_ended(&self->shape, self->data->base, at.number, at.cursor));
 }
@@ -400,27 +419,36 @@ static PyObject *get_closed(Reader *self, void *ignored)
 }
 
 const char reader_poll_text[] =
-    "poll(handler, limit=256, timeout=0) -> int\n\n"
+    "poll($self, /, handler, limit=256, timeout=0)\n--\n\n"
     "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
     "``timeout`` seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a\n"
     "private copy, is valid until its handler returns; one whose handler raised counts as consumed, and the\n"
     "exception reaches the caller. The handler returns None or a flyring.Action; InvalidArgumentError for\n"
     "anything else.";
 const char reader_take_text[] =
-    "take(timeout=0) -> Message | None\n\n"
+    "take($self, /, timeout=0)\n--\n\n"
     "One message that owns its bytes, or None if there was none within ``timeout`` seconds.";
 
+/* reader_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
+static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
+{
+    (void)ignored;
+    reader_refuse(self);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
 static PyMethodDef methods[] = {
+    {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS, "raises what goes before an argument that is refused"},
     {"_poll_arrays", FAST(reader_poll_arrays), "for poll_arrays"},
     {"position", (PyCFunction)reader_position, METH_O,
-     "position(ring) -> int\n\n"
+     "position($self, ring, /)\n--\n\n"
      "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."},
     {"ended", (PyCFunction)reader_ended, METH_O,
-     "ended(ring) -> bool\n\n"
+     "ended($self, ring, /)\n--\n\n"
      "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
      "untrue again. InvalidArgumentError if the ring was not chosen."},
     {"close", (PyCFunction)reader_close, METH_NOARGS,
-     "close()\n\n"
+     "close($self, /)\n--\n\n"
      "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
      "back. Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread\n"
      "that waits in this subscriber gets ClosedError."},

@@ -32,6 +32,10 @@ typedef struct {
     bool (*ready)(void *self);
     /* The ring that was chosen as number i. */
     ring_place (*ring_at)(const struct Reader *self, int i);
+    /* Whether an export of what was handed out, or peeked at, is alive. */
+    bool (*exported)(const struct Reader *self);
+    /* Whether its slot is still its own: raises and returns false if not. Nothing else changes while a handler runs. */
+    bool (*owned)(struct Reader *self);
     /* What was handed out expires: false, with no exception, if an export of it is alive. */
     bool (*expire_messages)(struct Reader *self);
     /* Close: gives back what it has in the file. */
@@ -94,6 +98,8 @@ bool reader_replace_message(Reader *self, Message **current);
 PyObject *reader_view_alive(void); /* raises */
 /* ClosedError or TwoThreadsError: raises and returns true if it is closed, forked or in use. */
 bool reader_in_use(Reader *self);
+/* An argument was refused, with an exception: closed, two threads and view alive go first (spec/api.md). NULL. */
+PyObject *reader_refuse(Reader *self);
 /* Whether it can be closed now: raises and returns false inside of its handler, in another thread meanwhile, and while
    an export of a message is alive. */
 bool reader_may_close(Reader *self);
@@ -102,7 +108,7 @@ void reader_shut(Reader *self);
 /* Which of the chosen rings has that number; -1 with an exception. */
 int reader_find_ring(const Reader *self, PyObject *number);
 /* The timeout of the method take: -1 with an exception. */
-int64_t reader_take_timeout(PyObject *const *args, Py_ssize_t n, PyObject *names);
+int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 /* The rest of take, after a first attempt gave NULL. */
 PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 

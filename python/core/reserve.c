@@ -29,6 +29,21 @@ PyObject *publisher_refuse(Publisher *self)
     return NULL;
 }
 
+PyObject *publisher_too_large(const Publisher *self, int64_t length)
+{
+    return raise_error("MessageTooLargeError", "(LL)", (long long)length,
+                       (long long)(self->ring.longest - RECORD_HEADER_LENGTH));
+}
+
+PyObject *publisher_refuse_length(Publisher *self, int64_t length)
+{
+    if (length > self->ring.longest - RECORD_HEADER_LENGTH) {
+        PyErr_Clear();
+        publisher_too_large(self, length);
+    }
+    return publisher_refuse(self);
+}
+
 bool publisher_explain_unusable(Publisher *self)
 {
     if (self->claim != NULL && !self->closed && !self->forked && !self->busy)

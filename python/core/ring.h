@@ -107,8 +107,10 @@ static inline void ring_commit(ring_writer *ring, int64_t length)
 /* Step 8: `end` is in another eighth of the ring than the end before it. */
 static inline void ring_note_boundary(const ring_writer *ring, int64_t end, int64_t count)
 {
-    uint8_t *boundary =
-        ring->trailer + TRAILER_BOUNDARY + ((end >> ring->boundary_shift) & (BOUNDARIES - 1)) * TRAILER_BOUNDARY_STRIDE;
+    int64_t eighth = (end >> ring->boundary_shift) & (BOUNDARIES - 1);
+    if (eighth == 0 && ring->head_cache != NULL)
+        return; /* 6.15: a foreign subscriber may take the trailer's first word for a length */
+    uint8_t *boundary = ring->trailer + TRAILER_BOUNDARY + eighth * TRAILER_BOUNDARY_STRIDE;
     STORE64_RELAXED(boundary, -1); /* 8 */
     FENCE_RELEASE(); /* 8: pairs with the acquire fence of 6.10 "start at what is still there" */
     STORE64_RELAXED(boundary + TRAILER_BOUNDARY_COUNT, count); /* 8 */

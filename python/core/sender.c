@@ -33,7 +33,7 @@ void sender_from_slot(sender *self, const uint8_t *slot, int64_t cursor)
         if (LOAD32_ACQUIRE(slot + PUBLISHER_SLOT_NAME_LENGTH) != length || /* 6.12: this one first */
             LOAD64_RELAXED(slot + PUBLISHER_SLOT_EPOCH) != epoch)
             continue;
-        if (epoch > 0 && start <= cursor) {
+        if (epoch > 0 && epoch <= MAX_EPOCH && start <= cursor) { /* 4.4: what is not valid counts as 0 */
             set(self, epoch, name, length);
             return;
         }

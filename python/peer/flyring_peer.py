@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, TextIO
 from uuid import UUID
 
@@ -176,6 +177,11 @@ class Peer:
             "counters": channel.counter_count,
             "file_length": channel.header.file_length,
         }
+
+    def op_stats(self, request: Request) -> Answer:
+        stats = self.channels[request["channel"]].stats()
+        counters = [asdict(one) | {"key": one.key.rstrip(b"\0").hex()} for one in stats.counters]
+        return {"stats": asdict(stats) | {"id": str(stats.id), "counters": counters}}
 
     def op_unlink(self, request: Request) -> Answer:
         flyring.unlink(request["name"])

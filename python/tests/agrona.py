@@ -105,6 +105,30 @@ class OneToOneRingBuffer:
             self.put(self.base + write_index + aligned, 0)
         return write_index
 
+    def controlled_read(self, handler: Callable[[int, bytes], object], limit: int = 2**31 - 1) -> int:
+        """With a handler that commits each message. What is contiguous is computed once: it may go on behind the ring's
+        end, in the trailer."""
+        messages = 0
+        head = self.get(self.head)
+        head_index = head & (self.capacity - 1)
+        contiguous, read = self.capacity - head_index, 0
+        while read < contiguous and messages < limit:
+            index = head_index + read
+            length = self.memory.load32(self.base + index)
+            if length <= 0:
+                break
+            read += align(length)
+            kind = self.memory.load32(self.base + index + 4)
+            if kind == PADDING_MSG_TYPE_ID:
+                continue
+            messages += 1
+            handler(kind, self.memory.read(self.base + index + HEADER_LENGTH, length - HEADER_LENGTH))
+            self.put(self.head, head + read)
+            head_index, head, read = head_index + read, head + read, 0
+        if read > 0:
+            self.put(self.head, head + read)
+        return messages
+
     def read(self, handler: Callable[[int, bytes], object], limit: int = 2**31 - 1) -> int:
         """Up to the ring's end at most, as Agrona does."""
         messages = read = 0

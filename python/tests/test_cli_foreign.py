@@ -218,6 +218,7 @@ OF_AGRONA = [
     ("behind length", 16, "zero-behind", "6.15"),
 ]
 OF_OURS = [
+    ("boundary", 4096, "boundary", "6.15"),
     ("subscriber epoch", 1, "foreign", "6.15"),
     ("record type", -2, "owner", "6.15"),
     ("record length", 1032, "record", "4.6"),

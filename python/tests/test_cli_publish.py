@@ -39,7 +39,8 @@ with Channel.open("quotes") as channel, channel.publisher("live") as publisher:
         if number % 3 == 0:
             data, kind = b"raw %d" % number, 9
         else:
-            instrument = {"id": number, "symbol": "FLYR", "exchange": "XLON", "currency": "EUR", "kind": "OPTION"}
+            symbol = "FL\\udcff" if number % 5 == 0 else "FLYR"  # a byte that is not ASCII
+            instrument = {"id": number, "symbol": symbol, "exchange": "XLON", "currency": "EUR", "kind": "OPTION"}
             trade = {"instrument": instrument, "timestamp": 1, "price": -number, "size": 3, "side": "SELL"}
             data, kind = from_dict(prices.Trade, trade), 2
         publisher.offer(data, kind, timeout=None)
@@ -204,6 +205,7 @@ def test_tail_into_publish_is_the_same_again(child: Callable[..., Child]) -> Non
             while original.poll(lambda message: expected.append((message.type, bytes(message)))):
                 pass
         assert len(expected) == number
+        assert sum(b"FL\xff" in payload for _, payload in expected) > number // 10
         assert everything(subscriber) == expected
         form = to_dict(PRICES.Trade.decode(expected[1][1]))
         assert (form["instrument"]["id"], form["price"], form["venueFee"]) == (1, -1, None)

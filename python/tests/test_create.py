@@ -285,6 +285,49 @@ def test_a_file_system_that_fills_meanwhile_is_no_space_too(folder: Path, monkey
     assert os.listdir(folder) == []
 
 
+def test_a_file_size_limit_is_no_space_and_no_signal(folder: Path, child: Any) -> None:
+    code = """
+        import resource, sys
+        from flyring import Channel, NoSpaceError
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
+        for make in (Channel.create, Channel.replace, Channel.open_or_create):
+            try:
+                make("limited", "inbox")
+            except NoSpaceError as error:
+                print(error.needed, error.free, flush=True)
+        with Channel.create("small", "inbox", capacity=4096, publishers=1, counters=0) as channel:
+            print(channel.publisher().offer(b"fits") > 0, flush=True)
+    """
+    limited = child(code)
+    assert [limited.line() for _ in range(4)] == ["4259840 65536"] * 3 + ["True"]
+    assert limited.end() == 0
+    assert os.listdir(folder) == ["small.ring"]
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
+    """Stands in for a file system that is not at hand."""
+    monkeypatch.setattr(system, "file_system_type", lambda fd: kind)
+
+
+def test_btrfs_is_refused_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Channel.create("tree", "inbox").close()
+    pretend(monkeypatch, system.BTRFS)
+    for attempt in (lambda: Channel.create("new", "inbox"), lambda: Channel.open("tree")):
+        with pytest.raises(UnsuitableFileSystemError, match="btrfs: when its disk is full"):
+            attempt()
+    assert os.listdir(folder) == ["tree.ring"]
+    Channel.create("new", "inbox", any_file_system=True).close()
+
+
+def test_overlay_is_not_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, system.OVERLAY)
+    Channel.create("layers", "inbox").close()
+    Channel.open("layers").close()
+    with pytest.raises(UnsuitableFileSystemError, match="overlay: a reader may keep an old copy"):
+        Channel.open("layers", read_only=True)
+    Channel.open("layers", read_only=True, any_file_system=True).close()
+
+
 def test_a_creator_that_is_killed_leaves_no_name(folder: Path, child: Any) -> None:
     code = """
         import os, signal, flyring.channel

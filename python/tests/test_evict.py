@@ -72,6 +72,32 @@ def test_the_victim_is_told_and_holds_nobody_back(call: str) -> None:
             assert heir.take() == b"x"
 
 
+def test_what_an_evicted_subscriber_still_tells() -> None:
+    with Channel.create("victim", "broadcast", capacity=4096, publishers=2) as channel:
+        victim, publisher = channel.subscriber("v", kept=True), channel.publisher()
+        publisher.offer(b"x")
+        publisher.offer(b"y")
+
+        def handler(message: Message) -> None:
+            channel.evict(victim.slot)
+            with pytest.raises(SlotLostError):
+                victim.ended(0)
+            assert victim.position(0) == message.position + 64
+
+        with pytest.raises(SlotLostError):
+            victim.poll(handler)
+        assert (gates(channel, 0), evicting(channel, 0)) == ([-1, -1], 1)
+        for use in (lambda: victim.ended(0), victim.take, victim.forget):
+            with pytest.raises(SlotLostError):
+                use()
+        for wrong in (lambda: victim.ended(2), lambda: victim.take(-1), lambda: victim.poll(print, 0)):
+            with pytest.raises(InvalidArgumentError):
+                wrong()
+        assert (victim.name, victim.slot, victim.rings, victim.kept) == ("v", 0, (0, 1), True)
+        assert (victim.position(0), victim.position(1)) == (192, 64)
+        victim.close()
+
+
 def test_a_gate_that_was_stored_after_the_evict_is_taken_back() -> None:
     with Channel.create("back", "broadcast", capacity=4096, publishers=1) as channel:
         victim, publisher = channel.subscriber(), channel.publisher()

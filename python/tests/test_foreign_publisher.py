@@ -154,6 +154,20 @@ def test_a_gate_that_cannot_be_is_a_corrupt_ring(gate: int) -> None:
         assert caught.value.position == gate
 
 
+def test_a_many_to_one_ring_cannot_be_the_publisher() -> None:
+    """It stores no zero behind its record, for its own reader zeroes what it has read."""
+    with make("publisher") as channel, channel.subscriber() as subscriber:
+        writer, memory, data = OneToOneRingBuffer(channel), channel._attached.memory, channel.header.ring(0)
+        while word(channel, "claimed") < channel.capacity:
+            assert writer.write(1, b"\xff\xff\xff\x7f" * 14) and subscriber.take()
+        memory.store64(channel.header.trailer(0) + layout.TRAILER_CLAIMED, channel.capacity + 16)
+        memory.store32(data + 4, 1)
+        memory.store32(data, 16)
+        assert subscriber.take() == b"\xff\xff\xff\x7f" * 2
+        with pytest.raises(CorruptRingError, match=r"2147483647 bytes cannot be here; .* must be a one to one ring"):
+            subscriber.take()
+
+
 @pytest.mark.parametrize("behind", [4096, 4104])
 def test_a_gate_more_than_a_lap_below_the_tail_is_a_corrupt_ring(behind: int) -> None:
     with make("publisher") as channel:

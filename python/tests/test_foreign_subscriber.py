@@ -50,6 +50,24 @@ def test_agrona_reads_what_we_publish_over_many_laps() -> None:
         assert layout.TYPE_OWNER not in seen and layout.TYPE_PADDING in seen
 
 
+def test_agrona_may_read_on_behind_the_end_of_the_ring() -> None:
+    """Its controlledRead goes on there after a commit, and takes the trailer's first word for a record's length."""
+    with make("subscriber") as channel, channel.publisher() as publisher:
+        reader, got = OneToOneRingBuffer(channel), Got()
+        sent = [(1 + i, bytes([i]) * 504) for i in range(24)]  # 8 of them fill a lap exactly
+        for i, (kind, data) in enumerate(sent):
+            assert publisher.offer(data, kind)
+            assert channel._attached.memory.load32(channel.header.trailer(0)) <= 0
+            if i % 8 != 3:  # two at a time now and then
+                reader.controlled_read(lambda kind, data: got.append((kind, data)))
+        assert got == sent
+        assert word(channel, "gate") == word(channel, "published") == 3 * channel.capacity
+        assert (word(channel, "boundary"), channel._attached.memory.load64(channel.header.trailer(0) + 16)) == (
+            layout.NOT_GATING,
+            2 * channel.capacity + 512,
+        )
+
+
 def test_head_cache_is_the_gate_of_the_last_recompute() -> None:
     with make("subscriber") as channel, channel.publisher() as publisher:
         reader = OneToOneRingBuffer(channel)

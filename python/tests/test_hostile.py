@@ -364,3 +364,48 @@ def test_any_bytes_at_all_are_attached_or_refused(data: Any, folder: Path) -> No
     except FlyringError as error:
         assert error.code in ("not-a-channel", "truncated", "version-too-new", "corrupt-header")
     assert len(os.listdir(folder)) == 1
+
+
+@pytest.mark.parametrize("claimed", [1 << 24, 1 << 26])
+def test_a_ring_full_of_small_records_is_walked_quickly(claimed: int) -> None:
+    """By its next publisher, under the control lock: up to a quarter of the ring; more is refused unseen."""
+    with Channel.create("walk", "broadcast", capacity=1 << 26, publishers=1, alignment=8, counters=0) as channel:
+        with open(channel.path, "r+b", buffering=0) as file:
+            file.seek(channel.header.ring(0))
+            file.write(struct.pack("<ii", 8, 1) * (claimed // 8))
+        words(channel, 0, claimed=claimed)
+        start = time.process_time()
+        if claimed > channel.capacity // 4:
+            with pytest.raises(CorruptRingError, match="too far ahead of published"):
+                channel.publisher()
+        else:
+            with channel.publisher() as publisher:
+                assert publisher.position == claimed
+        assert time.process_time() - start < 1
+
+
+NEAR = 2**62 - 256
+
+
+@pytest.mark.parametrize("way", ["offer", "claim", "try_claim", "offer_batch"])
+def test_nothing_is_published_beyond_the_last_position(way: str) -> None:
+    with Channel.create("end", "broadcast", capacity=4096, publishers=1) as channel:
+        words(channel, 0, published=NEAR, claimed=NEAR)
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        ways: dict[str, Any] = {
+            "offer": lambda: publisher.offer(b"last"),
+            "claim": lambda: publisher.claim(4).commit(),
+            "try_claim": lambda: publisher.try_claim(4).commit(),  # type: ignore[union-attr]
+            "offer_batch": lambda: publisher.offer_batch([b"last"] * 2),
+        }
+        with pytest.raises(CorruptRingError, match="nears 2\\^62") as caught:
+            for _ in range(4):
+                assert ways[way]()
+        assert (caught.value.ring, caught.value.position) == (0, publisher.position)
+        trailer, memory = channel.header.trailer(0), channel._attached.memory
+        assert publisher.position == 2**62 - 64
+        assert memory.load64(trailer + layout.TRAILER_PUBLISHED) == 2**62 - 64
+        assert memory.load64(trailer + layout.TRAILER_CLAIMED) <= 2**62 - 64
+        assert subscriber.poll(lambda message: None) == 2
+        with pytest.raises(CorruptRingError):
+            ways[way]()

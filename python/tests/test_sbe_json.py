@@ -253,3 +253,57 @@ def same(actual: Any, expected: Any) -> None:
         assert struct.pack("<f", actual) == struct.pack("<f", expected)
     else:
         assert actual == expected
+
+
+HEADER = """<composite name="messageHeader"><type name="blockLength" primitiveType="uint16"/>
+<type name="templateId" primitiveType="uint16"/><type name="schemaId" primitiveType="uint16"/>
+<type name="version" primitiveType="uint16"/></composite>"""
+
+
+def test_none_can_be_written_into_an_enum_whose_encoding_type_is_optional() -> None:
+    """CME's and B3's normal way. The presence of the field stays what sbe-tool says."""
+    text = f"""<messageSchema package="p" id="1"><types>{HEADER}
+        <type name="uInt8NULL" presence="optional" nullValue="254" primitiveType="uint8"/>
+        <enum name="BooleanNULL" encodingType="uInt8NULL"><validValue name="No">0</validValue></enum>
+        <enum name="Boolean" encodingType="uint8"><validValue name="No">0</validValue></enum></types>
+        <message name="M" id="1"><field name="flag" id="1" type="BooleanNULL"/>
+        <field name="must" id="2" type="Boolean"/>
+        <field name="constant" id="3" type="BooleanNULL" presence="constant" valueRef="BooleanNULL.No"/>
+        </message></messageSchema>"""
+    schema = Schema.parse(text)
+    made = schema.M
+    data = from_dict(made, {"flag": None, "must": "No"})
+    assert data[8:] == b"\xfe\0"
+    assert to_dict(made.decode(data)) == {"flag": None, "must": "No", "constant": "No"}
+    assert from_dict(made, {"must": "No"}) == data
+    for refused in ({"flag": None, "must": None}, {"flag": None}):
+        with pytest.raises(SbeError, match=r"must: (a member of its enum|it is missing)"):
+            from_dict(made, refused)
+    presences = [field.presence for field in schema.model.messages[0].fields]
+    assert presences == [sbe_model.Presence.REQUIRED] * 2 + [sbe_model.Presence.CONSTANT]
+
+
+ENCODINGS = {
+    "US-ASCII": b"a\x80\xff",
+    "UTF-8": b"\xc3\xa9\xff\xc3",
+    "windows-1252": b"\x81\x80",
+    "Shift_JIS": b"\xff\x41",
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_bytes_that_are_not_text_are_read_and_written_as_they_are(encoding: str) -> None:
+    odd = ENCODINGS[encoding]
+    made = Schema.parse(f"""<messageSchema package="p" id="1"><types>{HEADER}
+        <type name="Word" primitiveType="char" length="8" characterEncoding="{encoding}"/>
+        <type name="Letter" primitiveType="char" characterEncoding="{encoding}"/>
+        <composite name="text"><type name="length" primitiveType="uint8"/>
+        <type name="varData" primitiveType="uint8" length="0" characterEncoding="{encoding}"/></composite></types>
+        <message name="M" id="1"><field name="word" id="1" type="Word"/><field name="letter" id="2" type="Letter"/>
+        <data name="data" id="3" type="text"/></message></messageSchema>""").M
+    payload = struct.pack("<4H", 9, 1, 1, 0) + odd.ljust(8, b"\0") + odd[-1:] + bytes([len(odd)]) + odd
+    form = to_dict(made.decode(payload))
+    assert form["word"] == form["data"] == odd.decode(encoding, "surrogateescape")
+    assert form["word"].encode(encoding, "surrogateescape") == odd  # the raw bytes
+    line = json.dumps(form)
+    assert line.isascii() and from_dict(made, json.loads(line)) == payload

@@ -53,6 +53,17 @@ def test_taken_with_a_warning(text: str, part: str) -> None:
     assert all(part in str(one.message) for one in caught), [str(one.message) for one in caught]
 
 
+def test_one_warning_of_a_kind_for_each_schema() -> None:
+    names = ("class", "return", "double", "while", "new", "this", "try", "for", "if", "else", "switch")
+    fields = "".join(f'\n<field name="{name}" id="{i}" type="uint8"/>' for i, name in enumerate(names, 1))
+    with pytest.warns(SchemaWarning) as caught:
+        parse(schema("", fields))
+    (one,) = [str(warning.message) for warning in caught]
+    assert one.startswith('<schema>:11: <field name="class"> in <sbe:message name="M">: its name is a keyword')
+    places = ", ".join(f"<schema>:{line}" for line in range(12, 20))
+    assert one.endswith(f" (10 more: {places} ...)")
+
+
 @pytest.mark.parametrize("text", TAKEN.values(), ids=TAKEN.keys())
 def test_taken_without_a_word(text: str) -> None:
     model = parse(text)

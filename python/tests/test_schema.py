@@ -100,3 +100,28 @@ def test_older_and_newer_publishers_share_a_channel(folder: Path, prices: Any) -
 
         assert subscriber.poll(sbe.dispatch({prices.Trade: note})) == 3
         assert seen == [(0, 45, 1, None), (1, 49, 1, 5), (2, 50, 1, 6)]
+
+
+def test_raw_bytes_are_never_taken_for_a_message(folder: Path) -> None:
+    """Their default type is one that no template id can be (spec/api.md)."""
+    made = schema("", field("uint8"))
+    for name, options, raw in (("typed", {"schema": made}, 65536), ("text", {"schema": "x"}, 65536), ("bare", {}, 1)):
+        with Channel.create(name, "broadcast", **options) as channel:  # type: ignore[arg-type]
+            publisher, subscriber, typed = channel.publisher(), channel.subscriber(), channel.subscriber()
+            publisher.offer(b"\1\0\1\0\x09\0\0\0?")
+            publisher.offer(bytearray(b"raw"))
+            publisher.offer_batch([b"raw"] * 2)
+            publisher.claim(3).commit()
+            with publisher.claim(3, 5):
+                pass
+            kinds: list[int] = []
+            subscriber.poll(lambda message, kinds=kinds: kinds.append(message.type))
+            assert kinds == [raw] * 5 + [5]
+            if raw != 1:
+                seen: list[Any] = []
+                others: list[Message] = []
+                handler = sbe.dispatch(
+                    {made.M: lambda decoder, message, seen=seen: seen.append(decoder)}, others.append
+                )
+                assert typed.poll(handler) == 6
+                assert (seen, len(others)) == ([], 6)

@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,8 +23,10 @@ from flyring import (
     NoFreeSlotError,
     SlotLostError,
     layout,
+    slots,
 )
 from flyring._identity import Identity
+from flyring.system import new_lock
 
 Start = Callable[..., Child]
 
@@ -301,6 +304,36 @@ def test_a_ring_that_cannot_be_right_is_not_taken(published: int, claimed: int) 
             with pytest.raises(CorruptRingError):
                 channel.subscriber()
             assert [memory.load64(channel.header.gate(ring, 0)) for ring in range(2)] == [-1, -1]
+
+
+def test_a_slot_that_becomes_free_in_ten_milliseconds_is_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two tries, a millisecond each, the control lock is free (5.2, 2)."""
+    with Channel.create("patience", "broadcast", publishers=1, subscribers=1) as channel:
+        again: Any
+        waits: list[float] = []
+        owner: list[Any] = []
+
+        def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            lock = new_lock(channel._attached.file, channel.path)
+            assert lock.try_lock(channel.header.control_offset)
+            lock.close()
+            if len(waits) == 3 and owner:
+                owner.pop().close()
+
+        clock = SimpleNamespace(sleep=sleep, monotonic=lambda: sum(waits))
+        monkeypatch.setattr(slots, "time", clock)
+        for take in (channel.publisher, channel.subscriber):
+            first: Any = take()
+            owner.append(first)
+            again = take()
+            assert (waits, again.epoch) == ([0.001] * 3, first.epoch + 1)
+            waits.clear()
+            with pytest.raises(NoFreeSlotError):
+                take()
+            assert waits[:10] == [0.001] * 10 and len(waits) <= 11
+            waits.clear()
+            again.close()
 
 
 def test_the_control_lock_is_free_after_failures(child: Start) -> None:

@@ -21,7 +21,15 @@ import pytest
 
 import flyring
 from conftest import in_child
-from flyring import Channel, ClosedError, FlyringError, TwoThreadsError, ViewAliveError, layout
+from flyring import (
+    Channel,
+    ClosedError,
+    FlyringError,
+    InvalidArgumentError,
+    TwoThreadsError,
+    ViewAliveError,
+    layout,
+)
 
 SHAPE: Any = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 2, "counters": 64}
 PACKAGE = os.path.dirname(flyring.__file__)
@@ -243,6 +251,42 @@ def test_other_threads_run_while_a_large_message_is_copied() -> None:
         ended.set()
         thread.join()
         assert TwoThreadsError in refused
+
+
+@pytest.mark.parametrize(("kind", "way"), [("subscriber", "take"), ("lossy", "take"), ("lossy", "poll")])
+def test_other_threads_run_while_a_large_message_is_read(kind: str, way: str) -> None:
+    """They are refused. (The poll of a subscriber copies nothing.)"""
+    with Channel.create("large", "broadcast", capacity=1 << 26, publishers=1, subscribers=1, counters=0) as channel:
+        publisher, body = channel.publisher(), bytes((1 << 24) - 8)
+        reader = channel.subscriber() if kind == "subscriber" else channel.lossy_subscriber()
+        refused: list[TwoThreadsError] = []
+        ended = threading.Event()
+
+        def disturb() -> None:
+            while not ended.is_set():
+                try:
+                    reader.poll(print, 0)
+                except InvalidArgumentError:
+                    time.sleep(0)
+                except TwoThreadsError as error:
+                    refused.append(error)
+
+        thread = threading.Thread(target=disturb)
+        thread.start()
+        read: list[int] = []
+        for _ in range(4):
+            publisher.offer(body)
+            if way == "take":
+                message = reader.take()
+                assert message is not None
+                read.append(len(message))
+                del message
+            else:
+                reader.poll(lambda message: read.append(len(message)))
+        ended.set()
+        thread.join()
+        assert read == [len(body)] * 4
+        assert refused
 
 
 @pytest.fixture

@@ -188,9 +188,7 @@ inline Counter Counters::allocate(const std::string& label, std::int32_t type_id
     if (label.size() > COUNTER_METADATA_LABEL_MAX_LENGTH) throw InvalidArgument("label", "it is over 380 bytes long");
     if (key.size() > COUNTER_METADATA_KEY_LENGTH) throw InvalidArgument("key", "it is over 112 bytes long");
     // No fork meanwhile: a child's copy of the description would hold the lock.
-    std::optional<Counter> allocated;
-    state_->with_lock([&] { allocated = allocate_alone(label, type_id, key); });
-    return *allocated;
+    return state_->with_lock([&] { return allocate_alone(label, type_id, key); });
 }
 
 inline Counter Counters::allocate_alone(const std::string& label, std::int32_t type_id, Bytes key) {

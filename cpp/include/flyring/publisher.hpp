@@ -27,6 +27,8 @@ inline constexpr std::int64_t back_pressured = layout::BACK_PRESSURED;
 /// and SlotLost if the slot was taken away; what is held back for a millisecond may throw ChannelReplaced; a moved-from
 /// object may only be destroyed or assigned to.
 class Publisher {
+    using Core = detail::PublisherCore;
+
   public:
     /// Copies one message into the ring. `type`: left out, 1, or 65536 on a channel with a schema, which no message of
     /// that has. Returns the ring's new end position in bytes, or back_pressured. Throws MessageTooLarge,
@@ -34,7 +36,9 @@ class Publisher {
     [[gnu::always_inline]] inline std::int64_t offer(Bytes message, std::int32_t type) {
         return core_->offer(message.data(), message.size(), type);
     }
-    [[gnu::always_inline]] inline std::int64_t offer(Bytes message) { return offer(message, core_->raw_type()); }
+    [[gnu::always_inline]] inline std::int64_t offer(Bytes message) {
+        return core_->offer(message.data(), message.size(), Core::Raw{});
+    }
 
     /// The same, but waits until there is room. Throws BackPressured at the time-out, else as offer does. (6.16)
     std::int64_t send(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
@@ -51,14 +55,14 @@ class Publisher {
         return {*core_, length, type, timeout};
     }
     [[gnu::always_inline]] inline Claim claim(std::size_t length, std::chrono::nanoseconds timeout = forever) {
-        return claim(length, core_->raw_type(), timeout);
+        return {*core_, length, Core::Raw{}, timeout};
     }
 
     /// The same, but an empty claim, which is false, if there is no room.
     [[gnu::always_inline]] inline Claim try_claim(std::size_t length, std::int32_t type) {
         return {*core_, length, type};
     }
-    [[gnu::always_inline]] inline Claim try_claim(std::size_t length) { return try_claim(length, core_->raw_type()); }
+    [[gnu::always_inline]] inline Claim try_claim(std::size_t length) { return {*core_, length, Core::Raw{}}; }
 
     /// Space for a message of the SBE codec T: an encoder over it, its header written. `variable_length`: bytes for
     /// groups and data. Throws as claim does. Include flyring/sbe.hpp. (spec/messages.md, part 3)
@@ -114,11 +118,9 @@ class Publisher {
     friend class Channel;
     template <typename T>
     friend class sbe::TypedClaim;
-    explicit Publisher(std::unique_ptr<detail::PublisherCore> core)
-        : core_(std::move(core)), typed_claim_(new detail::SharedClaim) {}
+    explicit Publisher(std::unique_ptr<Core> core) : core_(core.release()) {}
 
-    std::unique_ptr<detail::PublisherCore> core_;
-    std::unique_ptr<detail::SharedClaim, detail::SharedClaim::EndPublisher> typed_claim_;
+    std::unique_ptr<Core, Core::EndPublisher> core_;
 };
 
 }  // namespace flyring

@@ -39,47 +39,20 @@ namespace flyring::sbe {
 template <typename T>
 class TypedClaim {
   public:
-    TypedClaim(TypedClaim&& other) noexcept
-        : claim_(std::exchange(other.claim_, nullptr)), empty_(other.empty_), encoder_(std::move(other.encoder_)) {}
-    TypedClaim& operator=(TypedClaim&& other) noexcept {
-        if (this == &other) return *this;
-        if (claim_ != nullptr) detail::SharedClaim::end_typed_claim(claim_);
-        claim_ = std::exchange(other.claim_, nullptr);
-        empty_ = other.empty_;
-        encoder_ = std::move(other.encoder_);
-        return *this;
-    }
-    TypedClaim(const TypedClaim&) = delete;
-    TypedClaim& operator=(const TypedClaim&) = delete;
-    // Inlined wherever it ends: a call would get the encoder's address, and it would have to be in memory.
-    [[gnu::always_inline]] inline ~TypedClaim() {
-        if (claim_ != nullptr) detail::SharedClaim::end_typed_claim(claim_);
-    }
-
-    explicit operator bool() const noexcept { return claim_ != nullptr; }
+    explicit operator bool() const noexcept { return claim_.core_ != nullptr; }
 
     /// The encoder. Throws BackPressured if the claim is empty, Closed if it is not open any more.
     [[gnu::always_inline]] inline T* operator->() {
-        if (claim_ == nullptr) throw_not_open(empty_);
+        if (claim_.core_ == nullptr) Claim::throw_not_open(claim_.data_ == nullptr);
         return &encoder_;
     }
     [[gnu::always_inline]] inline T& operator*() { return *operator->(); }
 
     /// Publishes the message. Returns and throws as Claim::commit.
-    [[gnu::always_inline]] inline std::int64_t commit() {
-        if (claim_ == nullptr) throw_not_open(empty_);
-        const std::int64_t end = claim_->commit();
-        claim_ = nullptr;
-        return end;
-    }
+    [[gnu::always_inline]] inline std::int64_t commit() { return claim_.commit(); }
 
     /// Gives the space up. Returns and throws as Claim::abort.
-    std::int64_t abort() {
-        if (claim_ == nullptr) throw_not_open(empty_);
-        const std::int64_t end = claim_->abort();
-        claim_ = nullptr;
-        return end;
-    }
+    std::int64_t abort() { return claim_.abort(); }
 
   private:
     friend class flyring::Publisher;
@@ -87,29 +60,28 @@ class TypedClaim {
     static constexpr std::size_t header = T::messageHeader::encodedLength();
     static constexpr std::size_t fixed = header + T::sbeBlockLength();
 
-    [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_open(bool empty) { Claim::throw_not_open(empty); }
-
-    /// `timeout`: nothing, for a claim that may be empty.
     [[gnu::always_inline]] inline TypedClaim(Publisher& publisher, std::size_t variable,
-                                             std::optional<std::chrono::nanoseconds> timeout) {
-        // More than memory holds is more than a ring takes: MessageTooLarge.
-        constexpr std::size_t most = std::numeric_limits<std::size_t>::max() - fixed;
-        const std::size_t length = fixed + (variable < most ? variable : most);
-        detail::SharedClaim& claim = *publisher.typed_claim_;
-        const auto type = static_cast<std::int32_t>(T::sbeTemplateId());
-        std::byte* data = claim.claim(*publisher.core_, length, type);
-        if (FLYRING_UNLIKELY(data == nullptr)) {
-            if (!timeout) return;
-            data = claim.claim_waiting(*publisher.core_, length, type, *timeout);
-        }
-        claim_ = &claim;
-        empty_ = false;
-        std::memset(data, 0, header);  // a schema's own header may have more than the four fields
-        encoder_.wrapAndApplyHeader(reinterpret_cast<char*>(data), 0, length);
+                                             std::chrono::nanoseconds timeout)
+        : claim_(*publisher.core_, length(variable), static_cast<std::int32_t>(T::sbeTemplateId()), timeout) {
+        encode_header();
+    }
+    [[gnu::always_inline]] inline TypedClaim(Publisher& publisher, std::size_t variable)
+        : claim_(*publisher.core_, length(variable), static_cast<std::int32_t>(T::sbeTemplateId())) {
+        if (FLYRING_LIKELY(claim_.data_ != nullptr)) encode_header();
     }
 
-    detail::SharedClaim* claim_ = nullptr;  // null: not open
-    bool empty_ = true;                     // it was never open
+    [[gnu::always_inline]] inline void encode_header() {
+        std::memset(claim_.data_, 0, header);  // a schema's own header may have more than the four fields
+        encoder_.wrapAndApplyHeader(reinterpret_cast<char*>(claim_.data_), 0, claim_.size_);
+    }
+
+    static constexpr std::size_t length(std::size_t variable) noexcept {
+        // More than memory holds is more than a ring takes: MessageTooLarge.
+        constexpr std::size_t most = std::numeric_limits<std::size_t>::max() - fixed;
+        return fixed + (variable < most ? variable : most);
+    }
+
+    Claim claim_;
     T encoder_;
 };
 
@@ -352,5 +324,5 @@ inline flyring::sbe::TypedClaim<T> flyring::Publisher::claim(std::size_t variabl
 template <typename T>
 inline flyring::sbe::TypedClaim<T> flyring::Publisher::try_claim(std::size_t variable_length) {
     static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
-    return {*this, variable_length, std::nullopt};
+    return {*this, variable_length};
 }

@@ -36,7 +36,8 @@ struct GateStats {
     std::int64_t lag_messages = 0;
 };
 
-struct SubscriberStats {
+/// What slots of publishers and of subscribers have.
+struct SlotStats {
     std::uint32_t slot = 0;
     SlotState state = SlotState::unused;
     /// -1: the slot's fields are changing, or its owner died while it changed them.
@@ -45,6 +46,9 @@ struct SubscriberStats {
     std::int32_t pid = 0;
     /// ns since 1970.
     std::int64_t attached_at = 0;
+};
+
+struct SubscriberStats : SlotStats {
     bool kept = false;
     /// It was evicted, and nobody has joined since.
     bool evicting = false;
@@ -55,15 +59,7 @@ struct SubscriberStats {
 };
 
 /// A publisher slot and its ring, which has the same number.
-struct PublisherStats {
-    std::uint32_t slot = 0;
-    SlotState state = SlotState::unused;
-    /// As a subscriber's.
-    std::int64_t epoch = 0;
-    std::string name;
-    std::int32_t pid = 0;
-    /// ns since 1970.
-    std::int64_t attached_at = 0;
+struct PublisherStats : SlotStats {
     /// Where this owner's first record lies.
     std::int64_t start = 0;
     std::int64_t published = 0;
@@ -109,23 +105,24 @@ struct Stats {
 
 namespace detail {
 
-/// The fields that both kinds of slot have.
-template <typename Slot>
-bool fill_slot(const ChannelFile& file, const SlotWords& words, std::uint64_t lock, bool foreign, Slot& slot) {
+/// Of the slot `index` with its lock on the byte `lock`.
+inline SlotStats slot_stats(const ChannelFile& file, const SlotWords& words, std::uint32_t index, std::uint64_t lock,
+                            bool foreign) {
+    SlotStats stats;
+    stats.slot = index;
     SlotFields fields;
     const bool known = read_fields(words, fields);
-    slot.epoch = known ? fields.epoch : -1;
+    stats.epoch = known ? fields.epoch : -1;
     if (known) {
-        slot.name.assign(fields.letters, fields.name_length);
-        slot.pid = fields.pid;
+        stats.name.assign(fields.letters, fields.name_length);
+        stats.pid = fields.pid;
+        stats.attached_at = load_relaxed(words.attached_at());
     }
-    slot.attached_at = load_relaxed(words.attached_at());
-    const bool live = foreign || byte_is_locked(file.fd, lock, file.path);
-    slot.state = foreign           ? SlotState::foreign
-                 : live            ? SlotState::live
-                 : slot.epoch == 0 ? SlotState::unused
-                                   : SlotState::away;
-    return live;
+    stats.state = foreign                                    ? SlotState::foreign
+                  : byte_is_locked(file.fd, lock, file.path) ? SlotState::live
+                  : stats.epoch == 0                         ? SlotState::unused
+                                                             : SlotState::away;
+    return stats;
 }
 
 inline std::int64_t published_of(const ChannelFile& file, const Ring& ring) noexcept {
@@ -133,20 +130,18 @@ inline std::int64_t published_of(const ChannelFile& file, const Ring& ring) noex
 }
 
 inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) {
-    PublisherStats stats;
     const bool foreign = file.header.foreign == Foreign::publisher;
-    const std::byte* slot = file.mapping.data() + file.publisher_slot_offset(k);
-    const bool live = fill_slot(file, publisher_slot(file, k), file.publisher_lock(k), foreign, stats);
-    if (stats.state == SlotState::away && get<std::int32_t>(slot + layout::PUBLISHER_SLOT_CLOSED) != 0) {
-        stats.state = SlotState::closed;
-    }
+    const SlotWords words = publisher_slot(file, k);
+    PublisherStats stats;
+    static_cast<SlotStats&>(stats) = slot_stats(file, words, k, file.publisher_lock(k), foreign);
+    const bool live = stats.state == SlotState::live || foreign;
+    if (stats.state == SlotState::away && load_acquire(words.closed()) != 0) stats.state = SlotState::closed;
     const Ring ring = file.ring(k);
-    stats.slot = k;
-    stats.start = get<std::int64_t>(slot + layout::PUBLISHER_SLOT_START);
+    stats.start = load_relaxed(words.start());
     stats.claimed = load_relaxed(ring.claimed());
     stats.messages = foreign ? -1 : load_relaxed(ring.messages_done());
-    const auto since = load_acquire(word_at<std::int64_t>(slot, layout::PUBLISHER_SLOT_BLOCKED_SINCE));
-    const auto wanted = load_relaxed(word_at<std::int64_t>(slot, layout::PUBLISHER_SLOT_BLOCKED_LENGTH));
+    const std::int64_t since = load_acquire(words.blocked_since());  // pairs with recompute 5
+    const std::int64_t wanted = load_relaxed(words.blocked_length());
     std::vector<std::int64_t> gates(file.header.subscribers);
     for (std::uint32_t j = 0; j < file.header.subscribers; ++j) gates[j] = load_acquire(ring.gate(j));
     stats.published = published_of(file, ring);
@@ -165,14 +160,13 @@ inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) 
 }
 
 inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j) {
-    SubscriberStats stats;
+    const bool foreign = file.header.foreign == Foreign::subscriber;
     const SlotWords words = subscriber_slot(file, j);
-    fill_slot(file, words, file.subscriber_lock(j), file.header.foreign == Foreign::subscriber, stats);
-    const std::byte* slot = file.mapping.data() + file.subscriber_slot_offset(j);
-    stats.slot = j;
+    SubscriberStats stats;
+    static_cast<SlotStats&>(stats) = slot_stats(file, words, j, file.subscriber_lock(j), foreign);
     stats.kept = load_acquire(words.kept()) != 0;
     stats.evicting = load_acquire(words.evicting()) != 0;
-    stats.discarded = std::max<std::int64_t>(0, get<std::int64_t>(slot + layout::SUBSCRIBER_SLOT_DISCARDED));
+    stats.discarded = std::max<std::int64_t>(0, load_relaxed(words.discarded()));
     for (std::uint32_t k = 0; k < file.header.publishers; ++k) {
         const Ring ring = file.ring(k);
         const std::int64_t gate = load_acquire(ring.gate(j));  // first, so that the lag is never too small

@@ -34,17 +34,18 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
         if (!parse_arguments(&expected, args, n, names, values) ||
             !parse_count(values[1], "variable_length", &variable) ||
             (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
-            return NULL;
+            return publisher_refuse(self);
     }
     Layout *layout = layout_to_claim(self, values[0]);
-    if (UNLIKELY(layout == NULL || !publisher_usable(self)))
-        return NULL;
+    if (UNLIKELY(layout == NULL))
+        return publisher_refuse(self);
     ring_writer *ring = &self->ring;
     int64_t length = layout->header_length + layout->block_length; /* both below 2^31 */
     int64_t longest = ring->longest - RECORD_HEADER_LENGTH;
     if (UNLIKELY(length > longest || variable > longest - length))
-        return raise_error("MessageTooLargeError", "(LL)",
-                           (long long)length + (variable < longest ? variable : longest), (long long)longest);
+        return publisher_refuse_length(self, length + (variable < longest ? variable : longest));
+    if (UNLIKELY(!publisher_usable(self)))
+        return NULL;
     length += variable;
     /* Before there is room: nothing may come between that and the claim. */
     Py_INCREF((PyObject *)layout);

@@ -234,7 +234,7 @@ static PyObject *self_iter(PyObject *self)
 
 static PyMethodDef methods[] = {
     {"encode", (PyCFunction)group_encode, METH_O,
-     "encode(count)\n\n"
+     "encode($self, count, /)\n--\n\n"
      "Begins the group: an iterator over its ``count`` entries, each to be written before the next."},
     {"__class_getitem__", (PyCFunction)Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},

@@ -211,6 +211,8 @@ static PyObject *message_wrap(PyObject *class, PyObject *const *args, Py_ssize_t
     if (self == NULL)
         return NULL;
     int64_t block_length = self->base.layout->block_length, version = self->base.layout->version;
+    for (int i = 2; i < 4; i++)
+        values[i] = values[i] == Py_None ? NULL : values[i];
     uint8_t *const *source = NULL;
     if (parse_count(values[2], "block_length", &block_length) && parse_count(values[3], "version", &version))
         source = bind(self, values[0], false, &length);
@@ -325,19 +327,22 @@ PyObject *message_to_offer(PyObject *object, PyObject *type_given, int32_t *type
 
 static PyMethodDef methods[] = {
     {"encode", KEYWORDS(message_encode) | METH_CLASS,
-     "encode(buffer, offset=0)\n\n"
+     "encode($type, /, buffer, offset=0)\n--\n\n"
      "Writes the header, and gives the message to be written behind it. The block is not cleared: write every field."},
     {"decode", KEYWORDS(message_decode) | METH_CLASS,
-     "decode(buffer, offset=0)\n\n"
+     "decode($type, /, buffer, offset=0)\n--\n\n"
      "Checks the header, and gives the message to be read. WrongMessageError, MessageTooShortError."},
     {"wrap", KEYWORDS(message_wrap) | METH_CLASS,
-     "wrap(buffer, offset=0, block_length=BLOCK_LENGTH, version=SCHEMA_VERSION)\n\n"
-     "A message without header, to be read: its block begins at ``offset``."},
+     "wrap($type, /, buffer, offset=0, block_length=None, version=None)\n--\n\n"
+     "A message without header, to be read: its block begins at ``offset``. Not given, or None: the class's own\n"
+     "BLOCK_LENGTH and SCHEMA_VERSION."},
     {"commit", (PyCFunction)message_commit, METH_NOARGS,
-     "commit() -> int: publishes the claim; the ring's new end position in bytes.\n\n"
+     "commit($self, /)\n--\n\n"
+     "Publishes the claim: the ring's new end position in bytes.\n\n"
      "OrderError if groups or data were not written (the claim stays open); ClosedError; SlotLostError."},
     {"abort", (PyCFunction)message_abort, METH_NOARGS,
-     "abort() -> int: gives the claim up (it becomes padding); the ring's new end position in bytes."},
+     "abort($self, /)\n--\n\n"
+     "Gives the claim up (it becomes padding): the ring's new end position in bytes."},
     {"__bytes__", (PyCFunction)message_bytes, METH_NOARGS, NULL},
     {"__enter__", message_enter, METH_NOARGS, NULL},
     {"__exit__", FAST(message_exit),

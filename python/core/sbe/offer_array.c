@@ -79,11 +79,10 @@ PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize
     }
     int64_t length = length_of(&all), longest = self->ring.longest;
     if (length > longest)
-        return raise_error("MessageTooLargeError", "(LL)", (long long)(length - RECORD_HEADER_LENGTH),
-                           (long long)(longest - RECORD_HEADER_LENGTH));
+        return publisher_refuse_length(self, length - RECORD_HEADER_LENGTH);
     Py_buffer view;
     if (PyObject_GetBuffer(args[1], &view, PyBUF_STRIDES) < 0)
-        return NULL;
+        return publisher_refuse(self);
     PyObject *result = NULL;
     if (view.ndim != 1 || view.itemsize < all.block_length) {
         PyErr_SetString(PyExc_ValueError, "rows must have one dimension, and items as long as the block");

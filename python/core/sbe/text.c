@@ -4,7 +4,9 @@
 
 #define SHORT 256 /* bytes that are copied to the stack */
 
-/* Text is copied before it is decoded: another process may change the bytes, and a codec does not expect that. */
+/* Text is copied before it is decoded: another process may change the bytes, and a codec does not expect that. A byte
+   that the encoding does not have becomes a lone surrogate, and is written as it was: nothing of a message is lost. */
+#define ODD_BYTES "surrogateescape"
 
 static PyObject *not_text(Field *self, Flyweight *owner)
 {
@@ -18,13 +20,13 @@ PyObject *decode_text(Field *self, Flyweight *owner, const char *bytes, Py_ssize
 {
     PyObject *text = NULL;
     if (self->ascii) {
-        text = PyUnicode_DecodeASCII(bytes, length, NULL);
+        text = PyUnicode_DecodeASCII(bytes, length, ODD_BYTES);
     } else if (self->utf8) {
-        text = PyUnicode_DecodeUTF8(bytes, length, NULL);
+        text = PyUnicode_DecodeUTF8(bytes, length, ODD_BYTES);
     } else {
         PyObject *codec = PyUnicode_AsASCIIString(self->codec);
         if (codec != NULL)
-            text = PyUnicode_Decode(bytes, length, PyBytes_AsString(codec), NULL);
+            text = PyUnicode_Decode(bytes, length, PyBytes_AsString(codec), ODD_BYTES);
         Py_XDECREF(codec);
     }
     return text != NULL ? text : not_text(self, owner);
@@ -48,13 +50,14 @@ const char *encode_text(Field *self, Flyweight *owner, PyObject *value, Py_ssize
     }
     if (LIKELY(self->ascii || self->utf8)) {
         const char *bytes = PyUnicode_AsUTF8AndSize(value, length);
-        bool right = bytes != NULL && (self->utf8 || *length == PyUnicode_GetLength(value));
-        return LIKELY(right) ? bytes : not_encodable(self, owner, value);
+        if (LIKELY(bytes != NULL && (self->utf8 || *length == PyUnicode_GetLength(value))))
+            return bytes;
+        PyErr_Clear();
     }
     PyObject *codec = PyUnicode_AsASCIIString(self->codec);
     if (codec == NULL)
         return NULL;
-    *holder = PyUnicode_AsEncodedString(value, PyBytes_AsString(codec), NULL);
+    *holder = PyUnicode_AsEncodedString(value, PyBytes_AsString(codec), ODD_BYTES);
     Py_DECREF(codec);
     if (*holder == NULL)
         return not_encodable(self, owner, value);

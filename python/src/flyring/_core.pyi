@@ -2,7 +2,7 @@
 # The C core (core/*.c). Publisher and Subscriber are documented by their subclasses in publisher.py, subscriber.py.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, final, overload
+from typing import Any, ClassVar, Generic, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import Buffer
 
@@ -13,6 +13,15 @@ _Get = TypeVar("_Get", covariant=True)
 _Set = TypeVar("_Set", contravariant=True)
 _Entry = TypeVar("_Entry", bound=Flyweight, covariant=True)
 _Message = TypeVar("_Message", bound=MessageFlyweight)
+
+class ArrayInterface(Protocol):
+    """A numpy array or scalar: numpy tells type checkers of its buffers from Python 3.12 on only."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+Bytes: TypeAlias = Buffer | ArrayInterface
+"""Anything with the buffer protocol."""
 
 def crc32c(data: Buffer, /) -> int: ...
 def file_system_type(fd: int, /) -> int: ...
@@ -123,12 +132,18 @@ class Publisher:
         default_type: int,
         /,
     ) -> Self: ...
-    def offer(self, data: Buffer | MessageFlyweight, type: int = ..., timeout: float | None = 0) -> int | None:
+    def offer(self, data: Bytes | MessageFlyweight, type: int = ..., timeout: float | None = 0) -> int | None:
         """Copies and publishes one message: the ring's new end position in bytes; None, which is false, if nothing was
         published because there was no room within ``timeout`` seconds (0: do not wait; None: no limit).
         MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1. If it is not given it is 1, on a
         channel with a schema 65536, which no SBE message has. That of a typed message is its template id: do not give
         it."""
+
+    @overload
+    def claim(self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = 0) -> _Message:
+        """A message to be written in place, its header is. ``variable_length``: bytes for its groups and data. The
+        block is not cleared: write every field. BackPressuredError as below; InvalidArgumentError if the template id
+        cannot be a type."""
 
     @overload
     def claim(self, length: SupportsIndex, type: int = ..., timeout: float | None = 0) -> Claim:
@@ -137,19 +152,14 @@ class Publisher:
         itself."""
 
     @overload
-    def claim(self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = 0) -> _Message:
-        """A message to be written in place, its header is. ``variable_length``: bytes for its groups and data. The
-        block is not cleared: write every field. BackPressuredError as above; InvalidArgumentError if the template id
-        cannot be a type."""
-
+    def try_claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message | None: ...
     @overload
     def try_claim(self, length: SupportsIndex, type: int = ...) -> Claim | None:
         """As ``claim``, but None if there is no room now."""
 
-    @overload
-    def try_claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message | None: ...
+    def _check_idle(self) -> None: ...
     def _offer_array(self, layout: Layout, rows: Any, /) -> int: ...
-    def offer_batch(self, messages: Iterable[Buffer], type: int = ...) -> int:
+    def offer_batch(self, messages: Iterable[Bytes], type: int = ...) -> int:
         """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
 
     def prefetch(self) -> None:
@@ -186,6 +196,7 @@ class Reader:
         (the poll ends), ABORT (the poll ends; this message is not consumed and not counted, and the next poll begins
         with it). InvalidArgumentError for anything else; the message counts as consumed."""
 
+    def _check_idle(self) -> None: ...
     def _poll_arrays(
         self,
         layout: Layout,
@@ -344,19 +355,24 @@ class Flyweight:
 
 class MessageFlyweight(Flyweight):
     @classmethod
-    def encode(cls, buffer: Buffer, offset: SupportsIndex = 0) -> Self:
+    def encode(cls, buffer: Bytes, offset: SupportsIndex = 0) -> Self:
         """Writes the header, and gives the message to be written behind it. The block is not cleared: write every
         field. MessageTooShortError."""
 
     @classmethod
-    def decode(cls, buffer: Buffer, offset: SupportsIndex = 0) -> Self:
+    def decode(cls, buffer: Bytes, offset: SupportsIndex = 0) -> Self:
         """Checks the header, and gives the message to be read. WrongMessageError, MessageTooShortError."""
 
     @classmethod
     def wrap(
-        cls, buffer: Buffer, offset: SupportsIndex = 0, block_length: SupportsIndex = ..., version: SupportsIndex = ...
+        cls,
+        buffer: Bytes,
+        offset: SupportsIndex = 0,
+        block_length: SupportsIndex | None = None,
+        version: SupportsIndex | None = None,
     ) -> Self:
-        """A message without header, to be read: its block begins at ``offset``. MessageTooShortError."""
+        """A message without header, to be read: its block begins at ``offset``. Not given, or None: the class's own
+        BLOCK_LENGTH and SCHEMA_VERSION. MessageTooShortError."""
 
     def commit(self) -> int:
         """Publishes the claim: the ring's new end position in bytes. OrderError if groups or data were not written (the

@@ -9,6 +9,7 @@ import struct
 import warnings
 import weakref
 from collections.abc import Iterable
+from operator import index
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
@@ -30,7 +31,16 @@ from .errors import (
 from .header import Foreign, Header, Kind, check_options
 from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Publisher
-from .slots import Attached, check_max_lag, evict, give_back, take_publisher_slot, take_subscriber_slot
+from .slots import (
+    Attached,
+    check_max_lag,
+    check_name,
+    check_subscriber,
+    evict,
+    give_back,
+    take_publisher_slot,
+    take_subscriber_slot,
+)
 from .stats import Look, Stats
 from .subscriber import Subscriber
 from .system import (
@@ -44,7 +54,7 @@ from .system import (
     remove,
     test_locks,
 )
-from .wait import Wait
+from .wait import Wait, check_wait
 
 if TYPE_CHECKING:
     from .sbe.schema import Schema
@@ -240,7 +250,9 @@ class Channel(Closing):
         self._check_ours("publisher")
         if self.foreign and max_lag != 0:
             raise InvalidArgumentError("foreign", "a foreign subscriber cannot be evicted: max_lag must be 0")
-        check_max_lag(max_lag, self.capacity)
+        check_name(name)
+        check_max_lag(index(max_lag), self.capacity)
+        check_wait(wait)
         slot = take_publisher_slot(self._attached, name)
         try:
             publisher = Publisher(self, slot, wait, max_lag)
@@ -260,7 +272,9 @@ class Channel(Closing):
         """
         self._check_writable()
         self._check_ours("subscriber")
-        slot = take_subscriber_slot(self._attached, name, kept, rings)
+        chosen = check_subscriber(self.header, name, kept, rings)
+        check_wait(wait)
+        slot = take_subscriber_slot(self._attached, name, kept, chosen)
         try:
             subscriber = Subscriber(self, slot, wait)
         except BaseException:
@@ -591,7 +605,7 @@ def write_content(file: File, header: Header, schema: bytes, identity: Identity)
     for ring in range(header.publishers):
         start = layout.START_STRIDE * ring % layout.START_MODULUS
         for eighth in range(layout.BOUNDARIES):
-            here = eighth == start // (header.capacity // layout.BOUNDARIES)
+            here = eighth == start // (header.capacity // layout.BOUNDARIES) and header.foreign != "subscriber"
             word(layout.TRAILER_BOUNDARY + layout.TRAILER_BOUNDARY_STRIDE * eighth, start if here else -1)
         word(layout.TRAILER_CLAIMED, start)
         word(layout.TRAILER_PUBLISHED, start)

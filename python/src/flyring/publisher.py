@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from . import _core, layout
 from .closing import Closing
-from .errors import ClosedError
+from .errors import ClosedError, InvalidArgumentError
 from .slots import PublisherSlot, read_slot
 from .system import is_locked
 from .wait import Wait
@@ -108,8 +108,13 @@ class Publisher(_core.Publisher, Closing):
         """
         from .sbe.dtype import fixed_records_of
 
-        records = fixed_records_of(message)
-        return self._offer_array(records.layout, records.rows(array))
+        try:
+            records = fixed_records_of(message)
+            rows = records.rows(array)
+        except InvalidArgumentError:
+            self._check_idle()
+            raise
+        return self._offer_array(records.layout, rows)
 
     def held_by(self) -> Holder | None:
         """The subscriber slot with the smallest position, or None if no slot gates this ring."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from . import _core
 from .closing import Closing
+from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,5 +56,9 @@ class Reader(Closing, _core.Reader):
         """
         from .sbe.dtype import fixed_records_of
 
-        records = fixed_records_of(message)
+        try:
+            records = fixed_records_of(message)
+        except InvalidArgumentError:
+            self._check_idle()
+            raise
         return self._poll_arrays(records.layout, records.view, handler, limit, otherwise, timeout)

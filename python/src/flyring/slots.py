@@ -65,11 +65,10 @@ class SubscriberSlot:
 Slot = TypeVar("Slot", PublisherSlot, SubscriberSlot)
 
 
-def check_name(name: str) -> bytes:
-    """A slot's name: empty, or as a channel's."""
+def check_name(name: str) -> None:
+    """A slot's name: empty, or as a channel's. InvalidArgumentError."""
     if name and not NAME.fullmatch(name):
         raise InvalidArgumentError("name", f"{name!r} must be empty or 1 to 64 of A-Z a-z 0-9 . _ -")
-    return name.encode("ascii")
 
 
 def name_at(memory: Memory, slot: int) -> bytes:
@@ -79,8 +78,8 @@ def name_at(memory: Memory, slot: int) -> bytes:
 
 
 def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
-    """Spec 5.2. NoFreeSlotError, CorruptRingError, InvalidArgumentError, IoError."""
-    wanted = check_name(name)
+    """Spec 5.2, after ``check_name``. NoFreeSlotError, CorruptRingError, IoError."""
+    wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
     def candidates() -> Sequence[int]:
@@ -99,13 +98,18 @@ def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
     return take_slot(channel, "publisher", name, candidates, header.publisher_slot, take)
 
 
-def take_subscriber_slot(channel: Attached, name: str, kept: bool, rings: Iterable[int] | None) -> SubscriberSlot:
-    """Spec 5.3. NoFreeSlotError, CorruptRingError, InvalidArgumentError, ChannelDiffersError (rings), IoError."""
-    wanted = check_name(name)
-    header, memory = channel.header, channel.memory
-    if kept and not wanted and header.kind != "inbox":
+def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int] | None) -> list[int] | None:
+    """The rings that were chosen, ascending; None: all. InvalidArgumentError."""
+    check_name(name)
+    if kept and not name and header.kind != "inbox":
         raise InvalidArgumentError("name", "a kept subscriber needs a name, by which it gets its slot again")
-    chosen = check_rings(rings, header.publishers)
+    return check_rings(rings, header.publishers)
+
+
+def take_subscriber_slot(channel: Attached, name: str, kept: bool, chosen: list[int] | None) -> SubscriberSlot:
+    """Spec 5.3, after ``check_subscriber``. NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
+    wanted = name.encode("ascii")
+    header, memory = channel.header, channel.memory
 
     def candidates() -> Sequence[int]:
         if header.kind == "inbox":
@@ -237,13 +241,14 @@ def take_slot(
     """Steps 1, 2 and the last of both: locks one of the candidates, and takes it under the control lock."""
     lock = new_lock(channel.file, channel.path)
     try:
-        give_up = time.monotonic() + PATIENCE
+        give_up = 0.0  # from the first look on: the control lock may have taken long
         while True:
             with control_lock(lock, channel.path):
                 chosen = candidates()
                 for k in chosen:
                     if lock.try_lock(offset(k)):
                         return take(lock, k)
+            give_up = give_up or time.monotonic() + PATIENCE
             if time.monotonic() > give_up:
                 break
             time.sleep(RETRY)
@@ -457,12 +462,13 @@ def read_slot(memory: Memory, slot: int) -> SlotFields | None:
         if not 1 <= epoch <= layout.MAX_EPOCH:
             epoch = 0  # 9
         length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
-        if not 0 <= length <= layout.MAX_NAME_LENGTH:
+        if length == CHANGING:
             continue
+        named = 0 < length <= layout.MAX_NAME_LENGTH  # 9
         fields = SlotFields(
             epoch=epoch,
             flag=bool(memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT)),
-            name=memory.read(slot + layout.PUBLISHER_SLOT_NAME, length).decode("ascii", "replace"),
+            name=memory.read(slot + layout.PUBLISHER_SLOT_NAME, length if named else 0).decode("ascii", "replace"),
             pid=memory.load32(slot + layout.PUBLISHER_SLOT_PID),
             attached_at=memory.load64(slot + layout.PUBLISHER_SLOT_ATTACHED_AT),
         )

@@ -34,9 +34,9 @@ class GateStats:
 
 
 @dataclass(frozen=True)
-class SubscriberStats:
-    """A subscriber slot. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock Agrona's. ``epoch``
-    -1: its fields are changing, or its owner died while it changed them."""
+class SlotStats:
+    """What slots of both kinds have. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock
+    Agrona's. ``epoch`` -1: its fields are changing, or its owner died while it changed them."""
 
     slot: int
     state: State
@@ -44,6 +44,12 @@ class SubscriberStats:
     name: str
     pid: int
     attached_at: int
+
+
+@dataclass(frozen=True)
+class SubscriberStats(SlotStats):
+    """A subscriber slot."""
+
     kept: bool
     evicting: bool
     discarded: int
@@ -53,16 +59,10 @@ class SubscriberStats:
 
 
 @dataclass(frozen=True)
-class PublisherStats:
+class PublisherStats(SlotStats):
     """A publisher slot and its ring, which has the same number. ``state``: ``closed`` properly; ``away``: its owner
     died. Of a foreign publisher's ring ``messages`` is -1."""
 
-    slot: int
-    state: State
-    epoch: int
-    name: str
-    pid: int
-    attached_at: int
     start: int
     published: int
     claimed: int
@@ -138,6 +138,7 @@ class Look:
             fields = fields_of(memory, slot)
             foreign = header.foreign == "publisher"
             live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
+            closed = memory.load32(slot + layout.PUBLISHER_SLOT_CLOSED) != 0
             there = trailer + header.trailer_length <= self.length
             since = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_SINCE)) if live and there else 0
             wanted = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_LENGTH)) if since else 0
@@ -146,7 +147,7 @@ class Look:
                 since = wanted = 0
             yield PublisherStats(
                 k,
-                state_of(foreign, live, fields, "closed" if fields.flag else "away"),
+                state_of(foreign, live, fields, "closed" if closed else "away"),
                 fields.epoch,
                 fields.name,
                 fields.pid,
@@ -186,7 +187,7 @@ class Look:
                 fields.name,
                 fields.pid,
                 fields.attached_at,
-                fields.flag,
+                memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
                 memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING) != 0,
                 max(0, memory.load64(slot + layout.SUBSCRIBER_SLOT_DISCARDED)),
                 tuple(self.gates(k)),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from . import _core
-from .errors import ClosedError, InvalidArgumentError
+from .errors import InvalidArgumentError
 from .reader import Reader
 from .slots import SubscriberSlot, clear_name
 from .system import control_lock
@@ -60,8 +60,7 @@ class Subscriber(_core.Subscriber, Reader):
 
         InvalidArgumentError if the publisher is foreign (spec 6.15): Agrona computes with the slot's position.
         """
-        if self.closed:
-            raise ClosedError("subscriber", self._channel._forked)
+        self._check_idle()
         if self._channel.foreign:
             raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be given up")
         if self._channel.kind == "inbox":

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import resource
 import secrets
 import stat
-import struct
 from collections.abc import Callable
 
 from . import layout
@@ -29,9 +27,8 @@ from .errors import (
 )
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
-FILE_SYSTEMS = {0x01021994, 0x858458F6, 0xEF53, 0x58465342, 0x9123683E, 0x794C7630}
+FILE_SYSTEMS = {0x01021994, 0x858458F6, 0xEF53, 0x58465342, 0x794C7630}
 BTRFS, OVERLAY = 0x9123683E, 0x794C7630
-GET_FLAGS, SET_FLAGS, NO_COPY_ON_WRITE = 0x80086601, 0x40086602, 0x00800000  # FS_IOC_GETFLAGS, _SETFLAGS, FS_NOCOW_FL
 CONTROL_LOCK_PATIENCE = 5.0
 
 
@@ -134,7 +131,6 @@ def create_file(
         file, named = open_new(folder, unique)
         try:
             os.fchmod(file.fileno(), mode)
-            forbid_copy_on_write(file, path, any_file_system)
             check_file_system(file, path, any_file_system, read_only=False)
             reserve(file, length, path)
             make(file)
@@ -202,27 +198,15 @@ def reserve(file: File, length: int, path: str) -> None:
         raise failed("posix_fallocate", error, path) from error
 
 
-def forbid_copy_on_write(file: File, path: str, any_file_system: bool) -> None:
-    """On btrfs, for a file that is still empty: else what was reserved would not be what is written (spec 3.1)."""
-    if any_file_system or file_system_type(file.fileno()) != BTRFS:
-        return
-    try:
-        flags = file_flags(file) | NO_COPY_ON_WRITE
-        fcntl.ioctl(file.fileno(), SET_FLAGS, struct.pack("l", flags))
-    except OSError as error:
-        raise UnsuitableFileSystemError(path, f"btrfs without NOCOW ({error.strerror})") from error
-
-
-def file_flags(file: File) -> int:
-    (flags,) = struct.unpack("l", fcntl.ioctl(file.fileno(), GET_FLAGS, bytes(struct.calcsize("l"))))
-    return int(flags)
-
-
 def check_file_system(file: File, path: str, any_file_system: bool, read_only: bool) -> None:
     """Spec 3.1. UnsuitableFileSystemError."""
     if any_file_system:
         return
     kind = file_system_type(file.fileno())
+    if kind == BTRFS:
+        raise UnsuitableFileSystemError(
+            path, "btrfs: when its disk is full, a store may never return; use /dev/shm, or any_file_system=True"
+        )
     if kind not in FILE_SYSTEMS:
         raise UnsuitableFileSystemError(
             path, f"its file system (type {kind:#x}) is not known to work; use /dev/shm, or any_file_system=True"
@@ -231,15 +215,6 @@ def check_file_system(file: File, path: str, any_file_system: bool, read_only: b
         raise UnsuitableFileSystemError(
             path, "overlay: a reader may keep an old copy; attach read-write or use a volume"
         )
-    if kind == BTRFS:
-        try:
-            flags = file_flags(file)
-        except OSError as error:
-            raise UnsuitableFileSystemError(path, f"btrfs without NOCOW ({error.strerror})") from error
-        if not flags & NO_COPY_ON_WRITE:
-            raise UnsuitableFileSystemError(
-                path, "btrfs without NOCOW: a write may find no space; remove this file and create the channel again"
-            )
 
 
 def remove(path: str, before: Callable[[], None]) -> None:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -79,37 +77,27 @@ inline Fd open_description(const Fd& fd, const std::string& path) {
 }
 
 /// What a file is opened for.
-enum class Purpose { create, attach, read };
-
-/// Whether a file on btrfs is written in place. Otherwise each store to a page needs a new block, and when none is left
-/// the store is a SIGBUS. Sets that, if the file is new.
-inline bool is_written_in_place(const Fd& fd, Purpose purpose) noexcept {
-    unsigned flags = 0;
-    if (::ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) != 0) return false;
-    if ((flags & FS_NOCOW_FL) != 0 || purpose != Purpose::create) return (flags & FS_NOCOW_FL) != 0;
-    flags |= FS_NOCOW_FL;
-    return ::ioctl(fd.get(), FS_IOC_SETFLAGS, &flags) == 0;
-}
+enum class Purpose { write, read };
 
 /// Refuses what channels do not work on (3.1), unless `any` file system will do.
 inline void check_file_system(const Fd& fd, const std::string& path, bool any, Purpose purpose) {
     constexpr std::uint64_t btrfs = 0x9123683e;
     constexpr std::uint64_t overlay = 0x794c7630;
-    constexpr std::uint64_t allowed[] = {0x01021994, 0x858458f6, 0xef53, 0x58465342, btrfs, overlay};
+    constexpr std::uint64_t allowed[] = {0x01021994, 0x858458f6, 0xef53, 0x58465342, overlay};
     if (any) return;
     struct statfs status{};
     if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
     const auto type = static_cast<std::uint64_t>(status.f_type) & 0xffffffffU;
+    if (type == btrfs) {
+        throw UnsuitableFileSystem(path,
+                                   "btrfs: when its disk is full, a store may never return; use /dev/shm "
+                                   "(any_file_system overrides this)");
+    }
     if (std::find(std::begin(allowed), std::end(allowed), type) == std::end(allowed)) {
         char hex[16];
         std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(type));
         throw UnsuitableFileSystem(path, std::string("type ") + hex +
                                              " is not one that Flyring knows to work (any_file_system overrides this)");
-    }
-    if (type == btrfs && !is_written_in_place(fd, purpose)) {
-        throw UnsuitableFileSystem(path,
-                                   "btrfs without NOCOW: when the disk is full, a store may end the process "
-                                   "(any_file_system overrides this)");
     }
     if (type == overlay && purpose == Purpose::read) {
         throw UnsuitableFileSystem(path,
@@ -336,7 +324,7 @@ inline void write_content(const ChannelFile& file) {
         put(slot + layout::SUBSCRIBER_SLOT_KEPT, std::int32_t{1});
     }
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        init_ring(file.ring(ring), file.header.subscribers, inbox, file.header.foreign != Foreign::none);
+        init_ring(file.ring(ring), file.header.subscribers, inbox, file.header.foreign);
     }
     std::memcpy(file.mapping.data() + file.header.schema_offset(), file.schema.data(), file.schema.size());
 }
@@ -384,7 +372,7 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
         HeaderReader(page, static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(status.st_size), file.path)
             .read();
     file.length = static_cast<std::uint64_t>(status.st_size);
-    check_file_system(file.fd, file.path, options.any_file_system, options.read_only ? Purpose::read : Purpose::attach);
+    check_file_system(file.fd, file.path, options.any_file_system, options.read_only ? Purpose::read : Purpose::write);
     file.fd.mark(file.path);
     if (!file.read_only) check_locks(file.fd, file.header.control_offset(), file.path);
     file.map(file.fd);
@@ -434,7 +422,7 @@ auto create_file(const std::string& channel, const Options& options, const Envir
 
     UnnamedFile unnamed(file.path);
     if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.path);
-    check_file_system(unnamed.fd(), file.path, options.any_file_system, Purpose::create);
+    check_file_system(unnamed.fd(), file.path, options.any_file_system, Purpose::write);
     allocate(unnamed.fd(), file.header.file_length(), file.path);
     file.length = file.header.file_length();
     file.map(unnamed.fd());

@@ -16,6 +16,8 @@ static_assert(sizeof(void*) == 8, "positions and mappings need 64-bit addresses"
 
 #define FLYRING_LIKELY(condition) (__builtin_expect(static_cast<long>(condition), 1) != 0)
 #define FLYRING_UNLIKELY(condition) (__builtin_expect(static_cast<long>(condition), 0) != 0)
+/// Tells the compiler what is always so.
+#define FLYRING_ASSUME(condition) ((condition) ? static_cast<void>(0) : __builtin_unreachable())
 
 namespace flyring::detail {
 
@@ -77,14 +79,13 @@ template <typename Word>
     std::memcpy(to, &word, sizeof word);
 }
 
-/// Copies a message. A small one goes in words, not in vectors: it was often written just before, in words, and a
-/// vector that spans several stores has to wait until they have left the store buffer.
-[[gnu::always_inline]] inline void copy(std::byte* to, const std::byte* from, std::size_t length) noexcept {
-    constexpr std::size_t small = 64;
-    if (length > small) {
-        std::memcpy(to, from, length);
-        return;
-    }
+/// What copy_small copies at most, bytes.
+inline constexpr std::size_t small = 64;
+
+/// Copies a small message: in words, not in vectors. It was often written just before, in words, and a vector that
+/// spans several stores has to wait until they have left the store buffer.
+[[gnu::always_inline]] inline void copy_small(std::byte* to, const std::byte* from, std::size_t length) noexcept {
+    FLYRING_ASSUME(length <= small);
     std::size_t at = 0;
     for (; at + 32 <= length; at += 32) {
         copy_word<std::uint64_t>(to + at, from + at);
@@ -101,7 +102,16 @@ template <typename Word>
         copy_word<std::uint64_t>(to + at, from + at);
         at += 8;
     }
-    for (; at < length; ++at) to[at] = from[at];
+    if ((length & 7) == 0) return;
+    if ((length & 4) != 0) {
+        copy_word<std::uint32_t>(to + at, from + at);
+        at += 4;
+    }
+    if ((length & 2) != 0) {
+        copy_word<std::uint16_t>(to + at, from + at);
+        at += 2;
+    }
+    if ((length & 1) != 0) to[at] = from[at];
 }
 
 /// Fetches a line that will be written soon.

@@ -30,52 +30,78 @@ class PublisherCore final : public Member {
     PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name, std::uint64_t max_lag);
     PublisherCore(const PublisherCore&) = delete;
     PublisherCore& operator=(const PublisherCore&) = delete;
-    ~PublisherCore() override {
-        state_->leave(*this);
-        drop_claim();  // the channel may have been closed before, with the claim open
-    }
+    ~PublisherCore() override { state_->leave(*this); }
+
+    /// Of a Publisher: a claim that is open owns this object from then on.
+    struct EndPublisher {
+        void operator()(PublisherCore* core) const noexcept {
+            if (core->use() != claim_open) {
+                delete core;
+                return;
+            }
+            core->state_->leave(*core);
+            core->publisher_ended_ = true;
+        }
+    };
+
+    /// The type of bytes whose publisher says none. It is valid, and read when it is stored: before, it would take a
+    /// register.
+    struct Raw {};
 
     // The hot path.
 
-    [[gnu::always_inline]] inline std::int64_t offer(const std::byte* payload, std::size_t length, std::int32_t type) {
-        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(length, type);
+    /// `type`: an int32_t, or Raw.
+    template <typename Type>
+    [[gnu::always_inline]] inline std::int64_t offer(const std::byte* payload, std::size_t length, Type type) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || !is_valid(type))) refuse(length, number_of(type));
         set_use(in_use);
+        // Copies of these words: so compilers keep them in registers across the atomic stores.
         const Ring ring = writer_.ring;
         const std::int64_t at = writer_.end;
         const std::uint64_t end = writer_.end_of(length);
-        const bool fast = end <= writer_.fast_end && !RingWriter::may_wrap(length);
-        if (FLYRING_UNLIKELY(!fast) && !announce_long(length)) {
-            return offer_reserving(payload, length, type);
+        if (FLYRING_UNLIKELY(end > writer_.fast_end) && !announce_long(length)) {
+            return offer_reserving(payload, length, number_of(type));
         }
+        std::byte* const to = ring.payload_at(at);
+        if (length <= small) {
+            copy_small(to, payload, length);  // publish 5
+        } else if (FLYRING_LIKELY(length <= writer_.max_payload)) {
+            std::memcpy(to, payload, length);  // publish 5
+        } else {
+            return offer_reserving(payload, length, number_of(type));  // it refuses a length with which `end` wraps
+        }
+        RingWriter::set_type(ring, at, number_of(type));
+        RingWriter::commit(to, length + header_length);
         const auto new_end = static_cast<std::int64_t>(end);
-        writer_.publish_announced(ring, at, new_end, payload, length, type);
+        writer_.advance(ring, new_end, wrapping_add(writer_.count, 1));
         set_use(idle);
         waker_.wake(waker_bit_);
+        FLYRING_ASSUME(new_end > 0);  // so that the caller's test for back_pressured costs nothing
         return new_end;
     }
 
-    /// Publish 1 to 4, and the type. Null: back-pressured. `core` is the claim's pointer to this object; it becomes
-    /// null if the publisher closes first.
-    [[gnu::always_inline]] inline std::byte* claim(std::size_t length, std::int32_t type, PublisherCore** core) {
-        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1)) refuse(length, type);
-        const bool fast = writer_.end_of(length) <= writer_.fast_end && !RingWriter::may_wrap(length);
-        if (FLYRING_UNLIKELY(!fast) && !announce_long(length)) {
+    /// Publish 1 to 4, and the type. Null: back-pressured. Else the caller has a claim, and must end it.
+    template <typename Type>
+    [[gnu::always_inline]] inline std::byte* claim(std::size_t length, Type type) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || !is_valid(type))) refuse(length, number_of(type));
+        if (FLYRING_UNLIKELY(!writer_.is_announced(length)) && !announce_long(length)) {
             if (!reserve_in_use(length)) return nullptr;
             writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
         }
         set_use(claim_open);
-        claim_core_ = core;
         claim_length_ = length;
         const Ring ring = writer_.ring;
         const std::int64_t at = writer_.end;
-        RingWriter::set_type(ring, at, type);
-        return ring.payload_at(at);
+        RingWriter::set_type(ring, at, number_of(type));
+        std::byte* const payload = ring.payload_at(at);
+        FLYRING_ASSUME(payload != nullptr);  // so that the caller's test costs nothing
+        return payload;
     }
 
-    /// Publish 6 to 10 for the open claim.
-    [[gnu::always_inline]] inline std::int64_t commit_claim() {
+    /// Publish 6 to 10 for the open claim, of which the caller knows where it is.
+    [[gnu::always_inline]] inline std::int64_t commit_claim(std::byte* payload, std::size_t length) {
         if (FLYRING_UNLIKELY(!usable())) lose_claim();
-        const std::int64_t end = close_claim(wrapping_add(writer_.count, 1));
+        const std::int64_t end = close_claim(payload, length, wrapping_add(writer_.count, 1));
         waker_.wake(waker_bit_);
         return end;
     }
@@ -85,16 +111,22 @@ class PublisherCore final : public Member {
         return abort_open_claim();
     }
 
-    /// The claim's pointer to this object has moved, or (null) is gone.
-    void set_claim(PublisherCore** core) noexcept { claim_core_ = core; }
+    /// The open claim ends without a commit or abort.
+    [[gnu::noinline, gnu::cold]] static void drop_claim(PublisherCore* core) noexcept {
+        if (core->usable()) {
+            core->abort_open_claim();
+        } else {
+            core->end_lost_claim();
+        }
+    }
 
     void prefetch() const noexcept { writer_.prefetch(); }
 
     // The same, waiting for room. The time-out of claim, and of offer, is BackPressured.
 
     inline std::int64_t send(const std::byte* payload, std::size_t length, std::int32_t type, Nanoseconds timeout);
-    [[gnu::cold, gnu::noinline]] inline std::byte* claim_waiting(std::size_t length, std::int32_t type,
-                                                                 PublisherCore** core, Nanoseconds timeout);
+    template <typename Type>
+    [[gnu::cold, gnu::noinline]] std::byte* claim_waiting(std::size_t length, Type type, Nanoseconds timeout);
     inline std::size_t send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout);
     void set_spin(Nanoseconds time) noexcept { spin_ = time.count(); }
 
@@ -108,7 +140,6 @@ class PublisherCore final : public Member {
     std::int32_t raw_type() const noexcept { return writer_.raw_type; }
     void close() noexcept override;
     void give_back(bool owned) noexcept override;
-    void abandon() noexcept override;
     [[noreturn, gnu::cold]] void throw_unusable() override;
 
     void check_idle() const {
@@ -130,29 +161,34 @@ class PublisherCore final : public Member {
     static constexpr std::uint64_t header_length = layout::RECORD_HEADER_LENGTH;
     static constexpr std::int64_t retire_interval = 1'000'000;  // ns
 
+    static constexpr bool is_valid(Raw) noexcept { return true; }
+    static constexpr bool is_valid(std::int32_t type) noexcept { return type >= 1; }
+    std::int32_t number_of(Raw) const noexcept { return writer_.raw_type; }
+    static constexpr std::int32_t number_of(std::int32_t type) noexcept { return type; }
+
     /// Publish 6 to 9 for the open claim: the ring has `count` messages then.
-    [[gnu::always_inline]] inline std::int64_t close_claim(std::int64_t count) noexcept {
+    [[gnu::always_inline]] inline std::int64_t close_claim(std::byte* payload, std::size_t length,
+                                                           std::int64_t count) noexcept {
         const Ring ring = writer_.ring;
         // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
-        const std::int64_t end = writer_.end + static_cast<std::int64_t>(writer_.size_of(claim_length_));
-        RingWriter::commit(ring, writer_.end, claim_length_ + header_length);
+        const std::int64_t end = writer_.end + static_cast<std::int64_t>(writer_.size_of(length));
+        RingWriter::commit(payload, length + header_length);
         writer_.advance(ring, end, count);
-        claim_core_ = nullptr;
         set_use(idle);
         return end;
     }
 
     /// Ends the open claim without publishing it, and throws why.
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_claim();
-    /// The open claim finds that it is closed.
-    void drop_claim() noexcept {
-        if (claim_core_ != nullptr) *claim_core_ = nullptr;
-        claim_core_ = nullptr;
+    /// Ends the open claim of an object that is closed or has lost its slot.
+    void end_lost_claim() noexcept {
+        set_use(idle);
+        if (publisher_ended_) delete this;
     }
 
     std::int64_t abort_open_claim() noexcept {
         RingWriter::set_type(writer_.ring, writer_.end, layout::TYPE_PADDING);
-        return close_claim(writer_.count);
+        return close_claim(writer_.ring.payload_at(writer_.end), claim_length_, writer_.count);
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::size_t length, std::int32_t type);
@@ -165,7 +201,7 @@ class PublisherCore final : public Member {
     bool reserve_size(std::uint64_t size);
     bool pad_to_fit(std::uint64_t size);
     bool find_room(std::uint64_t size) { return find_room(size, size); }
-    bool find_room(std::uint64_t size, std::uint64_t wanted);
+    bool find_room(std::uint64_t size, std::uint64_t first);
     /// Waits for room, in turns until the deadline: a turn ends when it is time to try again. False: it has passed.
     class RoomWait {
       public:
@@ -179,8 +215,9 @@ class PublisherCore final : public Member {
         std::int64_t deadline_;
     };
     void recompute();
-    void note_held_back(std::int64_t now, std::uint64_t wanted) noexcept;
+    void note_held_back(std::uint64_t size) noexcept;
     void note_room() noexcept;
+    bool is_time_to_test() noexcept;
     bool publish_owner_record();
     std::size_t reserve_batch(span<const Bytes> messages, std::uint64_t& size);
     void publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept;
@@ -189,12 +226,12 @@ class PublisherCore final : public Member {
     RingWriter writer_;
     Waker waker_;
     std::uint32_t waker_bit_ = 0;
-    std::size_t claim_length_ = 0;          // bytes of payload
-    PublisherCore** claim_core_ = nullptr;  // the open claim's pointer to this object
-    std::int64_t held_back_since_ = 0;      // monotonic ns, or of the last test of locks; 0: not held back
-    std::int64_t clock_offset_ = 0;         // of CLOCK_MONOTONIC in this process
+    std::size_t claim_length_ = 0;      // bytes of payload
+    bool publisher_ended_ = false;      // the open claim owns this object
+    std::int64_t held_back_since_ = 0;  // monotonic ns, or of the last test of locks; 0: not held back
+    std::int64_t clock_offset_ = 0;     // of CLOCK_MONOTONIC in this process
     SuccessorWatch successor_;
-    std::uint64_t needed_ = 0;          // what RingWriter::needed said when there was no room
+    std::uint64_t needed_ = 0;          // what RingWriter::needed said of what found no room
     std::int64_t spin_ = default_spin;  // ns
     std::int64_t max_lag_ = 0;          // bytes; 0: wait for every subscriber
     std::shared_ptr<ChannelState> state_;
@@ -266,16 +303,21 @@ inline void PublisherCore::throw_unusable() {
 }
 
 void PublisherCore::lose_claim() {
-    drop_claim();
-    set_use(idle);
-    throw_unusable();
+    try {
+        throw_unusable();
+    } catch (...) {
+        end_lost_claim();  // this object may be gone then
+        throw;
+    }
 }
 
 /// All of 6.1, where offer's short form does not do.
 std::int64_t PublisherCore::offer_reserving(const std::byte* payload, std::size_t length, std::int32_t type) {
     if (!reserve_in_use(length)) return layout::BACK_PRESSURED;
     writer_.publish(writer_.size_of(length), length + header_length, type, wrapping_add(writer_.count, 1),
-                    [&](std::byte* to) { copy(to, payload, length); });
+                    [&](std::byte* to) {
+                        if (length != 0) std::memcpy(to, payload, length);
+                    });
     set_use(idle);
     waker_.wake(waker_bit_);
     return writer_.end;
@@ -321,10 +363,10 @@ inline void PublisherCore::recompute() {
 }
 
 /// 6.2, 5.
-inline void PublisherCore::note_held_back(std::int64_t now, std::uint64_t wanted) noexcept {
-    held_back_since_ = now;
+inline void PublisherCore::note_held_back(std::uint64_t size) noexcept {
+    const std::int64_t now = held_back_since_ = clock_ns(CLOCK_MONOTONIC);
     const SlotWords words = publisher_slot(state_->file, slot_);
-    store_relaxed(words.blocked_length(), static_cast<std::int64_t>(wanted));
+    store_relaxed(words.blocked_length(), static_cast<std::int64_t>(size));
     const std::int64_t since = std::max<std::int64_t>(now - clock_offset_, 1);
     store_release(words.blocked_since(), state_->file.environment.monotonic.value_or(since));
 }
@@ -335,34 +377,41 @@ inline void PublisherCore::note_room() noexcept {
     store_release(publisher_slot(state_->file, slot_).blocked_since(), std::int64_t{0});
 }
 
-/// Publish 2, and all of 6.2. `wanted`: the size of what finds no room, for those who look from outside.
-inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t wanted) {
+/// Publish 2, and all of 6.2. A batch is of `size` bytes and held back by its `first` message, of so many; true if
+/// that one has room.
+inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t first) {
     const ChannelFile& file = state_->file;
-    if (static_cast<std::uint64_t>(writer_.end) + size >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
+    if (static_cast<std::uint64_t>(writer_.end) + first >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
         throw_corrupt(file.path, writer_.ring, writer_.end, "it has reached the last position");
     }
     if (writer_.has_room(size)) return true;
-    const std::uint64_t needed = needed_ = writer_.needed(size);
+    const std::uint64_t needed = writer_.needed(size);
     const Fd& description = lock_.description();
     recompute();
     if (!writer_.has_room(size) && max_lag_ != 0 && evict_lagging(file, writer_.ring, description, max_lag_, needed)) {
         writer_.recompute();
     }
-    if (!writer_.has_room(size)) {
-        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-        if (held_back_since_ == 0) {
-            note_held_back(now, wanted);
-            return false;
-        }
-        if (now - held_back_since_ < retire_interval) return false;
-        held_back_since_ = now;
+    if (!writer_.has_room(size) && is_time_to_test()) {
         retire(file, writer_.ring, description, needed);
         take_back_evicted(file, writer_.ring, description, needed);
         check_replaced(file);
         writer_.recompute();
-        if (!writer_.has_room(size)) return false;
     }
-    note_room();
+    if (writer_.has_room(first)) {
+        note_room();
+        return true;
+    }
+    if (held_back_since_ == 0) note_held_back(first);
+    needed_ = writer_.needed(first);
+    return false;
+}
+
+/// 6.2, 4: whether it was held back before, and the last test of locks was a while ago. The next one then is not.
+inline bool PublisherCore::is_time_to_test() noexcept {
+    if (held_back_since_ == 0) return false;
+    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (now - held_back_since_ < retire_interval) return false;
+    held_back_since_ = now;
     return true;
 }
 
@@ -423,13 +472,7 @@ inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std:
     };
     const std::size_t count = count_within(
         std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR));
-    if (writer_.has_room(size)) return count;
-    if (writer_.has_room(first)) {
-        recompute();
-        note_room();
-    } else if (!find_room(first, size)) {
-        return 0;
-    }
+    if (!find_room(size, first)) return 0;
     if (writer_.has_room(size)) return count;
     return count_within(static_cast<std::uint64_t>(writer_.limit - writer_.end) - header_length);
 }
@@ -479,11 +522,11 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
 }
 
 /// claim has found no room.
-std::byte* PublisherCore::claim_waiting(std::size_t length, std::int32_t type, PublisherCore** core,
-                                        Nanoseconds timeout) {
+template <typename Type>
+std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanoseconds timeout) {
     RoomWait wait(*this, timeout);
     while (wait.turn()) {
-        std::byte* const payload = claim(length, type, core);
+        std::byte* const payload = claim(length, type);
         if (payload != nullptr) return payload;
     }
     throw_back_pressured();
@@ -518,23 +561,16 @@ inline std::uint32_t PublisherCore::readers() {
 
 /// 5.2, close.
 inline void PublisherCore::close() noexcept {
-    PublisherCore** const claim = claim_core_;
-    if (use() == claim_open && usable()) abort_open_claim();
-    claim_core_ = claim;
-    drop_claim();
+    const bool claimed = use() == claim_open;
+    if (claimed && usable()) abort_open_claim();
     Member::close();
-    set_use(idle);
+    set_use(claimed ? claim_open : idle);  // the claim still knows this object
 }
 
 inline void PublisherCore::give_back(bool owned) noexcept {
     if (!owned) return;
     store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record
     wake_all(state_->file.data());
-}
-
-inline void PublisherCore::abandon() noexcept {
-    drop_claim();
-    Member::abandon();
 }
 
 }  // namespace flyring::detail

@@ -10,6 +10,7 @@
 #include "flyring/detail/layout.hpp"
 #include "flyring/detail/memory.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/options.hpp"
 
 // One ring of a channel: its data and its trailer (spec/channel.md 4.6, 4.7, 6.8, 9).
 
@@ -89,8 +90,7 @@ struct Ring {
 }
 
 /// Writes the words of a new ring into zeroed memory (4.7). `kept_slot_0`: subscriber slot 0 is kept from creation.
-/// `foreign`: one end does not count.
-inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slot_0, bool foreign) noexcept {
+inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slot_0, Foreign foreign) noexcept {
     *ring.claimed() = ring.start();
     *ring.published() = ring.start();
     for (std::int64_t eighth = 0; eighth < static_cast<std::int64_t>(layout::BOUNDARIES); ++eighth) {
@@ -98,7 +98,8 @@ inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slo
     }
     for (std::uint32_t slot = 0; slot < subscribers; ++slot) *ring.gate(slot) = layout::NOT_GATING;
     if (kept_slot_0) *ring.gate(0) = ring.start();
-    if (foreign) *ring.gate_count(0) = layout::COUNT_UNKNOWN;
+    if (foreign != Foreign::none) *ring.gate_count(0) = layout::COUNT_UNKNOWN;  // that end does not count
+    if (foreign == Foreign::subscriber) *ring.boundary(0) = -1;                 // and stays so (6.1, 8)
 }
 
 /// A position, and how many messages were published before it.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "flyring/detail/layout.hpp"
 #include "flyring/detail/memory.hpp"
@@ -18,21 +17,21 @@ struct RingWriter {
     static constexpr std::uint64_t header_length = layout::RECORD_HEADER_LENGTH;
 
     // Every record reads or writes the first ones; the later ones are for steps 1 to 4, 8 and 9.
-    std::uint64_t fast_end = 0;      // up to here a record needs steps 5 to 7 only, and perhaps 8 and 9
-    std::int64_t end = 0;            // t: end of what was published
-    std::int64_t next_due = 0;       // from here on step 8 or 9 is due
-    std::int64_t count = 0;          // messages published
+    std::uint64_t fast_end = 0;  // up to here a record needs steps 5 to 7 only, and perhaps 8 and 9
+    std::int64_t end = 0;        // t: end of what was published
+    std::int64_t next_due = 0;   // from here on step 8 or 9 is due
+    std::int64_t count = 0;      // messages published
+    Ring ring;
+    std::int32_t raw_type = 1;       // of bytes whose publisher says none
+    bool owner_pending = true;       // an owner record comes first: nothing is fast
+    bool foreign = false;            // stock Agrona reads this ring (6.15)
+    std::size_t max_payload = 0;     // of one message, bytes
     std::int64_t cleared = 0;        // places of lengths up to here hold 0, or a committed record
     std::int64_t window = 0;         // W: how far to clear ahead
     std::int64_t next_boundary = 0;  // where the next eighth of the ring begins
-    Ring ring;
-    bool owner_pending = true;      // an owner record comes first: nothing is fast
-    bool foreign = false;           // stock Agrona reads this ring (6.15)
-    std::int32_t raw_type = 1;      // of bytes whose publisher says none
-    std::uint32_t subscribers = 0;  // slots
-    std::int64_t limit = 0;         // what is written, and 8 bytes behind it, stays below
-    std::size_t max_payload = 0;    // of one message, bytes
-    std::int64_t lag = 0;           // how far ahead of a gate the end may be: the capacity, or the lag limit
+    std::int64_t limit = 0;          // what is written, and 8 bytes behind it, stays below
+    std::int64_t lag = 0;            // how far ahead of a gate the end may be: the capacity, or the lag limit
+    std::uint32_t subscribers = 0;   // slots
 
     /// n: the size of a record with so much payload, bytes. Wraps for more than memory holds.
     std::uint64_t size_of(std::size_t payload_length) const noexcept {
@@ -45,20 +44,10 @@ struct RingWriter {
         return static_cast<std::uint64_t>(end) + size_of(payload_length);
     }
 
-    /// Whether it is so long that end_of may wrap. Of a length that the compiler knows this costs nothing.
-    static bool may_wrap(std::size_t payload_length) noexcept {
-        return payload_length > std::numeric_limits<std::uint32_t>::max();
-    }
-
-    /// Steps 5 to 9 for a message whose place was announced. `words`, `at` and `new_end` are the caller's copies of
-    /// `ring` and `end`, and what end_of says: so compilers keep them in registers across the atomic stores.
-    [[gnu::always_inline]] inline void publish_announced(const Ring& words, std::int64_t at, std::int64_t new_end,
-                                                         const std::byte* payload, std::size_t payload_length,
-                                                         std::int32_t type) noexcept {
-        copy(words.payload_at(at), payload, payload_length);  // 5
-        set_type(words, at, type);
-        commit(words, at, payload_length + header_length);
-        advance(words, new_end, wrapping_add(count, 1));
+    /// Whether such a record is announced already. Of any length: unlike end_of, this never wraps.
+    bool is_announced(std::size_t payload_length) const noexcept {
+        const std::int64_t room = static_cast<std::int64_t>(fast_end) - end - static_cast<std::int64_t>(header_length);
+        return room >= 0 && payload_length <= static_cast<std::uint64_t>(room);
     }
 
     /// Publishes any record of `size` bytes for which room was reserved. `write(to)` writes its payload.
@@ -68,9 +57,10 @@ struct RingWriter {
         announce(new_end);
         const Ring words = ring;
         const std::int64_t at = end;
-        write(words.payload_at(at));  // 5
+        std::byte* const payload = words.payload_at(at);
+        write(payload);  // 5
         set_type(words, at, type);
-        commit(words, at, length);
+        commit(payload, length);
         advance(words, new_end, new_count);
     }
 
@@ -171,9 +161,10 @@ struct RingWriter {
         store_relaxed(words.type_at(at), type);  // publish 5
     }
 
-    /// The record becomes visible. `length` is with its header.
-    static void commit(const Ring& words, std::int64_t at, std::uint64_t length) noexcept {
-        store_release(words.length_at(at), static_cast<std::int32_t>(length));  // publish 6; pairs with poll 1, lossy 1
+    /// The record of that payload becomes visible. `length` is with its header.
+    static void commit(std::byte* payload, std::uint64_t length) noexcept {
+        auto* const word = word_at<std::int32_t>(payload - layout::RECORD_PAYLOAD, layout::RECORD_LENGTH);
+        store_release(word, static_cast<std::int32_t>(length));  // publish 6; pairs with poll 1, lossy 1
     }
 
     // 7 to 9.
@@ -185,13 +176,14 @@ struct RingWriter {
         store_release(words.published(), new_end);         // publish 7; pairs with join 2 and 4
         store_release(words.messages_done(), new_count);   // publish 7; the consistent count reads it first
         count = new_count;
-        const std::int64_t size = new_end - end;
+        if (FLYRING_UNLIKELY(new_end >= next_due)) return do_due(new_end);
         end = new_end;
-        if (FLYRING_UNLIKELY(new_end >= next_due)) do_due(size);
     }
 
-    /// Steps 8 and 9, those that are due, behind a record of `size` bytes.
-    [[gnu::noinline]] void do_due(std::int64_t size) noexcept {
+    /// The end of advance, with those of steps 8 and 9 that are due.
+    [[gnu::noinline]] void do_due(std::int64_t new_end) noexcept {
+        const std::int64_t size = new_end - end;
+        end = new_end;
         if (end >= next_boundary) note_boundary();
         if (cleared - end < ahead(size) / 2) clear_ahead();
         set_fast_end();
@@ -199,12 +191,13 @@ struct RingWriter {
 
     /// Step 8: the end has come into another eighth of the ring.
     void note_boundary() noexcept {
+        set_next_boundary();
         const std::int64_t eighth = (end >> ring.eighth_shift()) & (static_cast<std::int64_t>(layout::BOUNDARIES) - 1);
+        if (foreign && eighth == 0) return;  // that word would be the length that a stock reader finds behind the data
         store_relaxed(ring.boundary(eighth), std::int64_t{-1});  // publish 8; pairs with "start at what is still there"
         release_fence();                                         // publish 8: -1 before the new count
         store_relaxed(ring.boundary_count(eighth), count);       // publish 8
         store_release(ring.boundary(eighth), end);               // publish 8
-        set_next_boundary();
     }
 
     /// Step 9.

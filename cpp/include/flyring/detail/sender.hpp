@@ -24,8 +24,8 @@ inline Sender unknown_sender(std::uint32_t ring) {
 inline void set_sender(Sender& sender, const ChannelFile& file, std::int64_t cursor) {
     SlotFields fields;
     const bool known = file.header.foreign != Foreign::publisher &&
-                       read_fields(publisher_slot(file, sender.ring), fields) && is_epoch(fields.epoch) &&
-                       fields.start <= cursor;
+                       read_fields(publisher_slot(file, sender.ring), fields) && fields.epoch != 0 &&
+                       file.ring(sender.ring).is_position(fields.start) && fields.start <= cursor;
     sender.epoch = known ? fields.epoch : 0;
     sender.name.assign(fields.letters, known ? fields.name_length : 0);
 }

@@ -124,7 +124,7 @@ inline SlotWords subscriber_slot(const ChannelFile& file, std::uint32_t slot) no
 
 /// What the owner of a slot wrote there, read by another (6.12).
 struct SlotFields {
-    std::int64_t epoch = 0;
+    std::int64_t epoch = 0;  // 0 also for what is no epoch (section 9)
     std::int64_t start = 0;  // of a publisher slot
     std::int32_t pid = 0;
     std::size_t name_length = 0;
@@ -134,7 +134,7 @@ struct SlotFields {
 /// False if they keep changing: an owner was killed while it wrote them.
 inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
     for (int attempt = 0; attempt < 1000; ++attempt) {
-        fields.epoch = load_acquire(slot.epoch());                     // pairs with take
+        const std::int64_t epoch = load_acquire(slot.epoch());         // pairs with take
         const std::int32_t length = load_acquire(slot.name_length());  // pairs with take
         fields.start = load_relaxed(slot.start());
         fields.pid = load_relaxed(slot.pid());
@@ -144,9 +144,8 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
         }
         acquire_fence();  // pairs with take: -1 in name_length before the fields change
         // In this order: a length that is valid again says that the new epoch is there.
-        if (length < 0 || load_acquire(slot.name_length()) != length || load_relaxed(slot.epoch()) != fields.epoch) {
-            continue;
-        }
+        if (length == -1 || load_acquire(slot.name_length()) != length || load_relaxed(slot.epoch()) != epoch) continue;
+        fields.epoch = is_epoch(epoch) ? epoch : 0;
         const bool fits = static_cast<std::uint64_t>(length) <= layout::MAX_NAME_LENGTH;
         fields.name_length = fits ? static_cast<std::size_t>(length) : 0;
         return true;
@@ -370,7 +369,7 @@ template <typename Use>
 SlotLock take_slot(const ChannelFile& file, const SlotKind& kind, const std::string& name, Use&& use) {
     constexpr std::int64_t patience = 10'000'000;  // ns
     Fd description = open_description(file.fd, file.path);
-    const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
+    std::int64_t give_up = 0;  // from the first look on: the control lock may have taken long
     for (;;) {
         std::optional<std::uint32_t> taken;
         std::optional<std::uint32_t> only;
@@ -391,7 +390,9 @@ SlotLock take_slot(const ChannelFile& file, const SlotKind& kind, const std::str
             }
         }
         if (taken) return {std::move(description), (file.*kind.lock)(*taken)};
-        if (clock_ns(CLOCK_MONOTONIC) - start > patience) throw_no_free_slot(file, kind, description, only);
+        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (give_up == 0) give_up = now + patience;
+        if (now > give_up) throw_no_free_slot(file, kind, description, only);
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }

@@ -169,11 +169,11 @@ class ChannelState final : public ForkAware {
         }
     }
 
-    /// Calls use() while the channel cannot be closed and no fork can take place.
+    /// Calls use() while the channel cannot be closed and no fork can take place. Returns what it returns.
     template <typename Use>
-    void with_lock(Use&& use) {
+    decltype(auto) with_lock(Use&& use) {
         const std::lock_guard<std::mutex> guard(mutex_);
-        use();
+        return use();
     }
 
     /// Closes one member, if check() does not throw.

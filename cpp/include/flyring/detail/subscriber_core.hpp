@@ -161,7 +161,7 @@ class SubscriberCore final : public Member {
             end_throwing(reader, cursor, done - counted);
             throw;
         }
-        store_gate(reader, cursor, done - counted);
+        if (cursor != first) store_gate(reader, cursor, done - counted);
         return done;
     }
 
@@ -181,13 +181,17 @@ class SubscriberCore final : public Member {
     /// The same. False: the slot is not this object's any more, or (nothing is stored) this is a child that was forked
     /// in the handler. A call: inlined it takes registers from the loop over the messages, and slows that by a fifth.
     [[gnu::noinline]] bool store_own_gate(Reader& reader, std::int64_t cursor, int messages) noexcept {
+        std::int64_t* const gate = reader.gate;
+        const std::int64_t due = cursor + reader.eighth();
         reader.cursor = cursor;
-        if (cursor == reader.stored()) return true;
+        if (due == reader.store_due) return true;  // the gate holds it
         if (!open()) return false;
-        if (reader.count != layout::COUNT_UNKNOWN) reader.count = wrapping_add(reader.count, messages);
-        store_relaxed(Ring::count_beside(reader.gate), reader.count);
-        store_release(reader.gate, cursor);  // pairs with recompute 2: what lies before it was read
-        reader.set_stored(cursor);
+        std::int64_t count = reader.count;
+        if (count != layout::COUNT_UNKNOWN) count = wrapping_add(count, messages);
+        reader.count = count;
+        reader.store_due = due;
+        store_relaxed(Ring::count_beside(gate), count);
+        store_release(gate, cursor);                  // pairs with recompute 2: what lies before it was read
         waker_.wake(waiting_bit(reader.ring.index));  // poll 6
         acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
         return usable();

@@ -48,6 +48,10 @@ class ReadByForeign(ForeignRing):
     def run(self) -> None:
         super().run()
         self.head_cache()
+        position = self.words.boundaries[0][0]
+        if position != layout.NOT_GATING:
+            what = f"boundary[0] is {position}, but Agrona may take the trailer's first word for a record's length"
+            self.broken("boundary", "6.15", layout.TRAILER_BOUNDARY, what, "its reader gets a message that nobody sent")
 
     def walk(self) -> Walk:
         return WalkWithoutOwners(self.header, self.memory, self.ring, self.findings)
@@ -100,7 +104,7 @@ class WrittenByForeign(ForeignRing):
         self.memory.fence()
         if length > 0 and self.memory.load64(self.trailer + layout.TRAILER_CLAIMED) == claimed:
             what = f"there is a record of {length} bytes at claimed {claimed}, where the next one will be"
-            do = "the subscriber takes stale bytes for a message; replace the channel"
+            do = "the subscriber takes stale bytes for a message; replace the channel, write with a one to one ring"
             self.findings.broken("zero-behind", "6.15", at, what, do, ring=self.ring, position=claimed)
 
 

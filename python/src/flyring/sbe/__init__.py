@@ -23,6 +23,7 @@ from .errors import (
     WrongTypeError,
 )
 from .flyweight import Composite, Entry, Message
+from .handlers import on
 from .json import from_dict, to_dict
 from .schema import Schema
 
@@ -43,5 +44,6 @@ __all__ = [
     "WrongTypeError",
     "dispatch",
     "from_dict",
+    "on",
     "to_dict",
 ]

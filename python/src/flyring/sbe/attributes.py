@@ -14,6 +14,7 @@ from .model import PRIMITIVES, Presence, Primitive
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
+_MOST_PLACES = 8
 _CPP = (
     "alignas alignof and and_eq asm assert atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break "
     "case catch char char16_t char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
@@ -33,7 +34,18 @@ _KEYWORDS = {"C++": frozenset(_CPP.split()), "Java": frozenset(_JAVA.split())}
 
 
 def warn(element: Element, text: str) -> None:
-    warnings.warn(f"{element.at()}: {text}", SchemaWarning, stacklevel=2)
+    """To be given when the schema has been read: each text once, however many elements it is about."""
+    root = element
+    while root.parent is not None:
+        root = root.parent
+    root.warned.setdefault(text, []).append(element)
+
+
+def give_warnings(root: Element) -> None:
+    for text, (element, *more) in root.warned.items():
+        places = [f"{one.file}:{one.line}" for one in more[:_MOST_PLACES]]
+        others = f" ({len(more)} more: {', '.join(places)}{' ...' if more[_MOST_PLACES:] else ''})"
+        warnings.warn(f"{element.at()}: {text}{others if more else ''}", SchemaWarning, stacklevel=2)
 
 
 def required(element: Element, attribute: str) -> str:

@@ -39,6 +39,7 @@ class Element:
     children: list[Element] = field(default_factory=list)
     text: str | None = None
     text_ended: bool = False
+    warned: dict[str, list[Element]] = field(default_factory=dict)  # of the outermost: see attributes.warn
 
     @property
     def local_name(self) -> str:

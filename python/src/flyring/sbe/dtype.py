@@ -82,10 +82,13 @@ class Records:
             return self.dtype
         return block_dtype(self.fields, min(length, self.length), version)
 
+    def not_of_one_size(self) -> str:
+        return f"{self.name} has groups or data ({', '.join(self.parts)}): its messages are not of one size"
+
     def check(self) -> None:
         if self.parts:
-            why = f"{self.name} has groups or data ({', '.join(self.parts)}): its messages are not of one size"
-            raise InvalidArgumentError("message", f"{why}; read it with poll, write it with claim")
+            why = f"{self.not_of_one_size()}; read them with poll, write them with claim"
+            raise InvalidArgumentError("message", why)
         if self.template_id == 0:
             raise InvalidArgumentError("message", f"the template id of {self.name} is 0, which no message can have")
 
@@ -164,9 +167,12 @@ def fixed_records_of(message: type[Message]) -> Records:
 
 
 class DtypeAttribute:
-    """``Message.dtype``: the numpy dtype of the block."""
+    """``Message.dtype``: the numpy dtype of a message that is all block."""
 
     def __get__(self, instance: object, owner: type[Message]) -> Block:
         if not hasattr(owner, "_layout"):
             raise AttributeError(f"{owner.__name__} is the base of messages, and has no dtype")
-        return records_of(owner).dtype
+        records = records_of(owner)
+        if records.parts:
+            raise AttributeError(f"{records.not_of_one_size()}, and have no dtype")
+        return records.dtype

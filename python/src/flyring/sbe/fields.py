@@ -143,7 +143,10 @@ def char(
 def text(
     name: str, offset: int, *, length: int, encoding: str = "US-ASCII", optional: bool = False, since: int = 0
 ) -> Field[Any, Any]:
-    """A char array: a ``str``, without trailing zeros, zero-padded when written. If ``optional``, None writes zeros."""
+    """A char array: a ``str``, without trailing zeros, zero-padded when written. If ``optional``, None writes zeros.
+
+    A byte that the encoding does not have becomes a lone surrogate, and is written as it was:
+    ``value.encode(encoding, "surrogateescape")`` gives the field's bytes."""
     null = 0 if optional else None
     return Field("text", name, offset, "char", length, since, "<", null, None, None, None, _codec(name, encoding))
 

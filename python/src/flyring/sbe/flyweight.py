@@ -118,7 +118,8 @@ class Message(_core.MessageFlyweight):
     """In bytes, header excluded."""
     SCHEMA: ClassVar[Schema]
     dtype = DtypeAttribute()
-    """numpy's dtype of the block, for ``Subscriber.poll_arrays`` and ``Publisher.offer_array``."""
+    """numpy's dtype of the block, for ``Subscriber.poll_arrays`` and ``Publisher.offer_array``. AttributeError if the
+    message has groups or data: it is not of one size."""
     _records: ClassVar[Records]
     _layout: ClassVar[_core.Layout]
 

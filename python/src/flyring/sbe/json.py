@@ -5,7 +5,8 @@ The form is that of sbe-tool's own JSON printer: composites are dicts, groups li
 values, sets dicts of bools, char arrays strings without trailing zeros, other arrays lists of numbers; constants too.
 None is the null value, and what the acting version does not have. NaN, which JSON does not know, is the string "NaN"
 where it is not the null value, infinity is "Infinity" or "-Infinity". Data without a character encoding is a string of
-hexadecimal digits. A value that an enum does not know is its number.
+hexadecimal digits. A value that an enum does not know is its number. A byte that a text's character encoding does not
+have is a lone surrogate, which ``json.dumps`` escapes, and is written as that byte again.
 """
 
 from __future__ import annotations

@@ -117,6 +117,7 @@ class Enum:
     semantic_type: str | None = None
     since_version: int = 0
     deprecated: int = 0
+    nullable: bool = False  # its encoding type is optional: null may be written, whatever the presence is
 
     @property
     def encoded_length(self) -> int:
@@ -190,6 +191,8 @@ class Field:
     @property
     def is_optional(self) -> bool:
         """Whether a null value may be written. (Reading gives null also where the acting version lacks the field.)"""
+        if isinstance(self.type, Enum) and self.type.nullable:
+            return self.presence is not Presence.CONSTANT
         return self.presence is Presence.OPTIONAL
 
 

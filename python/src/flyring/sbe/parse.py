@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from . import document
-from .attributes import integer, required, warn
+from .attributes import give_warnings, integer, required, warn
 from .document import Element
 from .errors import SchemaError
 from .model import Composite, Primitive, SchemaModel
@@ -36,6 +36,13 @@ def parse(text: str, base: str | os.PathLike[str] | None = None) -> SchemaModel:
 
 
 def _schema(root: Element, text: str) -> SchemaModel:
+    try:
+        return _model(root, text)
+    finally:
+        give_warnings(root)
+
+
+def _model(root: Element, text: str) -> SchemaModel:
     if root.local_name != "messageSchema":
         raise root.error("is not a schema: its outermost element must be <messageSchema>")
     for child in root.children:

@@ -36,11 +36,13 @@ def enumeration(types: Types, element: Element) -> Enum:
     low: int | float = primitive.min_value
     high: int | float = primitive.max_value
     null = limit(element, "nullValue", primitive)
+    nullable = False
     if named is not None:
         of_type = types.resolve(named)
         assert isinstance(of_type, Encoded)
         low, high = of_type.min_value, of_type.max_value
         null = of_type.null_value if null is None else null
+        nullable = of_type.presence is Presence.OPTIONAL
     null = primitive.null_value if null is None else null
     values = _values(types, element, "validValue", primitive)
     if primitive.is_float and values:
@@ -54,7 +56,8 @@ def enumeration(types: Types, element: Element) -> Enum:
                 + ("give its encodingType a maxValue" if primitive is Primitive.UINT64 else "change it, or the type")
             )
     description = element.get("description") or ""
-    return Enum(name, primitive, values, null, presence, description, element.get("semanticType"), since, deprecated)
+    semantic = element.get("semanticType")
+    return Enum(name, primitive, values, null, presence, description, semantic, since, deprecated, nullable)
 
 
 def flags(types: Types, element: Element) -> Set:

@@ -108,9 +108,10 @@ class Schema:
         """The message classes by the schema's names. ``schema.Trade`` is ``schema.messages["Trade"]``."""
         return self._messages
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> type[Any]:
         try:
-            return self.__dict__["_messages"][name]
+            message: type[Message] = self.__dict__["_messages"][name]
+            return message
         except KeyError:
             raise AttributeError(f"{self!r} has no message {name!r}") from None
 

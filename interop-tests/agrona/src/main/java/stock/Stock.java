@@ -7,6 +7,7 @@ import java.util.HexFormat;
 import java.util.Locale;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.BackoffIdleStrategy;
+import org.agrona.concurrent.ControlledMessageHandler.Action;
 import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.agrona.concurrent.ringbuffer.OneToOneRingBuffer;
@@ -19,6 +20,7 @@ import org.agrona.concurrent.status.CountersReader;
  * <pre>
  * publish FILE SEED COUNT MIN MAX SECONDS   writes a stream: write, and tryClaim with commit and abort, in turn
  * read FILE SEED COUNT MIN MAX SECONDS      reads it and verifies every byte
+ * commit FILE SEED COUNT MIN MAX SECONDS    the same by controlledRead, which commits each message
  * counters FILE                             prints the counters, as CountersReader sees them
  * add FILE ID TIMES                         increments a counter so often
  * </pre>
@@ -51,7 +53,7 @@ public final class Stock {
         try {
             System.out.println(switch (args[0]) {
                 case "publish" -> publish(file, args);
-                case "read" -> read(file, args);
+                case "read", "commit" -> read(file, args);
                 case "counters" -> counters(file);
                 case "add" -> add(file, Integer.parseInt(args[2]), Integer.parseInt(args[3]));
                 default -> throw new IllegalArgumentException(args[0]);
@@ -127,18 +129,15 @@ public final class Stock {
         IdleStrategy idle = new BackoffIdleStrategy(20, 10, 1_000, 50_000);
         long count = Long.parseLong(args[3]);
         long[] seen = {0};
+        boolean commits = args[0].equals("commit");
         ready();
         long begin = System.nanoTime();
         long end = begin + nanos(args[6]);
         while (seen[0] < count) {
-            int read = ring.read((type, buffer, at, length) -> {
-                stream.message(seen[0]);
-                if (type != stream.type || length != stream.length || !stream.matches(buffer, at)) {
-                    throw new Wrong("message " + seen[0] + " is wrong: type " + type + ", length " + length
-                        + ", expected " + stream.type + ", " + stream.length);
-                }
-                seen[0]++;
-            }, LIMIT);
+            int read = commits ? ring.controlledRead((type, buffer, at, length) -> {
+                verify(stream, seen, type, buffer, at, length);
+                return Action.COMMIT;
+            }, LIMIT) : ring.read((type, buffer, at, length) -> verify(stream, seen, type, buffer, at, length), LIMIT);
             idle.idle(read);
             if (read == 0) {
                 late(end, seen[0]);
@@ -146,6 +145,15 @@ public final class Stock {
         }
         return String.format(Locale.ROOT, "{\"count\": %d, \"seconds\": %.3f, \"position\": %d}", seen[0],
             (System.nanoTime() - begin) / 1e9, ring.consumerPosition());
+    }
+
+    private static void verify(Stream stream, long[] seen, int type, DirectBuffer buffer, int at, int length) {
+        stream.message(seen[0]);
+        if (type != stream.type || length != stream.length || !stream.matches(buffer, at)) {
+            throw new Wrong("message " + seen[0] + " is wrong: type " + type + ", length " + length
+                + ", expected " + stream.type + ", " + stream.length);
+        }
+        seen[0]++;
     }
 
     private static void late(long end, long i) {

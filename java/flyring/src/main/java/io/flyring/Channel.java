@@ -2,7 +2,6 @@
 package io.flyring;
 
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,14 +19,10 @@ import java.util.function.Supplier;
  * folder is that of the environment variable FLYRING_DIR or {@code /dev/shm/flyring-<user id>}. Thread-safe;
  * what it makes is not. Spec 3 and 5.
  */
-public final class Channel implements AutoCloseable {
-    private final String path;
-    private final ChannelFile file;
-    private final Header header;
+public final class Channel extends ChannelProperties implements AutoCloseable {
     private final Memory control;
     private final Identity identity;
     private final Slots slots;
-    private final String schema;
     private final Joining joining;
     /** Slots that this channel's publishers and subscribers own. */
     private final List<Seat> seats = new ArrayList<>();
@@ -37,11 +32,8 @@ public final class Channel implements AutoCloseable {
     private volatile boolean closed;
 
     private Channel(String path, ChannelFile file, Header header, Identity identity) {
-        this.path = path;
-        this.file = file;
-        this.header = header;
+        super(path, file, header);
         this.identity = identity;
-        this.schema = new String(file.read(header.schemaOffset, (int) header.schemaLength), StandardCharsets.UTF_8);
         this.control = file.map(header.controlOffset, header.ringsOffset - header.controlOffset,
             file.readOnly());
         this.slots = new Slots(header, control, identity, path);
@@ -630,14 +622,6 @@ public final class Channel implements AutoCloseable {
         }
     }
 
-    Header header() {
-        return header;
-    }
-
-    ChannelFile file() {
-        return file;
-    }
-
     Memory control() {
         return control;
     }
@@ -652,141 +636,6 @@ public final class Channel implements AutoCloseable {
 
     Identity identity() {
         return identity;
-    }
-
-    /**
-     * The channel's file.
-     *
-     * @return its path, as it was when the channel was attached.
-     */
-    public String path() {
-        return path;
-    }
-
-    /**
-     * Whether the channel is attached read-only.
-     *
-     * @return true if what writes is {@link AccessDeniedException}.
-     */
-    public boolean readOnly() {
-        return file.readOnly();
-    }
-
-    /**
-     * The channel's id.
-     *
-     * @return made anew at each creation.
-     */
-    public UUID id() {
-        return header.id;
-    }
-
-    /**
-     * The channel's kind.
-     *
-     * @return inbox or broadcast.
-     */
-    public Kind kind() {
-        return header.kind;
-    }
-
-    /**
-     * Size of one ring.
-     *
-     * @return bytes.
-     */
-    public int capacity() {
-        return header.capacity;
-    }
-
-    /**
-     * How many publishers there can be at a time, which is the number of rings.
-     *
-     * @return from 1.
-     */
-    public int publishers() {
-        return header.publishers;
-    }
-
-    /**
-     * How many subscribers there can be at a time.
-     *
-     * @return from 0.
-     */
-    public int subscribers() {
-        return header.subscribers;
-    }
-
-    /**
-     * Where records may start.
-     *
-     * @return 64 or 8, bytes.
-     */
-    public int alignment() {
-        return header.alignment;
-    }
-
-    /**
-     * Which end a stock Agrona process has.
-     *
-     * @return none if both ends are Flyring's.
-     */
-    public Foreign foreign() {
-        return header.foreign;
-    }
-
-    /**
-     * How many counters the channel can have.
-     *
-     * @return from 0.
-     */
-    public int counterSlots() {
-        return header.counters;
-    }
-
-    /**
-     * Size of the channel's file.
-     *
-     * @return bytes.
-     */
-    public long fileLength() {
-        return header.fileLength;
-    }
-
-    /**
-     * When the channel was created.
-     *
-     * @return nanoseconds since 1970-01-01 UTC.
-     */
-    public long createdAt() {
-        return header.createdAt;
-    }
-
-    /**
-     * The SBE schema of the messages.
-     *
-     * @return its XML, empty if the channel has none.
-     */
-    public String schema() {
-        return schema;
-    }
-
-    /**
-     * Id of the schema.
-     *
-     * @return 0 to 65535, 0 if the channel has none.
-     */
-    public int schemaId() {
-        return header.schemaId;
-    }
-
-    /**
-     * Version of the schema.
-     *
-     * @return 0 to 65535.
-     */
-    public int schemaVersion() {
-        return header.schemaVersion;
     }
 
     /**

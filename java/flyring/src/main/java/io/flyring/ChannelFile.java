@@ -20,7 +20,7 @@ import java.util.WeakHashMap;
 final class ChannelFile implements AutoCloseable {
     /** File systems on which shared mappings, locks and links are known to do what the specification needs. */
     private static final Map<Long, String> FILE_SYSTEMS = Map.of(0x01021994L, "tmpfs", 0x858458F6L, "ramfs",
-        0xEF53L, "ext4", 0x58465342L, "xfs", 0x9123683EL, "btrfs", 0x794C7630L, "overlay");
+        0xEF53L, "ext4", 0x58465342L, "xfs", 0x794C7630L, "overlay");
 
     private static final int TYPE_MASK = 0170000;
     private static final int REGULAR = 0100000;
@@ -119,7 +119,7 @@ final class ChannelFile implements AutoCloseable {
         try {
             check("fchmod", Sys.changeMode(fd, mode), path);
             file = new ChannelFile(temporary == null ? path : temporary, fd, false);
-            file.prepareFileSystem(anyFileSystem);
+            file.checkFileSystem(anyFileSystem);
             file.allocate(length);
             good = true;
             return file;
@@ -147,58 +147,30 @@ final class ChannelFile implements AutoCloseable {
         }
     }
 
-    /** 3.1: whether the file system will do, and the file on it. */
+    /** 3.1: whether the file system will do. */
     void checkFileSystem(boolean any) {
-        long type = fileSystem();
-        if (!any) {
-            checkSuited(type, type == BTRFS ? Sys.flags(fd) : 0);
-        }
-    }
-
-    /** What an attach wants of a file system of that type, and of the file's flags on it. */
-    void checkSuited(long type, int flags) {
-        checkKnown(type);
-        if (type == BTRFS && (Math.max(0, flags) & Linux.FS_NOCOW_FL) == 0) {
-            throw withoutNoCow();
-        }
-        if (type == OVERLAY && readOnly) {
-            throw new UnsuitableFileSystemException(path, "overlay: a reader may keep an old copy", path
-                + " lies on overlayfs, where a reader may keep an old copy. Attach it read-write, or use a volume.");
-        }
-    }
-
-    /** The same for a new file, that is still empty. */
-    private void prepareFileSystem(boolean any) {
-        long type = fileSystem();
-        if (!any) {
-            checkKnown(type);
-        }
-        if (type == BTRFS) {
-            int flags = Sys.flags(fd);
-            if ((flags < 0 || Sys.changeFlags(fd, flags | Linux.FS_NOCOW_FL) < 0) && !any) {
-                throw withoutNoCow();
-            }
-        }
-    }
-
-    private long fileSystem() {
         long[] typeAndFree = new long[2];
         check("fstatfs", Sys.fileSystem(fd, typeAndFree), path);
-        return typeAndFree[0];
+        if (!any) {
+            checkSuited(typeAndFree[0]);
+        }
     }
 
-    private void checkKnown(long type) {
+    void checkSuited(long type) {
+        if (type == BTRFS) {
+            throw new UnsuitableFileSystemException(path, "btrfs: when its disk is full, a store may never return", path
+                + " lies on btrfs: when its disk is full, a store may never return. Use /dev/shm, or create the channel"
+                + " with anyFileSystem(true).");
+        }
         if (!FILE_SYSTEMS.containsKey(type)) {
             throw new UnsuitableFileSystemException(path, "type 0x" + Long.toHexString(type), path
                 + " lies on a file system of type 0x" + Long.toHexString(type) + ", on which sharing memory"
                 + " is not known to work. Use /dev/shm, or create the channel with anyFileSystem(true).");
         }
-    }
-
-    private UnsuitableFileSystemException withoutNoCow() {
-        return new UnsuitableFileSystemException(path, "btrfs without NOCOW", path + " lies on btrfs and has not the"
-            + " flag NOCOW: a full disk would end the process that writes. Use /dev/shm, or remove this file and"
-            + " create the channel again.");
+        if (type == OVERLAY && readOnly) {
+            throw new UnsuitableFileSystemException(path, "overlay: a reader may keep an old copy", path
+                + " lies on overlayfs, where a reader may keep an old copy. Attach it read-write, or use a volume.");
+        }
     }
 
     private void allocate(long length) {

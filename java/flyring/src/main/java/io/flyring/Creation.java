@@ -56,7 +56,8 @@ final class Creation {
             ByteBuffer trailer = ByteBuffer.allocate(header.trailerLength()).order(ByteOrder.LITTLE_ENDIAN);
             int start = Header.start(ring);
             for (int eighth = 0; eighth < Layout.BOUNDARIES; eighth++) {
-                boolean first = eighth == start / (header.capacity / Layout.BOUNDARIES);
+                boolean first = eighth == start / (header.capacity / Layout.BOUNDARIES)
+                    && header.foreign != Foreign.SUBSCRIBER; // 6.15
                 trailer.putLong(Layout.TRAILER_BOUNDARY + eighth * Layout.TRAILER_BOUNDARY_STRIDE,
                     first ? start : Layout.NOT_GATING);
             }

@@ -61,10 +61,6 @@ final class Linux {
 
     static final int RLIMIT_FSIZE = 1;
 
-    static final long FS_IOC_GETFLAGS = 0x80086601L;
-    static final long FS_IOC_SETFLAGS = 0x40086602L;
-    static final int FS_NOCOW_FL = 0x00800000;
-
     static final int MADV_POPULATE_READ = 22;
     static final int MADV_POPULATE_WRITE = 23;
 

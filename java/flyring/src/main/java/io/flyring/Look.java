@@ -80,7 +80,8 @@ final class Look {
             length = 0;
         }
         return new PublisherStats(slot, state, fields.epoch(), fields.name(), fields.pid(), fields.attachedAt(),
-            trailer.getLongAcquire(publishedAt), trailer.getLongOpaque(Layout.TRAILER_CLAIMED),
+            control.getLongOpaque(at + Layout.PUBLISHER_SLOT_START), trailer.getLongAcquire(publishedAt),
+            trailer.getLongOpaque(Layout.TRAILER_CLAIMED),
             foreign ? Layout.COUNT_UNKNOWN : trailer.getLongAcquire(Layout.TRAILER_MESSAGES_DONE), since,
             since > 0 ? Math.max(0, Identity.REAL.monotonicNow() - since) : 0, length, holders);
     }

@@ -78,12 +78,7 @@ public final class LossySubscriber implements AutoCloseable {
         } finally {
             busy = false;
         }
-        if (handed == 0) {
-            nothingThere();
-        } else {
-            idlePolls = 0;
-        }
-        return handed;
+        return found(handed, handed > 0);
     }
 
     /**
@@ -129,10 +124,14 @@ public final class LossySubscriber implements AutoCloseable {
         } finally {
             busy = false;
         }
-        if (handed == 0 && !stopped) {
-            nothingThere();
-        } else {
+        return found(handed, handed > 0 || stopped);
+    }
+
+    private int found(int handed, boolean something) {
+        if (something) {
             idlePolls = 0;
+        } else {
+            nothingThere();
         }
         return handed;
     }
@@ -148,8 +147,7 @@ public final class LossySubscriber implements AutoCloseable {
     private void checkUsable() {
         checkOpen();
         if (busy) {
-            throw new TwoThreadsException("This subscriber is in use by another thread, or by its own handler."
-                + " Give each thread its own.");
+            throw Refusal.subscriberInUse();
         }
         forgetPeeked();
     }
@@ -277,8 +275,7 @@ public final class LossySubscriber implements AutoCloseable {
                 return reader;
             }
         }
-        throw new InvalidArgumentException("ring", "This subscriber does not read ring " + ring + ", but "
-            + Arrays.toString(rings()) + ".");
+        throw Refusal.notChosen(ring, rings());
     }
 
     /**

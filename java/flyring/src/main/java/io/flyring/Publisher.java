@@ -25,12 +25,6 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     private static final int DEFAULT_TYPE = 1;
     private static final long GONE = -1;
-    /** The usual message header, as one word: its length, and where its fields behind the first one begin, in bits. */
-    private static final int HEADER_LENGTH = 8;
-    private static final int TEMPLATE_AT = 16;
-    private static final int SCHEMA_AT = 32;
-    private static final int VERSION_AT = 48;
-    private static final int MAX_HEADER_FIELD = 0xffff;
 
     private final Channel channel;
     private final String name;
@@ -84,7 +78,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(DirectBuffer source, int offset, int length, int type) {
-        source.boundsCheck(offset, length);
+        try {
+            source.boundsCheck(offset, length);
+        } catch (IndexOutOfBoundsException e) {
+            throw outside(e, length, type);
+        }
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
@@ -120,7 +118,10 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(byte[] source, int offset, int length, int type) {
-        Objects.checkFromIndexSize(offset, length, source.length);
+        if ((offset | length) < 0 || length > source.length - offset) {
+            throw outside(new IndexOutOfBoundsException("The bytes " + offset + " to " + ((long) offset + length)
+                + " do not lie in an array of " + source.length + "."), length, type);
+        }
         if (!reserve(length, type)) {
             return BACK_PRESSURED;
         }
@@ -181,8 +182,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return how many were taken, from the first on: all, or fewer when a subscriber holds the publisher back.
      */
     public int offerBatch(DirectBuffer[] messages, int from, int number, int type) {
-        Objects.checkFromIndexSize(from, number, messages.length);
         check(0, type);
+        Objects.checkFromIndexSize(from, number, messages.length);
         for (int i = from; i < from + number; i++) {
             checkLength(messages[i].capacity());
         }
@@ -205,7 +206,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         int first = (int) size(length);
         try {
             payload.busy();
-            return publishPart(messages, from, number, type, first);
+            return publishBatch(messages, from, number, type, first);
         } catch (RuntimeException e) {
             payload.invalidate(); // nothing was announced, or it is padding by now
             throw e;
@@ -215,68 +216,6 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             failed(-1);
             throw e;
         }
-    }
-
-    private int publishPart(DirectBuffer[] messages, int from, int number, int type, int first) {
-        int index = (int) end & mask;
-        int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
-        int total = first;
-        int taken = 1;
-        for (boolean looked = false;;) {
-            while (taken < number) {
-                long more = total + size(messages[from + taken].capacity());
-                if (more > most) {
-                    break;
-                }
-                total = (int) more;
-                taken++;
-            }
-            if (looked || end + total + Layout.RECORD_HEADER_LENGTH <= limit) {
-                break;
-            }
-            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
-            looked = true;
-            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
-            total = first;
-            taken = 1;
-        }
-        announce(total);
-        int at = index + first;
-        int length;
-        try {
-            for (int i = 1; i < taken; i++) {
-                DirectBuffer message = messages[from + i];
-                length = message.capacity(); // once
-                final long size = size(length); // of a negative one: more than any ring holds
-                if (size > index + total - at) {
-                    throw changed();
-                }
-                ring.putInt(at, length + Layout.RECORD_HEADER_LENGTH);
-                ring.putInt(at + Layout.RECORD_TYPE, type);
-                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, length);
-                at += (int) size;
-            }
-            length = messages[from].capacity();
-            if (at != index + total || size(length) != first) {
-                throw changed();
-            }
-            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, length);
-        } catch (RuntimeException e) {
-            setType(Layout.TYPE_PADDING);
-            commitAndAdvance(total, end + total, count);
-            doDue(total);
-            throw e;
-        }
-        setType(type);
-        commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, end + total, count + taken);
-        payload.invalidate();
-        doDue(total);
-        return taken;
-    }
-
-    private static InvalidArgumentException changed() {
-        return new InvalidArgumentException("messages", "A message of the batch has another length than before. Do not"
-            + " change messages while they are published.");
     }
 
     /**
@@ -313,7 +252,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
      */
     public Claim tryClaim(int length) {
-        return tryClaim(length, defaultType);
+        return claimQuickly(length, defaultType);
     }
 
     /**
@@ -324,13 +263,31 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
      */
     public Claim tryClaim(int length, int type) {
-        if (!reserve(length, type)) {
+        return type < 1 ? claimSlowly(length, type) : claimQuickly(length, type);
+    }
+
+    private Claim claimQuickly(int length, int type) {
+        final Claim open = claim;
+        final PayloadBuffer buffer = open.buffer(); // through the claim: the caller's comparison with null goes, then
+        if (endAfter(length) > fastEnd || buffer.state() != Window.CLOSED
+            || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            return claimSlowly(length, type);
+        }
+        final long record = ringAt + ((int) end & mask);
+        Raw.putInt(Raw.base(record) + Layout.RECORD_TYPE, type);
+        Reference.reachabilityFence(ring);
+        buffer.move(record + Layout.RECORD_PAYLOAD, length);
+        return open;
+    }
+
+    /** The same where it takes more. It does not go on behind the quick way, which would load all fields again then. */
+    private Claim claimSlowly(int length, int type) {
+        if (!reserveMore(length, type)) {
             return null;
         }
-        final Claim open = claim;
         setType(type);
-        open.buffer().move(payloadsAt + ((int) end & mask), length);
-        return open;
+        payload.move(payloadsAt + ((int) end & mask), length);
+        return claim;
     }
 
     private BackPressuredException backPressured() {
@@ -366,7 +323,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
-        final Claim open = claimFor(encoder, variableLength, null);
+        final Claim open = TypedClaim.of(this, encoder, variableLength, null);
         if (open == null) {
             throw backPressured();
         }
@@ -399,7 +356,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, and the encoder with it; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder) {
-        return claimFor(encoder, 0, null);
+        return TypedClaim.of(this, encoder, 0, null);
     }
 
     /**
@@ -410,7 +367,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, and the encoder with it; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength) {
-        return claimFor(encoder, variableLength, null);
+        return TypedClaim.of(this, encoder, variableLength, null);
     }
 
     /**
@@ -423,59 +380,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return the publisher's one claim, and the encoder with it; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
-        return claimFor(encoder, variableLength, Objects.requireNonNull(header, "header"));
-    }
-
-    /**
-     * All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called: so what
-     * fills the message is compiled by itself, and not up to a limit of the compiler that this would bring nearer (22
-     * and newer, where a field takes it many steps). Likewise in io.flyring.sbe.Route.
-     *
-     * @param header null: the usual one.
-     */
-    private Claim claimFor(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
-        final int block = encoder.sbeBlockLength();
-        final int template = encoder.sbeTemplateId();
-        final int schema = encoder.sbeSchemaId();
-        final int version = encoder.sbeSchemaVersion();
-        if (variableLength < 0) {
-            throw new InvalidArgumentException("variable_length", "The length " + variableLength
-                + " of the groups and data of " + encoder.getClass().getSimpleName() + " is negative.");
-        }
-        if (template == 0) {
-            throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
-                + " and a message's type, which it is to be, is 1 or more. Give it another id in the schema.");
-        }
-        if (header == null && ((block | template | schema | version) & ~MAX_HEADER_FIELD) != 0) {
-            String field = (block & ~MAX_HEADER_FIELD) != 0 ? "block length " + block
-                : (template & ~MAX_HEADER_FIELD) != 0 ? "template id " + template
-                : (schema & ~MAX_HEADER_FIELD) != 0 ? "schema id " + schema : "version " + version;
-            throw new InvalidArgumentException("encoder", encoder.getClass().getSimpleName() + " has the " + field
-                + ", which the usual message header cannot hold: its fields are 0 to 65535. Claim with the schema's own"
-                + " header.");
-        }
-        final int headerLength = header == null ? HEADER_LENGTH : header.length();
-        // If the sum overflows it is too large anyway, and so is the one part of it.
-        final Claim open = tryClaim(Math.max(headerLength + block + variableLength, variableLength), template);
-        if (open == null) {
-            return null;
-        }
-        boolean encoded = false;
-        try {
-            if (header == null) {
-                open.buffer().putLong(0, block | (long) template << TEMPLATE_AT | (long) schema << SCHEMA_AT
-                    | (long) version << VERSION_AT);
-            } else {
-                header.encode(open.buffer(), block, template, schema, version);
-            }
-            encoder.wrap(open.buffer(), headerLength);
-            encoded = true;
-            return open;
-        } finally {
-            if (!encoded) {
-                open.abort();
-            }
-        }
+        return TypedClaim.of(this, encoder, variableLength, Objects.requireNonNull(header, "header"));
     }
 
     /**
@@ -495,12 +400,21 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /** Publishes the open claim; returns the new end position. */
     long commitClaim() {
-        final int length = payload.state();
-        if (length < 0 || epochNow() != expectedEpoch) {
-            throw cannotFinish();
+        final PayloadBuffer buffer = payload;
+        final int length = buffer.state();
+        final long trailer = trailerAt;
+        if (length < 0 || trailer == 0 || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
+            return finish(length, false);
         }
         try {
-            return publishReserved(length, 1);
+            final long next = endAfter(length);
+            commitAndAdvance(buffer.address() - Layout.RECORD_PAYLOAD, trailer, length + Layout.RECORD_HEADER_LENGTH,
+                next, count + 1);
+            buffer.invalidate(); // before the call that is seldom made, as in publishReserved
+            if (next >= nextDue) {
+                doDue(size(length));
+            }
+            return next;
         } catch (Throwable e) {
             expectedEpoch = GONE;
             failure = e;
@@ -511,12 +425,15 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /** Makes the open claim padding; returns the new end position. */
     long abortClaim() {
-        final int length = payload.state();
+        return finish(payload.state(), true);
+    }
+
+    private long finish(int length, boolean aborts) {
         if (length < 0 || epochNow() != expectedEpoch) {
             throw cannotFinish();
         }
         try {
-            return publish(length, Layout.TYPE_PADDING);
+            return aborts ? publish(length, Layout.TYPE_PADDING) : publishReserved(length, 1);
         } catch (Throwable e) {
             expectedEpoch = GONE;
             failure = e;
@@ -580,9 +497,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /** The checks, then steps 1 to 4: whether a record for so many bytes can be written at the end now. */
     private boolean reserve(int length, int type) {
         final long next = endAfter(length);
-        return next <= fastEnd && usable(type)
-            || fitsLong(next) && usable(type) && announceLong(next)
-            || reserveSlowly(length, type, false);
+        return next <= fastEnd && usable(type) || reserveMore(length, type);
+    }
+
+    private boolean reserveMore(int length, int type) {
+        final long next = endAfter(length);
+        return fitsLong(next) && usable(type) && announceLong(next) || reserveSlowly(length, type, false);
     }
 
     private boolean reserveSlowly(int length, int type, boolean batch) {
@@ -638,6 +558,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
         return type < 1 ? new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.")
             : length < 0 || length > maxLength ? badLength(length) : gone();
+    }
+
+    /** What is refused of a message that does not lie in its source: what goes first, or a negative length. */
+    private IndexOutOfBoundsException outside(IndexOutOfBoundsException error, int length, int type) {
+        check(Math.min(length, 0), type);
+        return error;
     }
 
     private void checkLength(int length) {

@@ -12,6 +12,7 @@ import java.util.List;
  * @param name its name, empty if it has none.
  * @param pid process id of its owner, in the owner's pid namespace.
  * @param attachedAt when it was taken, ns since 1970.
+ * @param start where this owner's first record lies, in bytes.
  * @param published end of what was published, in bytes.
  * @param claimed end of what may be being written or cleared, in bytes.
  * @param messages messages ever published; -1 if that is not known.
@@ -21,6 +22,6 @@ import java.util.List;
  * @param blockedBy the subscriber slots that hold it back.
  */
 public record PublisherStats(int slot, SlotState state, long epoch, String name, int pid, long attachedAt,
-    long published, long claimed, long messages, long blockedSince, long blockedFor, long blockedLength,
+    long start, long published, long claimed, long messages, long blockedSince, long blockedFor, long blockedLength,
     List<Integer> blockedBy) {
 }

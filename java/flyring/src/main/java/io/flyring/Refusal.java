@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.util.Arrays;
+
 /** Refusals that several classes share. */
 final class Refusal {
     private Refusal() {
@@ -12,5 +14,15 @@ final class Refusal {
                 + " message: CONTINUE, COMMIT, BREAK or ABORT.");
         }
         return action;
+    }
+
+    static TwoThreadsException subscriberInUse() {
+        return new TwoThreadsException("This subscriber is in use by another thread, or by its own handler."
+            + " Give each thread its own.");
+    }
+
+    static InvalidArgumentException notChosen(int ring, int[] rings) {
+        return new InvalidArgumentException("ring", "This subscriber does not read ring " + ring + ", but "
+            + Arrays.toString(rings) + ".");
     }
 }

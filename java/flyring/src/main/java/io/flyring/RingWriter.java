@@ -3,6 +3,7 @@ package io.flyring;
 
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
+import org.agrona.DirectBuffer;
 
 /**
  * The writer of one ring: spec 6.1 to 6.3, in its steps. {@link Publisher} puts checks, offers and claims on top. It
@@ -20,7 +21,7 @@ abstract class RingWriter {
     final Memory ring;
     /** Where the data and the trailer lie, if they can be written by address; else both are 0. */
     final long ringAt;
-    private final long trailerAt;
+    final long trailerAt;
     final int capacity;
     final int mask;
     private final int alignment;
@@ -184,7 +185,11 @@ abstract class RingWriter {
         }
     }
 
-    /** The stores of steps 3 and 4, or of 9: from {@code first} up to {@code to}, or as far as is allowed. */
+    /**
+     * The stores of steps 3 and 4, or of 9: from {@code first} up to {@code to}, or as far as is allowed. By address
+     * unrolled: the stores miss the cache, and misses of one burst overlap. Long on purpose, as said above: inlined, it
+     * makes a publishing loop so large that HotSpot 17 no longer inlines that into its caller.
+     */
     private void clear(long first, long to) {
         final long lapEnd = (end | mask) + 1;
         final long q = Math.min(Math.min(to, lapEnd), limit - Layout.RECORD_HEADER_LENGTH & roundDown);
@@ -194,42 +199,45 @@ abstract class RingWriter {
         // 3; release: behind step 7 of the record in front; pairs with: lossy 2 to 4
         ring.putLongRelease(capacity + Layout.TRAILER_CLAIMED, q);
         VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
-        final long from = Math.max(first, cleared + alignment);
+        final int unit = alignment;
+        final long from = Math.max(first, cleared + unit);
         if (ringAt == 0) {
-            for (long at = from; at <= q; at += alignment) {
-                ring.putIntOpaque((int) at & mask, 0); // 4: before step 6 of the record in front
+            for (long place = from; place <= q; place += unit) {
+                ring.putIntOpaque((int) place & mask, 0); // 4: before step 6 of the record in front
             }
         } else if (from <= q) {
-            clearLengths(from, q);
+            final boolean lapEnds = (q & mask) == 0;
+            long at = Raw.base(ringAt + (from & mask));
+            long left = q - from - (lapEnds ? unit : 0);
+            for (; left >= 15L * unit; left -= 16L * unit) {
+                Raw.putIntOpaque(at, 0); // 4: before step 6 of the record in front; and so are all of these
+                Raw.putIntOpaque(at + unit, 0);
+                Raw.putIntOpaque(at + 2L * unit, 0);
+                Raw.putIntOpaque(at + 3L * unit, 0);
+                Raw.putIntOpaque(at + 4L * unit, 0);
+                Raw.putIntOpaque(at + 5L * unit, 0);
+                Raw.putIntOpaque(at + 6L * unit, 0);
+                Raw.putIntOpaque(at + 7L * unit, 0);
+                Raw.putIntOpaque(at + 8L * unit, 0);
+                Raw.putIntOpaque(at + 9L * unit, 0);
+                Raw.putIntOpaque(at + 10L * unit, 0);
+                Raw.putIntOpaque(at + 11L * unit, 0);
+                Raw.putIntOpaque(at + 12L * unit, 0);
+                Raw.putIntOpaque(at + 13L * unit, 0);
+                Raw.putIntOpaque(at + 14L * unit, 0);
+                Raw.putIntOpaque(at + 15L * unit, 0);
+                at += 16L * unit;
+            }
+            for (; left >= 0; left -= unit) {
+                Raw.putIntOpaque(at, 0);
+                at += unit;
+            }
+            if (lapEnds) { // the next lap's first length
+                Raw.putIntOpaque(ringAt, 0);
+            }
+            Reference.reachabilityFence(ring);
         }
         cleared = q; // last: an Error in front of this changes nothing that a reader sees
-    }
-
-    /** Step 4 by address, unrolled: the stores miss the cache, and misses of one burst overlap. */
-    private void clearLengths(long from, long q) {
-        final int unit = alignment;
-        final boolean lapEnds = (q & mask) == 0;
-        long at = Raw.base(ringAt + (from & mask));
-        long left = q - from - (lapEnds ? unit : 0);
-        for (; left >= 7L * unit; left -= 8L * unit) {
-            Raw.putIntOpaque(at, 0); // 4: before step 6 of the record in front; and so are all of these
-            Raw.putIntOpaque(at + unit, 0);
-            Raw.putIntOpaque(at + 2L * unit, 0);
-            Raw.putIntOpaque(at + 3L * unit, 0);
-            Raw.putIntOpaque(at + 4L * unit, 0);
-            Raw.putIntOpaque(at + 5L * unit, 0);
-            Raw.putIntOpaque(at + 6L * unit, 0);
-            Raw.putIntOpaque(at + 7L * unit, 0);
-            at += 8L * unit;
-        }
-        for (; left >= 0; left -= unit) {
-            Raw.putIntOpaque(at, 0);
-            at += unit;
-        }
-        if (lapEnds) { // the next lap's first length
-            Raw.putIntOpaque(ringAt, 0);
-        }
-        Reference.reachabilityFence(ring);
     }
 
     /** Step 5: the type of the record at the end. */
@@ -245,15 +253,22 @@ abstract class RingWriter {
     /** Steps 6 and 7 of the record at the end: its length with the 8 bytes of its header, the new end and count. */
     final void commitAndAdvance(int length, long newEnd, long newCount) {
         if (trailerAt != 0) {
-            commit(Raw.base(ringAt + ((int) end & mask)), length);
-            advance(Raw.base(trailerAt), newEnd, newCount);
-            Reference.reachabilityFence(ring);
+            commitAndAdvance(ringAt + ((int) end & mask), trailerAt, length, newEnd, newCount);
         } else {
             ring.putIntRelease((int) end & mask, length); // 6 and 7, as below
             ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_BEGUN, newCount);
             ring.putLongRelease(capacity + Layout.TRAILER_PUBLISHED, newEnd);
             ring.putLongRelease(capacity + Layout.TRAILER_MESSAGES_DONE, newCount);
+            end = newEnd;
+            count = newCount;
         }
+    }
+
+    /** The same by address. */
+    final void commitAndAdvance(long record, long trailer, int length, long newEnd, long newCount) {
+        commit(Raw.base(record), length);
+        advance(Raw.base(trailer), newEnd, newCount);
+        Reference.reachabilityFence(ring);
         end = newEnd;
         count = newCount;
     }
@@ -283,14 +298,19 @@ abstract class RingWriter {
         }
     }
 
-    /** Step 8: the first record boundary of an eighth. */
+    /**
+     * Step 8: the first record boundary of an eighth; with a foreign subscriber none of the first eighth. Agrona's
+     * reader looks for a record's length where that one stands (6.15).
+     */
     private void noteBoundary() {
-        final int at = capacity + Layout.TRAILER_BOUNDARY
-            + ((int) (end >> eighthShift) & Layout.BOUNDARIES - 1) * Layout.TRAILER_BOUNDARY_STRIDE;
-        ring.putLongOpaque(at, Layout.NOT_GATING);
-        VarHandle.releaseFence(); // 8; pairs with: start at what is still there
-        ring.putLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT, count);
-        ring.putLongRelease(at, end); // 8; pairs with: start at what is still there
+        final int eighth = (int) (end >> eighthShift) & Layout.BOUNDARIES - 1;
+        if (eighth != 0 || !foreignSubscriber) {
+            final int at = capacity + Layout.TRAILER_BOUNDARY + eighth * Layout.TRAILER_BOUNDARY_STRIDE;
+            ring.putLongOpaque(at, Layout.NOT_GATING);
+            VarHandle.releaseFence(); // 8; pairs with: start at what is still there
+            ring.putLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT, count);
+            ring.putLongRelease(at, end); // 8; pairs with: start at what is still there
+        }
         nextBoundary = (end >> eighthShift) + 1 << eighthShift;
     }
 
@@ -304,6 +324,74 @@ abstract class RingWriter {
     private void setShortcuts() {
         fastEnd = ownerPending || ringAt == 0 ? 0 : cleared;
         nextDue = Math.min(nextBoundary, cleared - halfWindow + 1);
+    }
+
+    /**
+     * 6.3: publishes messages, as many as fit before the ring's end, a quarter of it, and the limit. The first one has
+     * been reserved; returns how many were published, 1 at least.
+     *
+     * @param first bytes that the first one takes in the ring.
+     */
+    final int publishBatch(DirectBuffer[] messages, int from, int number, int type, int first) {
+        int index = (int) end & mask;
+        int most = Math.min(capacity - index, capacity / Layout.MAX_MESSAGE_DIVISOR);
+        int total = first;
+        int taken = 1;
+        for (boolean looked = false;;) {
+            while (taken < number) {
+                long more = total + size(messages[from + taken].capacity());
+                if (more > most) {
+                    break;
+                }
+                total = (int) more;
+                taken++;
+            }
+            if (looked || end + total + Layout.RECORD_HEADER_LENGTH <= limit) {
+                break;
+            }
+            room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
+            looked = true;
+            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
+            total = first;
+            taken = 1;
+        }
+        announce(total);
+        int at = index + first;
+        int length;
+        try {
+            for (int i = 1; i < taken; i++) {
+                DirectBuffer message = messages[from + i];
+                length = message.capacity(); // once
+                final long size = size(length); // of a negative one: more than any ring holds
+                if (size > index + total - at) {
+                    throw changed();
+                }
+                ring.putInt(at, length + Layout.RECORD_HEADER_LENGTH);
+                ring.putInt(at + Layout.RECORD_TYPE, type);
+                Copy.from(message, 0, ring, at + Layout.RECORD_PAYLOAD, length);
+                at += (int) size;
+            }
+            length = messages[from].capacity();
+            if (at != index + total || size(length) != first) {
+                throw changed();
+            }
+            Copy.from(messages[from], 0, ring, index + Layout.RECORD_PAYLOAD, length);
+        } catch (RuntimeException e) {
+            setType(Layout.TYPE_PADDING);
+            commitAndAdvance(total, end + total, count);
+            doDue(total);
+            throw e;
+        }
+        setType(type);
+        commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, end + total, count + taken);
+        payload.invalidate();
+        doDue(total);
+        return taken;
+    }
+
+    private static InvalidArgumentException changed() {
+        return new InvalidArgumentException("messages", "A message of the batch has another length than before. Do not"
+            + " change messages while they are published.");
     }
 
     /** 6.2, 1 and 2: the limit that the gates allow now. What was granted stays good. */

@@ -19,16 +19,21 @@ import javax.xml.transform.TransformerFactory;
 import javax.xml.transform.dom.DOMSource;
 import javax.xml.transform.stream.StreamResult;
 import org.w3c.dom.Document;
+import org.w3c.dom.DocumentType;
 import org.w3c.dom.Element;
 import org.xml.sax.InputSource;
 import org.xml.sax.SAXException;
 import org.xml.sax.SAXParseException;
 import org.xml.sax.helpers.DefaultHandler;
 
-/** A schema's XML, read by the JDK's parser: no document type, no network, XIncludes of files resolved. */
+/**
+ * A schema's XML, read by the JDK's parser: no network, XIncludes of files resolved, no document type that defines
+ * anything. {@code <!DOCTYPE xml>}, which stock exchanges write, defines nothing.
+ */
 final class SchemaXml {
     private static final String XINCLUDE = "http://www.w3.org/2001/XInclude";
     private static final String APACHE = "http://apache.org/xml/features/";
+    private static final String SAX = "http://xml.org/sax/features/";
     /** Text that is declared to be one of these says the truth when it is stored as UTF-8. */
     private static final Set<String> UNICODE = Set.of("UTF-8", "US-ASCII", "ASCII");
     private static final String BYTE_ORDER_MARK = "\uFEFF";
@@ -81,9 +86,21 @@ final class SchemaXml {
             : new InputSource(new ByteArrayInputStream(bytes));
         source.setSystemId(place);
         try {
+            return parse(source, include);
+        } catch (SAXParseException e) {
+            throw because(e, (e.getLineNumber() > 0 ? "line " + e.getLineNumber() + ": " : "") + e.getMessage());
+        } catch (SAXException | IOException e) {
+            throw because(e, e.getMessage());
+        }
+    }
+
+    private static Document parse(InputSource source, boolean include) throws SAXException, IOException {
+        try {
             DocumentBuilderFactory factory = DocumentBuilderFactory.newDefaultNSInstance();
             factory.setFeature(XMLConstants.FEATURE_SECURE_PROCESSING, true);
-            factory.setFeature(APACHE + "disallow-doctype-decl", true);
+            factory.setFeature(APACHE + "nonvalidating/load-external-dtd", false);
+            factory.setFeature(SAX + "external-general-entities", false);
+            factory.setFeature(SAX + "external-parameter-entities", false);
             factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_DTD, "file"); // of what is included: there is no DTD
             factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_SCHEMA, "");
             if (include) {
@@ -93,12 +110,14 @@ final class SchemaXml {
             }
             DocumentBuilder builder = factory.newDocumentBuilder();
             builder.setErrorHandler(new Errors());
-            builder.setEntityResolver((publicId, systemId) -> localOnly(systemId));
-            return builder.parse(source);
-        } catch (SAXParseException e) {
-            throw because(e, (e.getLineNumber() > 0 ? "line " + e.getLineNumber() + ": " : "") + e.getMessage());
-        } catch (SAXException | IOException e) {
-            throw because(e, e.getMessage());
+            builder.setEntityResolver((publicId, systemId) -> included(systemId));
+            Document read = builder.parse(source);
+            DocumentType type = read.getDoctype();
+            if (type != null
+                && (type.getSystemId() != null || type.getPublicId() != null || type.getInternalSubset() != null)) {
+                throw new DocumentTypeException();
+            }
+            return read;
         } catch (ParserConfigurationException e) {
             throw new AssertionError("the JDK's parser knows these", e);
         }
@@ -110,10 +129,17 @@ final class SchemaXml {
         return error;
     }
 
-    /** What is included; null: as it would be found anyway. */
-    private static InputSource localOnly(String uri) throws SAXException {
+    /** What is included is looked at before; null: it is read as it would be anyway. */
+    private static InputSource included(String uri) throws SAXException {
         if (!uri.toLowerCase(Locale.ROOT).startsWith("file:")) {
             throw new SAXException("it includes " + uri + ", which is no file");
+        }
+        try {
+            parse(new InputSource(uri), false);
+        } catch (DocumentTypeException e) {
+            throw e;
+        } catch (SAXException | IOException e) {
+            return null; // who includes it says what is wrong, or takes it as text
         }
         return null;
     }
@@ -137,6 +163,15 @@ final class SchemaXml {
             return to.toString();
         } catch (TransformerException e) {
             throw new AssertionError("a document can be written", e);
+        }
+    }
+
+    /** A document type that defines something, or may. */
+    private static final class DocumentTypeException extends SAXException {
+        private static final long serialVersionUID = 1;
+
+        DocumentTypeException() {
+            super("<!DOCTYPE>: a schema needs none, and none is read. Remove it");
         }
     }
 

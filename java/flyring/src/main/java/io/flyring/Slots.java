@@ -64,9 +64,9 @@ final class Slots {
     }
 
     private int take(Lock lock, boolean publisher, byte[] name) {
+        lock.lockControl(header);
         long since = System.nanoTime();
         while (true) {
-            lock.lockControl(header);
             for (int slot : publisher ? publisherCandidates(name) : subscriberCandidates(name)) {
                 if (lock.tryLock(lockByte(publisher, slot))) {
                     return slot;
@@ -77,6 +77,7 @@ final class Slots {
             }
             lock.unlockControl(header);
             Pause.nanos(RETRY_NANOS);
+            lock.lockControl(header);
         }
     }
 

@@ -189,7 +189,7 @@ public final class Subscriber implements AutoCloseable {
     }
 
     private FlyringException refusal() {
-        return busy && (expectedEpoch != GONE || lost) ? twoThreads() : gone();
+        return busy && (expectedEpoch != GONE || lost) ? Refusal.subscriberInUse() : gone();
     }
 
     private int poll(RingReader reader, MessageHandler handler, int limit) {
@@ -228,11 +228,6 @@ public final class Subscriber implements AutoCloseable {
         Message message = taken;
         taken = null;
         return message;
-    }
-
-    private static TwoThreadsException twoThreads() {
-        return new TwoThreadsException("This subscriber is in use by another thread, or by its own handler."
-            + " Give each thread its own.");
     }
 
     private FlyringException gone() {
@@ -296,8 +291,7 @@ public final class Subscriber implements AutoCloseable {
                 return reader;
             }
         }
-        throw new InvalidArgumentException("ring", "This subscriber does not read ring " + ring + ", but "
-            + Arrays.toString(rings()) + ".");
+        throw Refusal.notChosen(ring, rings());
     }
 
     /**

@@ -61,7 +61,6 @@ final class Sys {
 
     private static native int getrlimit(int resource, Pointer result);
 
-    private static native int ioctl(int fd, long request, Pointer argument);
 
     private static int result(int returned) {
         return returned >= 0 ? returned : -Native.getLastError();
@@ -103,22 +102,6 @@ final class Sys {
     static long fileLimit() {
         try (Memory limit = new Memory(2L * Long.BYTES)) {
             return getrlimit(Linux.RLIMIT_FSIZE, limit) == 0 ? limit.getLong(0) : -1;
-        }
-    }
-
-    /** The flags of a file (FS_NOCOW_FL and others), or the error number negated. */
-    static int flags(int fd) {
-        try (Memory flags = new Memory(Long.BYTES)) {
-            flags.setLong(0, 0);
-            int result = result(ioctl(fd, Linux.FS_IOC_GETFLAGS, flags));
-            return result < 0 ? result : flags.getInt(0) & Integer.MAX_VALUE;
-        }
-    }
-
-    static int changeFlags(int fd, int value) {
-        try (Memory flags = new Memory(Long.BYTES)) {
-            flags.setLong(0, value);
-            return result(ioctl(fd, Linux.FS_IOC_SETFLAGS, flags));
         }
     }
 

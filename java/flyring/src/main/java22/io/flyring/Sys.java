@@ -52,7 +52,6 @@ final class Sys {
     private static final MethodHandle PWRITE = longFunction("pwrite", JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle LSEEK = longFunction("lseek", JAVA_INT, JAVA_LONG, JAVA_INT);
     private static final MethodHandle GETRLIMIT = function("getrlimit", JAVA_INT, ADDRESS);
-    private static final MethodHandle IOCTL = variadic("ioctl", 2, JAVA_INT, JAVA_LONG, ADDRESS);
 
     private Sys() {
     }
@@ -193,23 +192,6 @@ final class Sys {
             return call((inner, errno) -> (int) GETRLIMIT.invokeExact(errno, Linux.RLIMIT_FSIZE, limit)) == 0
                 ? limit.get(JAVA_LONG, 0) : -1;
         }
-    }
-
-    /** The flags of a file (FS_NOCOW_FL and others), or the error number negated. */
-    static int flags(int fd) {
-        return call((arena, errno) -> {
-            MemorySegment flags = arena.allocate(Long.BYTES, 8);
-            int result = (int) IOCTL.invokeExact(errno, fd, Linux.FS_IOC_GETFLAGS, flags);
-            return result < 0 ? result : flags.get(JAVA_INT, 0) & Integer.MAX_VALUE;
-        });
-    }
-
-    static int changeFlags(int fd, int value) {
-        return call((arena, errno) -> {
-            MemorySegment flags = arena.allocate(Long.BYTES, 8);
-            flags.set(JAVA_LONG, 0, value);
-            return (int) IOCTL.invokeExact(errno, fd, Linux.FS_IOC_SETFLAGS, flags);
-        });
     }
 
     static int effectiveUser() {

@@ -57,6 +57,11 @@ final class AgronaRing {
         return (long) LONGS.getVolatile(buffer, capacity + HEAD);
     }
 
+    /** What stands where a record would that began at the ring's end. */
+    int lengthBehind() {
+        return (int) INTS.getVolatile(buffer, capacity);
+    }
+
     long headCache() {
         return (long) LONGS.getVolatile(buffer, capacity + HEAD_CACHE);
     }
@@ -175,6 +180,42 @@ final class AgronaRing {
                 buffer.get(index + HEADER, payload);
                 handler.onMessage(type, payload);
                 messages++;
+            }
+        } finally {
+            if (bytes > 0) {
+                LONGS.setRelease(buffer, capacity + HEAD, head + bytes);
+            }
+        }
+        return messages;
+    }
+
+    /** {@code controlledRead} with the action COMMIT: how far it may go was found once, and does not change with it. */
+    int readCommitting(Handler handler, int limit) {
+        long head = buffer.getLong(capacity + HEAD);
+        int headIndex = (int) head & capacity - 1;
+        int contiguous = capacity - headIndex;
+        int bytes = 0;
+        int messages = 0;
+        try {
+            while (bytes < contiguous && messages < limit) {
+                int index = headIndex + bytes;
+                int length = (int) INTS.getVolatile(buffer, index);
+                if (length <= 0) {
+                    break;
+                }
+                bytes += align(length);
+                int type = buffer.getInt(index + TYPE);
+                if (type == PADDING) {
+                    continue;
+                }
+                messages++;
+                byte[] payload = new byte[length - HEADER];
+                buffer.get(index + HEADER, payload);
+                handler.onMessage(type, payload);
+                LONGS.setRelease(buffer, capacity + HEAD, head + bytes);
+                headIndex += bytes;
+                head += bytes;
+                bytes = 0;
             }
         } finally {
             if (bytes > 0) {

@@ -76,6 +76,28 @@ class AttachTest {
     }
 
     @Test
+    void aFileShorterThanItsHeaderSaysHowLongAHeaderIs() throws Exception {
+        byte[] whole = Files.readAllBytes(Rings.spec("golden/1.0/one-message.ring"));
+        Path file = rings.folder().resolve("cut.ring");
+        for (int length : new int[] {8, 10, 24, 39, 40, 48, 4095}) {
+            Files.write(file, Arrays.copyOf(whole, length));
+            TruncatedException error = assertThrows(TruncatedException.class, () -> Channel.open(file.toString()));
+            assertEquals(List.of(4096L, (long) length), List.of(error.expected(), error.actual()));
+        }
+    }
+
+    @Test
+    void bothForeignEndsAtOnceComeBeforeTheFieldsBehindThem() throws Exception {
+        ByteBuffer bytes = Rings.load(Rings.spec("golden/1.0/one-message.ring"));
+        bytes.putLong(Layout.HEADER_REQUIRED_FEATURES, 6);
+        for (int kind : new int[] {0, Layout.KIND_INBOX}) {
+            bytes.putInt(Layout.HEADER_KIND, kind);
+            bytes.putInt(Layout.HEADER_CRC, Header.crc(bytes));
+            assertEquals("corrupt-header required_features", attach(write(bytes)));
+        }
+    }
+
+    @Test
     void eachFlippedHeaderByteIsTheErrorOfTheTable() throws Exception {
         TomlArray flips = Toml.parse(Rings.spec("layout.toml")).getArrayOrEmpty("flip");
         ByteBuffer golden = Rings.load(Rings.spec("golden/1.0/one-message.ring"));

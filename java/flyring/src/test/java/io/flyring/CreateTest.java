@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -80,6 +81,21 @@ class CreateTest {
         differs(path, "schema_id", small().counters(2).schema("<b/>", 3, 3));
         differs(path, "schema_version", small().counters(2).schema("<b/>", 1, 3));
         Channel.openOrCreate(path, small().counters(2).schema("<b/>", 1, 1)).close(); // an older one's reader
+    }
+
+    @Test
+    void whatDiffersIsSaidInAtMostTwoHundredCharacters() {
+        String path = rings.path("many.ring");
+        int[] many = IntStream.range(0, 100).toArray();
+        try (Channel channel = Channel.create(path, small().publishers(100))) {
+            channel.subscriber("kept", true, many).close();
+            ChannelDiffersException error = assertThrows(ChannelDiffersException.class,
+                () -> channel.subscriber("kept", true, 1, 2));
+            assertEquals(List.of("rings", "[1, 2]", 200), List.of(error.field(), error.expected(),
+                error.actual().length()));
+            assertTrue(error.actual().startsWith("[0, 1, 2, ") && error.actual().endsWith("..."), error.actual());
+            assertTrue(error.getMessage().length() < 1000, error.getMessage());
+        }
     }
 
     private static void differs(String path, String field, ChannelOptions options) {

@@ -140,6 +140,32 @@ class ForeignSubscriberTest {
         assertEquals(20_000, seen);
     }
 
+    @Test
+    void aReadThatCommitsEachMessageFindsNothingBehindTheRing() {
+        byte[] message = new byte[CAPACITY / 8 - Layout.RECORD_HEADER_LENGTH];
+        int[] got = new int[1];
+        AgronaRing.Handler handler = (type, payload) -> {
+            assertEquals(1 + got[0]++, type);
+            assertEquals(message.length, payload.length);
+        };
+        assertTrue(reader.lengthBehind() <= 0, "after create");
+        try (Publisher publisher = channel.publisher()) {
+            for (int i = 0; i < 8 * 5;) { // five laps: each boundary of the ring comes four times
+                while (publisher.offer(message, 0, message.length, 1 + i) > 0) {
+                    i++;
+                    assertTrue(reader.lengthBehind() <= 0, "after message " + i + ": " + reader.lengthBehind());
+                }
+                assertTrue(reader.readCommitting(handler, 100) > 0);
+                assertEquals(0, reader.head() % (CAPACITY / 8));
+                assertTrue(reader.head() <= publisher.position());
+            }
+            while (reader.head() < publisher.position()) {
+                assertTrue(reader.readCommitting(handler, 100) > 0);
+            }
+            assertEquals(publisher.position() / (CAPACITY / 8), got[0]);
+        }
+    }
+
     /** Positions beyond 2 GiB, as after a long run; the head cache stays where Agrona's last writer left it: at 0. */
     private void moveTo(long position) {
         Memory trailer = channel.trailers().get(0);

@@ -28,7 +28,6 @@ final class FuzzGuard implements ChannelFile.Mapper {
     private static final long[] LENGTHS = new long[PLACES];
     private static int used;
     private static final Field MAPPER = field(ChannelFile.class, "mapper");
-    private static final Field FILE = field(Channel.class, "file");
     private static final Constructor<Channel> ATTACH;
 
     static {
@@ -67,7 +66,7 @@ final class FuzzGuard implements ChannelFile.Mapper {
     /** A channel that was opened, attached once more on the same file, by the shipped constructor, between guards. */
     static Channel guarded(Channel opened) {
         try {
-            ChannelFile file = (ChannelFile) FILE.get(opened);
+            ChannelFile file = opened.file();
             MAPPER.set(file, new FuzzGuard(file.size()));
             return ATTACH.newInstance(opened.path(), file, opened.header(), Identity.REAL);
         } catch (ReflectiveOperationException e) {

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
@@ -169,6 +171,30 @@ class HostileTest {
                     }
                 }
             }
+        }
+    }
+
+    /** 6.8 1 bounds the walk: a quarter of the ring and the window. Counted in time of the processor. */
+    @Test
+    void aHostileClaimedDoesNotKeepTheNextPublisherForLong() {
+        int capacity = 64 << 20;
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        try (Channel channel = Channel.create(rings.path("long.ring"), ChannelOptions.broadcast().capacity(capacity)
+            .publishers(1).subscribers(1).alignment(8).counters(0))) {
+            Memory ring = ring(channel, 0);
+            for (int at = 0; at < capacity / 4; at += 8) {
+                ring.putLong(at, 8 | 1L << 32); // the shortest record there is, over and over
+            }
+            ring.putLong(capacity + Layout.TRAILER_CLAIMED, capacity);
+            long since = threads.getCurrentThreadCpuTime();
+            assertEquals(0, assertThrows(CorruptRingException.class, channel::publisher).position());
+            ring.putLong(capacity + Layout.TRAILER_CLAIMED, capacity / 4);
+            try (Publisher publisher = channel.publisher()) {
+                assertEquals(capacity / 4, publisher.position());
+                assertEquals(capacity / 4 / 8, ring.getLong(capacity + Layout.TRAILER_MESSAGES_DONE));
+            }
+            long nanos = threads.getCurrentThreadCpuTime() - since;
+            assertTrue(nanos < 1_000_000_000L, nanos + " ns");
         }
     }
 

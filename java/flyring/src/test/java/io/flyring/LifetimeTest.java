@@ -128,7 +128,11 @@ class LifetimeTest {
                 assertEquals(0, claim.length());
                 assertEquals(0, claim.buffer().capacity());
                 assertThrows(IndexOutOfBoundsException.class, () -> claim.buffer().getByte(0));
-                assertThrows(ClosedException.class, claim::commit);
+                publisher.claim(length).abort();
+                for (Executable again : List.<Executable>of(claim::commit, claim::abort)) {
+                    assertThrows(ClosedException.class, again);
+                    assertThrows(ClosedException.class, again, "and a third time");
+                }
                 publisher.claim(length).close();
                 assertTrue(publisher.offer(new byte[1]) > 0);
             }

@@ -15,6 +15,7 @@ import java.util.List;
 import org.agrona.DirectBuffer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -72,8 +73,14 @@ class RingTest {
             assertThrows(MessageTooLargeException.class, () -> publisher.claim(1017));
             assertThrows(MessageTooLargeException.class, () -> publisher.claim(Integer.MAX_VALUE));
             for (int length : new int[] {-1, -8, -64, -72, Integer.MIN_VALUE}) {
-                assertThrows(InvalidArgumentException.class, () -> publisher.claim(length));
+                for (Executable use : List.<Executable>of(() -> publisher.claim(length),
+                    () -> publisher.tryClaim(length), () -> publisher.offer(new byte[100], 0, length, 1),
+                    () -> publisher.offer(wrap(new byte[100]), 0, length))) {
+                    assertEquals("length", assertThrows(InvalidArgumentException.class, use).argument());
+                }
             }
+            assertThrows(IndexOutOfBoundsException.class, () -> publisher.offer(new byte[100], 1, 100, 1));
+            assertThrows(IndexOutOfBoundsException.class, () -> publisher.offer(wrap(new byte[100]), -1, 9));
             assertThrows(MessageTooLargeException.class,
                 () -> publisher.offerBatch(wrap(new byte[1]), wrap(new byte[1017])));
             assertNull(subscriber.take());

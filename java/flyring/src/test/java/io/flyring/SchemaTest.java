@@ -94,16 +94,38 @@ class SchemaTest {
     }
 
     @Test
+    void aDocumentTypeThatDefinesNothingIsHarmless() throws IOException {
+        String type = "<!DOCTYPE xml>";
+        String text = "<?xml version=\"1.0\"?><!-- as B3 has it -->" + type + schema("id=\"1\"");
+        assertEquals(text, Schema.parse(text).text());
+        assertEquals(text, Schema.load(write("a.xml", text)).text());
+        write("types.xml", type + "<types/>");
+        Schema both = Schema.load(write("b.xml", type + including("types.xml")));
+        assertTrue(both.text().contains("types") && !both.text().contains("DOCTYPE"), both.text());
+        assertTrue(refused(() -> Schema.parse(type + schema("id=\"&a;\""))).contains("\"a\" was referenced"));
+    }
+
+    @Test
     void noDocumentTypeIsRead() throws IOException {
         Path secret = write("secret", "secret");
-        for (String type : new String[] {"<!DOCTYPE a>", "<!DOCTYPE a SYSTEM \"" + secret.toUri() + "\">",
-            "<!DOCTYPE a [<!ENTITY e SYSTEM \"" + secret.toUri() + "\">]>"}) {
-            assertTrue(refused(() -> Schema.parse(type + schema("id=\"1\""))).contains("DOCTYPE"), type);
+        Path dtd = write("other.dtd", "<!ENTITY e \"9\">");
+        String id = schema("id=\"1\"");
+        String entity = schema("id=\"&e;\"");
+        for (String type : new String[] {"SYSTEM \"" + secret.toUri() + "\">" + id, "SYSTEM \"none\">" + id,
+            "SYSTEM \"" + dtd.toUri() + "\">" + entity, "PUBLIC \"p\" \"http://127.0.0.1:9/other.dtd\">" + id,
+            "[<!ENTITY e SYSTEM \"" + secret.toUri() + "\">]>" + id, "[<!ENTITY e \"9\">]>" + entity,
+            "[<!ELEMENT a ANY>]>" + id, "[<!ENTITY % p SYSTEM \"" + dtd.toUri() + "\"> %p;]>" + id}) {
+            assertTrue(refused(() -> Schema.parse("<!DOCTYPE a " + type)).contains("DOCTYPE"), type);
         }
-        Path types = write("types.xml", "<!DOCTYPE types [<!ENTITY e SYSTEM \"" + secret.toUri()
-            + "\">]><types>&e;</types>");
-        Path file = write("c.xml", including(types.getFileName().toString()));
-        assertTrue(refused(() -> Schema.load(file)).contains("DOCTYPE"));
+        for (String entityOf : new String[] {"[<!ENTITY e SYSTEM \"" + secret.toUri() + "\">]", "[<!ENTITY e \"x\">]",
+            "SYSTEM \"" + dtd.toUri() + "\""}) {
+            Path types = write("types.xml", "<!DOCTYPE types " + entityOf + "><types>&e;</types>");
+            Path file = write("c.xml", including(types.getFileName().toString()));
+            assertTrue(refused(() -> Schema.load(file)).contains("DOCTYPE"), entityOf);
+            write("between.xml", including(types.getFileName().toString()));
+            Path outer = write("d.xml", including("between.xml"));
+            assertTrue(refused(() -> Schema.load(outer)).contains("DOCTYPE"), entityOf);
+        }
     }
 
     @Test

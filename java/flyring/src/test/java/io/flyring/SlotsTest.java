@@ -8,7 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
@@ -74,7 +80,8 @@ class SlotsTest {
     void aKeptSubscriberResumesWhereItWas() {
         try (Channel channel = create(ChannelOptions.broadcast()); Publisher publisher = channel.publisher()) {
             publisher.offer(new byte[1]);
-            assertThrows(InvalidArgumentException.class, () -> channel.subscriber("", true));
+            assertEquals("name",
+                assertThrows(InvalidArgumentException.class, () -> channel.subscriber("", true)).argument());
             Subscriber first = channel.subscriber("engine", true, 0);
             assertTrue(first.kept());
             publisher.offer(new byte[2]);
@@ -228,6 +235,82 @@ class SlotsTest {
             assertEquals(List.of("publisher", 2), List.of(publishers.kind(), publishers.slots()));
             assertTrue(publishers.getMessage().contains("all 2 publisher slots are owned: 0 by 'a' (pid " + pid
                 + "), 1 by 'b'"), publishers.getMessage());
+        }
+    }
+
+    /**
+     * 5.2, 2: who finds no slot gives the control lock back, waits 1 ms and looks again, for 10 ms from the first look
+     * on. That this thread gets the lock within 10 ms says that the other one is in such a wait.
+     */
+    @Test
+    void aSlotThatIsGivenBackMeanwhileIsTaken() throws Exception {
+        try (Channel channel = create(ChannelOptions.broadcast()); Lock lock = channel.file().newLock();
+            Channel waiting = Channel.open(channel.path())) {
+            for (int counted = 0; counted < 5;) {
+                Publisher first = channel.publisher();
+                Publisher second = channel.publisher();
+                AtomicReference<Object> outcome = new AtomicReference<>();
+                lock.lockControl(channel.header());
+                Thread other = new Thread(() -> {
+                    try {
+                        outcome.set(waiting.publisher());
+                    } catch (NoFreeSlotException e) {
+                        outcome.set(e);
+                    }
+                });
+                other.start();
+                Thread.sleep(15); // waiting for the control lock is not part of the 10 ms
+                long since = System.nanoTime();
+                lock.unlockControl(channel.header());
+                Thread.sleep(1); // in which the other one looks for the first time
+                while (!lock.tryLockControl(channel.header())) {
+                    Thread.onSpinWait();
+                }
+                boolean inTime = System.nanoTime() - since < 10_000_000;
+                second.close();
+                lock.unlockControl(channel.header());
+                other.join();
+                if (inTime) {
+                    counted++;
+                    assertEquals(Publisher.class, outcome.get().getClass(), () -> "" + outcome.get());
+                }
+                if (outcome.get() instanceof Publisher publisher) {
+                    publisher.close();
+                }
+                first.close();
+            }
+        }
+    }
+
+    /** How often this thread went to sleep, as the kernel counts it. */
+    private static int sleeps() throws IOException {
+        return Files.readAllLines(Path.of("/proc/thread-self/status")).stream()
+            .filter(line -> line.startsWith("voluntary_ctxt_switches:"))
+            .mapToInt(line -> Integer.parseInt(line.substring(line.indexOf(':') + 1).trim())).findFirst().orElseThrow();
+    }
+
+    @Test
+    void whoFindsNoSlotLooksForTenMillisecondsAndSleepsForOneInBetween() throws Exception {
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        try (Channel channel = create(ChannelOptions.broadcast())) {
+            channel.publisher();
+            channel.publisher();
+            channel.subscriber();
+            channel.subscriber();
+            for (Executable take : List.<Executable>of(channel::publisher, channel::subscriber)) {
+                assertThrows(NoFreeSlotException.class, take);
+                int least = Integer.MAX_VALUE;
+                long worked = threads.getCurrentThreadCpuTime();
+                for (int i = 0; i < 10; i++) {
+                    int before = sleeps();
+                    long since = System.nanoTime();
+                    assertThrows(NoFreeSlotException.class, take);
+                    assertTrue(System.nanoTime() - since >= 10_000_000);
+                    least = Math.min(least, sleeps() - before);
+                }
+                worked = threads.getCurrentThreadCpuTime() - worked;
+                assertTrue(least >= 1 && least <= 20 && worked < 20_000_000, least + " sleeps, " + worked + " ns");
+            }
         }
     }
 

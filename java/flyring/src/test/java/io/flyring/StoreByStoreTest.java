@@ -48,6 +48,13 @@ class StoreByStoreTest {
     }
 
     @Test
+    void lengthCountsPublishedAndClaimedAreStoredInThisOrder() throws Exception {
+        List<String> lines = run(StoreOrder.class, rings.path("order.ring"));
+        System.out.println(lines);
+        assertTrue(lines.size() == 1 && lines.get(0).startsWith("done: "), lines.toString());
+    }
+
+    @Test
     void theFileHasAfterEachStoreTheBytesThatItHasInCpp() throws Exception {
         String states = System.getProperty("flyring.states");
         if (states == null) {

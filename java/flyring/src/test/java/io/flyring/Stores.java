@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,12 +27,20 @@ final class Stores {
     }
 
     private static final Pattern METHOD =
-        Pattern.compile("( {4}static \\w+ (?:put|set|getAndAdd|compareAndSet)\\w*\\([^)]*\\) \\{\n)");
+        Pattern.compile("( {4}static \\w+ ((?:put|set|getAndAdd|compareAndSet)\\w*)\\([^)]*\\) \\{\n)");
     private static final Pattern BULK = Pattern.compile("( +)(buffer\\.put\\()");
 
     private static long left = Long.MAX_VALUE;
     private static long seen;
     private static Runnable watcher;
+    private static StoreListener listener;
+
+    /** Gets each store of a word. */
+    @FunctionalInterface
+    interface StoreListener {
+        /** The method that stores, which says the ordering; the buffer and the index in it, or null and the address. */
+        void onStore(String method, ByteBuffer buffer, long at);
+    }
 
     private Stores() {
     }
@@ -49,6 +58,18 @@ final class Stores {
     /** Something that is to look before each store; null: nothing. */
     static void watch(Runnable look) {
         watcher = look;
+    }
+
+    /** Something that gets each store of a word; null: nothing. */
+    static void listen(StoreListener each) {
+        listener = each;
+    }
+
+    static void next(String method, ByteBuffer buffer, long at) {
+        if (listener != null) {
+            listener.onStore(method, buffer, at);
+        }
+        next();
     }
 
     static void next() {
@@ -71,7 +92,9 @@ final class Stores {
             "java/io/flyring/Memory.java")) {
             String text = Files.readString(sources.resolve(name));
             Pattern where = name.endsWith("Memory.java") ? BULK : METHOD;
-            String call = name.endsWith("Memory.java") ? "$1Stores.next(); $2" : "$1        Stores.next();\n";
+            String call = name.endsWith("Memory.java") ? "$1Stores.next(); $2"
+                : "$1        Stores.next(\"$2\", "
+                + (name.endsWith("Raw.java") ? "null, address" : "buffer, index") + ");\n";
             Matcher matcher = where.matcher(text);
             int before = stores;
             while (matcher.find()) {

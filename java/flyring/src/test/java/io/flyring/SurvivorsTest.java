@@ -37,6 +37,12 @@ class SurvivorsTest {
             ChannelOptions.broadcast().capacity(CAPACITY).publishers(publishers).subscribers(subscribers).counters(2));
     }
 
+    /** One ring and one subscriber, in the place of what was there. */
+    private Channel fresh() {
+        return Channel.replace(rings.path("s.ring"),
+            ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
+    }
+
     private static void fill(Publisher publisher) {
         while (publisher.offer(new byte[500]) > 0) {
             assertTrue(publisher.position() < 5 * CAPACITY);
@@ -134,6 +140,11 @@ class SurvivorsTest {
             assertEquals(7, subscriber.take().length());
             assertNull(subscriber.take());
             assertEquals(publisher.position(), subscriber.position(0));
+            publisher.close();
+            try (Channel other = Channel.open(channel.path()); Publisher next = other.publisher()) {
+                assertTrue(next.offer(new byte[8]) > 0, "its slot and its lock are free");
+                assertEquals(8, subscriber.take().length());
+            }
         }
     }
 
@@ -180,9 +191,8 @@ class SurvivorsTest {
     @Test
     void anErrorInTheMiddleEndsThePublisherAndFreesItsSlot() {
         for (boolean batch : new boolean[] {false, true}) {
-            try (Channel channel = Channel.replace(rings.path("s.ring"),
-                ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
-                Subscriber subscriber = channel.subscriber(); Publisher publisher = channel.publisher("p")) {
+            try (Channel channel = fresh(); Subscriber subscriber = channel.subscriber();
+                Publisher publisher = channel.publisher("p")) {
                 assertTrue(publisher.offer(new byte[3]) > 0);
                 DirectBuffer bad = source(40, () -> {
                     throw new StackOverflowError("stand-in");
@@ -252,9 +262,8 @@ class SurvivorsTest {
         int thrown = 0;
         for (int skip = 0; skip < 90; skip++) {
             boolean claims = skip % 2 == 0;
-            try (Channel channel = Channel.replace(rings.path("s.ring"),
-                ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
-                Subscriber subscriber = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
+            try (Channel channel = fresh(); Subscriber subscriber = channel.subscriber();
+                LossySubscriber lossy = channel.lossySubscriber()) {
                 Publisher publisher = channel.publisher();
                 assertTrue(publisher.offer(new byte[8]) > 0);
                 Claim claim = claims ? publisher.claim(300) : null;
@@ -364,9 +373,7 @@ class SurvivorsTest {
         busy.setAccessible(true);
         for (boolean all : new boolean[] {true, false}) {
             for (int limit : new int[] {1, 256}) {
-                try (Channel keep = Channel.replace(rings.path("s.ring"),
-                    ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
-                    Publisher publisher = keep.publisher()) {
+                try (Channel keep = fresh(); Publisher publisher = keep.publisher()) {
                     Channel channel = Channel.open(keep.path());
                     Subscriber subscriber = channel.subscriber();
                     publisher.offer(new byte[100]);
@@ -397,9 +404,7 @@ class SurvivorsTest {
     @Test
     void aCloseBesideAnOfferOfAnotherThreadLetsNoLateStoreThrough() throws Exception {
         for (boolean all : new boolean[] {true, false}) {
-            try (Channel keep = Channel.replace(rings.path("s.ring"),
-                ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
-                Subscriber subscriber = keep.subscriber()) {
+            try (Channel keep = fresh(); Subscriber subscriber = keep.subscriber()) {
                 Channel channel = Channel.open(keep.path());
                 Publisher publisher = channel.publisher();
                 publisher.offer(new byte[9]);

@@ -56,6 +56,7 @@ final class Operations {
         operations.put("open", (request, answer) -> attached(request, answer,
             Channel.open(request.text("name"), new OpenOptions().readOnly(request.flag("read_only")))));
         operations.put("info", (request, answer) -> info(channel(request), answer));
+        operations.put("stats", (request, answer) -> answer.add("stats", StatsJson.of(channel(request).stats())));
         operations.put("beside", (request, answer) ->
             Beside.start(channel(request), request.text("do"), request.text("fifo")));
         operations.put("unlink", (request, answer) -> Channel.unlink(request.text("name")));

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the dead
+or driven.py must convict each.
+
+mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMIT = "        RingWriter::commit(to, length + header_length);\n"  # of offer
+ADVANCE = (
+    "        const auto new_end = static_cast<std::int64_t>(end);\n"
+    "        writer_.advance(ring, new_end, wrapping_add(writer_.count, 1));\n"
+)
+
+# name: (header, what stands there, what the mutant has there)
+MUTANTS = {
+    "recover: no zero at q": ("ring.hpp", "store_relaxed(ring.length_at(q), 0);", ""),
+    "recover: the count is always messages_begun": (
+        "ring.hpp",
+        "auto count = load_acquire(ring.messages_done());",
+        "auto count = load_acquire(ring.messages_begun());",
+    ),
+    "join: in one pass": (
+        "subscriber_core.hpp",
+        "if (!consistent_count(words, found)) {",
+        "found = {load_relaxed(words.gate(slot)), load_relaxed(words.messages_done())};\n        if (false) {",
+    ),
+    "lossy: no lap test where it looks empty": (
+        "lossy_core.hpp",
+        "if (lapped(reader) && jump(reader, turn)) continue;",
+        "if (false) continue;",
+    ),
+    "resume: although the slot is evicting": (
+        "subscriber_core.hpp",
+        "(kept_ && gating && load_acquire(words.evicting()) == 0)",
+        "(kept_ && gating)",
+    ),
+    "evict: the victim does not take its gates back": (
+        "subscriber_core.hpp",
+        "    clear_gates(state_->file, slot_);\n}",
+        "}",
+    ),
+    "publish: claimed behind the zeroes": (
+        "ring_writer.hpp",
+        "        store_relaxed(ring.length_at(to), 0);              // publish 4",
+        "        store_relaxed(ring.length_at(to), 0);\n        store_relaxed(ring.claimed(), to);",
+    ),
+    "publish: length behind published": (
+        "publisher_core.hpp",
+        COMMIT + ADVANCE,
+        ADVANCE + COMMIT,
+    ),
+    "retire: without the lock": (
+        "held_back.hpp",
+        "if (try_lock_byte(description, lock) != 0) continue;",
+        "(void)try_lock_byte(description, lock);",
+    ),
+}
+FIRST_STORE = "        store_relaxed(ring.claimed(), to);                 // publish 3"  # goes, in "claimed behind ..."
+
+
+def run(command, folder, timeout=None):
+    """What is left of the process; status -1 if it had to be killed: a reader of a ring without an end never stops."""
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired as hung:
+        return subprocess.CompletedProcess(command, -1, (hung.stdout or b"").decode(), "")
+
+
+def compile_all(folder):
+    """The golden files' test and the peer, against the headers in `folder`; empty, or what the compiler says."""
+    test, peer = ROOT / "cpp" / "test", ROOT / "cpp" / "peer"
+    common = ["c++", "-std=c++17", "-O1", "-pthread", f"-I{folder}/include", f'-DFLYRING_SPEC_DIR="{ROOT}/spec"']
+    golden = [test / "golden_test.cpp", test / "support.cpp", "-lgtest", "-lgtest_main"]
+    sources = [peer / f"{name}.cpp" for name in "main peer json counters publish_stream verify_stream beside".split()]
+    builds = (
+        [*common, f"-I{test}", *golden, "-o", folder / "golden"],
+        [*common, f"-I{peer}", '-DFLYRING_VERSION="mutant"', *sources, "-o", folder / "peer"],
+    )
+    said = [run(list(map(str, one)), folder) for one in builds]
+    return "".join(one.stderr for one in said if one.returncode)
+
+
+def convicted_by(folder):
+    """The names of what fails."""
+    found = []
+    golden = run([folder / "golden", "--gtest_filter=*dead*", "--gtest_brief=1"], folder, timeout=60)
+    if golden.returncode:
+        found.append("golden files of the dead")
+    here = Path(__file__).resolve().parent
+    driven = run(
+        [sys.executable, here / "driven.py", "--language", "cpp", "--peer", folder / "peer"], ROOT, timeout=300
+    )
+    if not re.search(r"^\d+ passed, \d+ failed$", driven.stdout, re.MULTILINE) and driven.returncode >= 0:
+        sys.exit(f"driven.py does not run: {driven.stderr}")
+    return found + [line.split(":", 2)[1].strip() for line in driven.stdout.splitlines() if line.startswith("FAIL")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    passed = failed = 0
+    plan = {"no mistake": ("ring.hpp", "", ""), **MUTANTS}
+    chosen = {name: what for name, what in plan.items() if name.startswith(options.only)}
+    if not chosen:
+        sys.exit(f"--only: no mutant begins with {options.only!r}; there are: {', '.join(plan)}")
+    for name, (header, right, wrong) in chosen.items():
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            shutil.copytree(ROOT / "cpp" / "include", folder / "include")
+            file = folder / "include" / "flyring" / "detail" / header
+            text = file.read_text()
+            if right and text.count(right) != 1:
+                sys.exit(f"{name}: {header} has {text.count(right)} times {right!r}")
+            text = text.replace(right, wrong) if right else text
+            if name.startswith("publish: claimed"):
+                text = text.replace(FIRST_STORE, "        // ")
+            file.write_text(text)
+            wrong_build = compile_all(folder)
+            found = ["it does not compile: " + wrong_build] if wrong_build else convicted_by(folder)
+        fine = bool(found) == bool(right) and not wrong_build
+        passed, failed = passed + fine, failed + (not fine)
+        print(f"{'ok   ' if fine else 'FAIL '} {name}: {', '.join(found) or 'not convicted'}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

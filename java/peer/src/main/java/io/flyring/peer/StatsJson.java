@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.peer;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonObject;
+import io.flyring.CounterStats;
+import io.flyring.Foreign;
+import io.flyring.GateStats;
+import io.flyring.PublisherStats;
+import io.flyring.Stats;
+import io.flyring.SubscriberStats;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.Function;
+
+/** What {@code Channel.stats()} says, as JSON: the fields of spec/api.md, Stats, by their names. */
+final class StatsJson {
+    private StatsJson() {
+    }
+
+    static JsonObject of(Stats stats) {
+        JsonObject json = new JsonObject();
+        json.addProperty("path", stats.path());
+        json.addProperty("id", stats.id().toString());
+        json.addProperty("kind", stats.kind().toString());
+        json.addProperty("capacity", stats.capacity());
+        json.addProperty("alignment", stats.alignment());
+        json.addProperty("foreign", stats.foreign() == Foreign.NONE ? null : stats.foreign().toString());
+        json.addProperty("created_at", stats.createdAt());
+        json.addProperty("successor", stats.successor());
+        json.add("publishers", array(stats.publishers(), StatsJson::publisher));
+        json.add("subscribers", array(stats.subscribers(), StatsJson::subscriber));
+        json.add("counters", array(stats.counters(), StatsJson::counter));
+        return json;
+    }
+
+    private static <T> JsonArray array(List<T> list, Function<T, JsonObject> made) {
+        JsonArray array = new JsonArray();
+        list.forEach(one -> array.add(made.apply(one)));
+        return array;
+    }
+
+    private static JsonObject publisher(PublisherStats publisher) {
+        JsonObject json = new JsonObject();
+        json.addProperty("slot", publisher.slot());
+        json.addProperty("state", publisher.state().toString());
+        json.addProperty("name", publisher.name());
+        json.addProperty("pid", publisher.pid());
+        json.addProperty("epoch", publisher.epoch());
+        json.addProperty("attached_at", publisher.attachedAt());
+        json.addProperty("start", publisher.start());
+        json.addProperty("published", publisher.published());
+        json.addProperty("claimed", publisher.claimed());
+        json.addProperty("messages", publisher.messages());
+        json.addProperty("blocked_since", publisher.blockedSince());
+        json.addProperty("blocked_for", publisher.blockedFor());
+        json.addProperty("blocked_length", publisher.blockedLength());
+        JsonArray holders = new JsonArray();
+        publisher.blockedBy().forEach(holders::add);
+        json.add("blocked_by", holders);
+        return json;
+    }
+
+    private static JsonObject subscriber(SubscriberStats subscriber) {
+        JsonObject json = new JsonObject();
+        json.addProperty("slot", subscriber.slot());
+        json.addProperty("state", subscriber.state().toString());
+        json.addProperty("name", subscriber.name());
+        json.addProperty("pid", subscriber.pid());
+        json.addProperty("epoch", subscriber.epoch());
+        json.addProperty("attached_at", subscriber.attachedAt());
+        json.addProperty("kept", subscriber.kept());
+        json.addProperty("evicting", subscriber.evicting());
+        json.addProperty("discarded", subscriber.discarded());
+        json.add("gates", array(subscriber.gates(), StatsJson::gate));
+        return json;
+    }
+
+    private static JsonObject gate(GateStats gate) {
+        JsonObject json = new JsonObject();
+        json.addProperty("ring", gate.ring());
+        json.addProperty("position", gate.position());
+        json.addProperty("lag", gate.lag());
+        json.addProperty("lag_messages", gate.lagMessages());
+        return json;
+    }
+
+    /** The key without the zeros that fill it up. */
+    private static JsonObject counter(CounterStats counter) {
+        byte[] key = counter.key();
+        int length = key.length;
+        while (length > 0 && key[length - 1] == 0) {
+            length--;
+        }
+        JsonObject json = new JsonObject();
+        json.addProperty("id", counter.id());
+        json.addProperty("label", counter.label());
+        json.addProperty("type_id", counter.typeId());
+        json.addProperty("key", Request.hex(Arrays.copyOf(key, length)));
+        json.addProperty("value", counter.value());
+        return json;
+    }
+}

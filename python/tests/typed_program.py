@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users write, for type checkers: ``./dev lint`` runs mypy and basedpyright on this, test_typing.py runs it.
+
+A line that must be refused has a ``type: ignore`` that names the error; one that is not needed is an error itself.
+"""
+
+from __future__ import annotations
+
+import array
+from typing import TYPE_CHECKING, assert_type
+
+import numpy
+from numpy.typing import NDArray
+
+import flyring
+from flyring import Action, sbe
+from generated_prices import SCHEMA, Book, PriceFlags, PriceUpdate, Trade
+
+
+def on_update(update: PriceUpdate, message: flyring.Message) -> None:
+    print(update.instrument.symbol, update.bid, update.lastSide, message.sender.name)
+
+
+def on_trade(trade: Trade, message: flyring.Message) -> Action | None:
+    return Action.COMMIT if trade.price > 0 else None
+
+
+def on_rows(rows: NDArray[numpy.void]) -> None:
+    print(rows["bid"].sum())
+
+
+def generated(name: str) -> int:
+    """Classes of ``flyring sbe generate``."""
+    with flyring.Channel.open_or_create(name, kind="inbox", schema=SCHEMA, capacity=1 << 16) as channel:
+        with channel.publisher("feed") as publisher:
+            with publisher.claim(PriceUpdate) as update:
+                assert_type(update, PriceUpdate)
+                update.instrument.symbol = "EURUSD"
+                update.bid = 1
+                update.flags = PriceFlags.opening
+                update.lastSide = None
+            if (tried := publisher.try_claim(Book, 100)) is not None:
+                assert_type(tried, Book)
+                tried.abort()
+            with publisher.claim(8) as claim:
+                assert_type(claim, flyring.Claim)
+                claim[0:8] = b"12345678"
+            assert_type(publisher.offer(b"abc", timeout=None), int | None)
+            publisher.offer(bytearray(3), 5)
+            publisher.offer(memoryview(b"abc"))
+            publisher.offer(array.array("d", [1.5]))
+            publisher.offer(numpy.arange(10))
+            assert_type(publisher.offer_batch([b"a", numpy.zeros(3)]), int)
+            publisher.offer_array(PriceUpdate, numpy.zeros(3, PriceUpdate.dtype))
+        with channel.subscriber() as subscriber:
+            handler = sbe.dispatch({PriceUpdate: on_update, Trade: on_trade}, otherwise=print)
+            done = subscriber.poll(handler, 1, timeout=0.1)
+            done += subscriber.poll(sbe.dispatch(sbe.on(PriceUpdate, on_update) | sbe.on(Trade, on_trade)), 1)
+            while message := subscriber.take():
+                data: bytes = bytes(message)
+                done += len(data) == len(numpy.frombuffer(message.data, numpy.uint8))
+                assert_type(memoryview(message).tobytes(), bytes)
+            done += subscriber.poll_arrays(PriceUpdate, on_rows)
+    return done
+
+
+def at_run_time(name: str, path: str) -> list[str]:
+    """Classes of ``Schema.load``, as in the README."""
+    prices, seen = sbe.Schema.load(path), list[str]()
+    with flyring.Channel.open_or_create(name, kind="inbox", schema=prices) as channel:
+        with channel.publisher().claim(prices.PriceUpdate) as update:
+            update.instrument.symbol = "FLYR"
+            update.bid, update.ask = 100, 101
+        show = lambda update, message: seen.append(update.instrument.symbol)  # noqa: E731 - as in the README
+        channel.subscriber().poll(sbe.dispatch({prices.PriceUpdate: show}))
+    return seen
+
+
+if TYPE_CHECKING:
+
+    def from_3_12_on(message: flyring.Message, claim: flyring.Claim) -> None:
+        """Before, numpy does not tell of the buffer protocol; ``message.data`` is what it takes there."""
+        import sys
+
+        if sys.version_info >= (3, 12):
+            numpy.frombuffer(message, numpy.uint8)
+            numpy.frombuffer(claim, numpy.uint8)
+
+    def refused(channel: flyring.Channel, publisher: flyring.Publisher, subscriber: flyring.Subscriber) -> None:
+        publisher.offer("text")  # type: ignore[arg-type]
+        publisher.offer(5)  # type: ignore[arg-type]
+        publisher.offer_batch(["text"])  # type: ignore[list-item]
+        publisher.claim("8")  # type: ignore[call-overload]
+        publisher.claim(int)  # type: ignore[type-var]
+        publisher.claim(PriceUpdate).price = 3  # type: ignore[attr-defined]
+        publisher.try_claim(PriceUpdate).commit()  # type: ignore[union-attr]
+        publisher.claim(PriceUpdate).bid = "1"  # type: ignore[assignment]
+        subscriber.poll(lambda: None)  # type: ignore[arg-type,misc]
+        subscriber.poll(on_update)  # type: ignore[arg-type]
+        _ = subscriber.take().data  # type: ignore[union-attr]
+        subscriber.poll_arrays(PriceUpdate, on_update)  # type: ignore[arg-type]
+        subscriber.poll(sbe.dispatch({Trade: lambda trade: None}))  # type: ignore[dict-item,misc]
+        sbe.on(Trade, on_update)  # type: ignore[arg-type]
+        sbe.on(Trade, lambda trade, message: print(trade.bid))  # type: ignore[attr-defined]
+        sbe.on(int, print)  # type: ignore[type-var]
+        sbe.dispatch({int: on_update})  # type: ignore[type-var]
+        sbe.dispatch({Trade: on_trade}, otherwise=on_trade)  # type: ignore[arg-type]
+        flyring.Channel.open_or_create("x", kind="pubsub")  # type: ignore[arg-type]
+        flyring.Channel.open_or_create("x", kind="inbox", size=3)  # type: ignore[call-arg]
+        channel.publisher(wait="sleep")  # type: ignore[arg-type]
+        channel.subscriber(rings=0)  # type: ignore[arg-type]
+        channel.lossy_subscriber(start="first")  # type: ignore[arg-type]
+        subscriber.wait = 3  # type: ignore[attr-defined]
