@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "flyring/counters.hpp"
@@ -48,6 +51,25 @@ class Channel {
     /// ChannelExists.
     static Channel replace(const std::string& name, const Options& options) { return replace(name, options, {}); }
 
+    /// Opens the channel as soon as there is one of that name: looks every millisecond, after a second every ten.
+    /// Throws TimedOut, else as open does, but NoSuchChannel.
+    static Channel wait_for(const std::string& name, std::chrono::nanoseconds timeout = forever,
+                            const OpenOptions& options = {}) {
+        detail::check_timeout(timeout);
+        const std::int64_t start = detail::clock_ns(CLOCK_MONOTONIC);
+        const std::int64_t deadline = detail::later(start, timeout.count());
+        for (;;) {
+            try {
+                return open(name, options);
+            } catch (const NoSuchChannel& error) {
+                const std::int64_t now = detail::clock_ns(CLOCK_MONOTONIC);
+                if (now >= deadline) throw TimedOut("channel " + error.path() + " to be created");
+                const std::int64_t nap = now - start < 1'000'000'000 ? 1'000'000 : 10'000'000;
+                std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(nap, deadline - now)));
+            }
+        }
+    }
+
     /// Removes the name; attached processes go on. Throws NoSuchChannel, NotAChannel (nothing is removed then),
     /// AccessDenied, IoError.
     static void unlink(const std::string& name) { detail::unlink_file(name); }
@@ -67,17 +89,19 @@ class Channel {
     }
 
     /// Takes a subscriber slot, reading `rings` (left out: all). `kept`: messages wait for this name while it is away.
-    /// An inbox's only slot is always kept; any name gets it, and is its label from then on. Throws as publisher does,
-    /// and ChannelDiffers (rings) if the kept slot of that name has others; InvalidArgument also if `rings` names none,
-    /// or if the slot is a foreign reader's. (5.3)
+    /// An inbox's only slot is always kept; any name gets it, and is its label from then on. `timeout`: how long to
+    /// wait until a slot is free. Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name
+    /// has others; InvalidArgument also if `rings` names none, or if the slot is a foreign reader's. (5.3)
     Subscriber subscriber(const std::string& name = "", bool kept = false,
-                          const std::optional<Rings>& rings = std::nullopt) {
+                          const std::optional<Rings>& rings = std::nullopt,
+                          std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_writable();
         file().check_foreign(foreign() != Foreign::subscriber, "the subscriber slot is the foreign reader's");
-        return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings));
+        return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings, timeout));
     }
-    Subscriber subscriber(const std::string& name, bool kept, std::initializer_list<std::uint32_t> rings) {
-        return subscriber(name, kept, Rings(rings));
+    Subscriber subscriber(const std::string& name, bool kept, std::initializer_list<std::uint32_t> rings,
+                          std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+        return subscriber(name, kept, Rings(rings), timeout);
     }
 
     /// Reads `rings` (left out: all) without a slot: publishers do not wait for it, and it counts what it lost. From

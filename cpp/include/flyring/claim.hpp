@@ -62,7 +62,7 @@ class Claim {
     template <typename Type>
     [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, Type type,
                                         std::chrono::nanoseconds timeout)
-        : core_(&core), data_(core.claim(length, type)), size_(length) {
+        : core_(&core), data_(core.accept(type, timeout).claim(length, type)), size_(length) {
         if (FLYRING_UNLIKELY(data_ == nullptr)) data_ = core.claim_waiting(length, type, timeout);
     }
     /// Empty if there is no room.

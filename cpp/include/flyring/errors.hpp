@@ -125,8 +125,8 @@ class ChannelDiffers : public FlyringError, public detail::WithField {
     std::string actual_;
 };
 
-/// Publisher::claim found no room, or an empty claim of try_claim was used: subscribers have not read yet what lies in
-/// the way.
+/// send or claim found no room until its time-out, or an empty claim of try_claim was used: subscribers have not read
+/// yet what lies in the way.
 class BackPressured : public FlyringError {
   public:
     explicit BackPressured(std::optional<Holder> holder)
@@ -288,6 +288,32 @@ class MessageTooLarge : public FlyringError {
   private:
     std::uint64_t length_;
     std::uint64_t limit_;
+};
+
+/// A wait came to its time-out.
+class TimedOut : public FlyringError {
+  public:
+    explicit TimedOut(std::string what)
+        : FlyringError("timed-out", "waited in vain for " + what + "; wait longer, or see why it does not come"),
+          what_for_(std::move(what)) {}
+    /// What was waited for.
+    const std::string& what_for() const noexcept { return what_for_; }
+
+  private:
+    std::string what_for_;
+};
+
+/// A wait was called off. Nothing in C++ calls one off; code that goes from one language to another may have to say it.
+class Cancelled : public FlyringError {
+  public:
+    explicit Cancelled(std::string what)
+        : FlyringError("cancelled", "the wait for " + what + " was cancelled; nothing was done"),
+          what_for_(std::move(what)) {}
+    /// What was waited for.
+    const std::string& what_for() const noexcept { return what_for_; }
+
+  private:
+    std::string what_for_;
 };
 
 class InvalidArgument : public FlyringError {

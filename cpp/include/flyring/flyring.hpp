@@ -16,3 +16,4 @@
 #include "flyring/span.hpp"
 #include "flyring/subscriber.hpp"
 #include "flyring/wait.hpp"
+#include "flyring/wait_set.hpp"

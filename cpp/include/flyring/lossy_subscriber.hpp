@@ -27,7 +27,8 @@ class LossySubscriber {
     }
 
     /// The same; while there is nothing, it waits: until the time-out (then 0), a message, or one of the errors. A
-    /// close by another thread ends it with Closed, within 100 ms. (6.16)
+    /// close by another thread ends it with Closed, another channel of this name with ChannelReplaced, each within 100
+    /// ms. InvalidArgument: a time-out below 0. (6.16)
     template <typename Handler>
     int poll(Handler&& handler, int limit, std::chrono::nanoseconds timeout) {
         return core_->poll(handler, limit, timeout);
@@ -40,7 +41,7 @@ class LossySubscriber {
         return taken;
     }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. Never less than once.
+    /// How long a wait looks before it sleeps; 20 microseconds. 0 or less: it looks once.
     void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
 
     /// For experts: the next message where it lies, or nothing. It is not consumed, and its publisher may overwrite it
@@ -73,6 +74,7 @@ class LossySubscriber {
 
   private:
     friend class Channel;
+    friend class WaitSet;
     explicit LossySubscriber(std::unique_ptr<detail::LossyCore> core) noexcept : core_(std::move(core)) {}
 
     std::unique_ptr<detail::LossyCore> core_;

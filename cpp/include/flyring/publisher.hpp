@@ -40,7 +40,8 @@ class Publisher {
         return core_->offer(message.data(), message.size(), Core::Raw{});
     }
 
-    /// The same, but waits until there is room. Throws BackPressured at the time-out, else as offer does. (6.16)
+    /// The same, but waits until there is room. Throws BackPressured at the time-out, InvalidArgument (a time-out below
+    /// 0), else as offer does; a close by another thread ends the wait with Closed, within 100 ms. (6.16)
     std::int64_t send(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send(message.data(), message.size(), type, timeout);
     }
@@ -81,12 +82,20 @@ class Publisher {
     }
     std::size_t offer_batch(span<const Bytes> messages) { return offer_batch(messages, core_->raw_type()); }
 
-    /// The same, but waits until there is room for all of them, or the time-out.
+    /// The same, but waits until there is room for all of them, or the time-out: returns how many were taken until
+    /// then. Also when the channel was replaced or the ring is corrupt, if some were taken.
     std::size_t send_batch(span<const Bytes> messages, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send_batch(messages, type, timeout);
     }
+    std::size_t send_batch(span<const Bytes> messages, std::chrono::nanoseconds timeout = forever) {
+        return send_batch(messages, core_->raw_type(), timeout);
+    }
 
-    /// How long a wait looks for room before it sleeps; 20 microseconds. Never less than once.
+    /// Waits until every subscriber has read what was published: the gates of slots that somebody owns. Throws
+    /// TimedOut, ChannelReplaced, else as offer does. (6.16)
+    void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
+
+    /// How long a wait looks for room before it sleeps; 20 microseconds. 0 or less: it looks once.
     void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
 
     /// A hint, for the start of a handler that will answer through this publisher. Fetches the cache line in which the
@@ -116,6 +125,7 @@ class Publisher {
 
   private:
     friend class Channel;
+    friend class WaitSet;
     template <typename T>
     friend class sbe::TypedClaim;
     explicit Publisher(std::unique_ptr<Core> core) : core_(core.release()) {}

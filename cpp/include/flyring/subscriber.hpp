@@ -27,7 +27,8 @@ class Subscriber {
     }
 
     /// The same; while there is nothing, it waits: until the time-out (then 0), a message, or one of the errors. A
-    /// close by another thread ends it with Closed, an evict with SlotLost, within 100 ms. (6.16)
+    /// close by another thread ends it with Closed, an evict with SlotLost, another channel of this name with
+    /// ChannelReplaced, each within 100 ms. InvalidArgument: a time-out below 0. (6.16)
     template <typename Handler>
     int poll(Handler&& handler, int limit, std::chrono::nanoseconds timeout) {
         return core_->poll(handler, limit, timeout);
@@ -53,7 +54,7 @@ class Subscriber {
     bool kept() const noexcept { return core_->kept(); }
     std::int64_t epoch() const noexcept { return core_->epoch(); }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. Never less than once.
+    /// How long a wait looks before it sleeps; 20 microseconds. 0 or less: it looks once.
     void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
 
     /// Gives the slot back: a kept one stays where it is, any other stops gating. Does nothing if closed already.
@@ -67,6 +68,7 @@ class Subscriber {
 
   private:
     friend class Channel;
+    friend class WaitSet;
     explicit Subscriber(std::unique_ptr<detail::SubscriberCore> core) noexcept : core_(std::move(core)) {}
 
     std::unique_ptr<detail::SubscriberCore> core_;

@@ -10,6 +10,7 @@
 
 #include "flyring/detail/memory.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/wait_set.hpp"
 
 namespace flyring {
 
@@ -118,6 +119,27 @@ class BackoffWait {
     std::chrono::nanoseconds max_sleep_;
     std::chrono::nanoseconds sleep_;
     unsigned turn_ = 0;
+};
+
+/// Sleeps until something of a wait set is ready, which has what the caller's loop polls. The least CPU; a message
+/// comes 20 to 60 microseconds later than to one who spins, which the set does for 20 microseconds first.
+class BlockWait {
+  public:
+    /// Returns after `longest` at the latest: for a loop that has something else to look at too. WaitSet::wake() ends a
+    /// wait from any thread.
+    explicit BlockWait(WaitSet& set, std::chrono::nanoseconds longest = forever) : set_(&set), longest_(longest) {
+        detail::check_timeout(longest);
+    }
+
+    /// Throws as WaitSet::wait does.
+    void idle(int work) {
+        if (work <= 0) set_->wait(longest_);
+    }
+    void reset() noexcept {}
+
+  private:
+    WaitSet* set_;
+    std::chrono::nanoseconds longest_;
 };
 
 }  // namespace flyring

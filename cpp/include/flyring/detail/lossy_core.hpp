@@ -46,40 +46,28 @@ class LossyCore final : public Member {
 
     template <typename Handler>
     int poll(Handler& handler, int limit) {
-        if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse();
+        if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse(Nanoseconds::zero());
         const InUse guard(*this);
-        peeked_ = nullptr;
-        if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
-        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
-        const int done = poll_rings<returns_action<Handler>>(
-            readers_, next_ring_, limit, last_action_,
-            [this, &handler, limit](Reader& reader, int before)
-                __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
-        if (done == 0) {
-            idle_polls_.found_nothing(state_->file);
-            return 0;
+        return poll_in_use(handler, limit);
+    }
+
+    /// The same; while there is nothing, it waits.
+    template <typename Handler>
+    int poll(Handler& handler, int limit, Nanoseconds timeout) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || timeout.count() < 0)) refuse(timeout);
+        set_use(in_use);
+        Wait wait(*this);
+        int done = poll_in_use(handler, limit);
+        if (FLYRING_LIKELY(done != 0) || is_over<Handler>(limit) || timeout.count() == 0) return done;
+        Turns turns(*this, timeout, spin_);
+        while (done == 0 && wait_for_message(wait, turns)) {
+            done = poll_in_use(handler, limit);
+            if (is_over<Handler>(limit)) break;
         }
-        idle_polls_.found_something();
-        if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // a child that was forked in the handler
         return done;
     }
 
-    /// The same; while there is nothing, it waits until the deadline.
-    template <typename Handler>
-    int poll(Handler& handler, int limit, Nanoseconds timeout) {
-        std::int64_t deadline = 0;
-        for (;;) {
-            const int done = poll(handler, limit);
-            if (done != 0 || timeout.count() <= 0) return done;
-            if constexpr (returns_action<Handler>) {
-                if (last_action_ == Action::ABORT) return 0;
-            }
-            if (deadline == 0) deadline = deadline_of(timeout);
-            if (!wait_for_message(deadline)) return 0;
-        }
-    }
-
-    void set_spin(Nanoseconds time) noexcept { spin_ = time.count(); }
+    void set_spin(Nanoseconds time) noexcept { spin_ = time; }
     std::optional<Message> peek();
     bool valid();
     bool ended(std::uint32_t ring);
@@ -93,7 +81,17 @@ class LossyCore final : public Member {
         }
     }
 
-    ChannelState& state() const noexcept { return *state_; }
+    // Waiting (6.16).
+    WaitingWords words() const noexcept override { return state_->file.data(); }
+    std::uint32_t mask() const noexcept override { return mask_of(rings_); }
+    bool is_ready() const noexcept override {
+        return !usable() || std::any_of(readers_.begin(), readers_.end(), may_have_message);
+    }
+    std::int64_t cap(std::int64_t) const noexcept override {
+        return publishers_wake(state_->file, rings_) ? data_cap : short_cap;
+    }
+
+    ChannelState& state() const noexcept override { return *state_; }
     const Reader& reader_of(std::uint32_t ring) const { return detail::reader_of(readers_, ring); }
     const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
 
@@ -111,6 +109,43 @@ class LossyCore final : public Member {
         std::int32_t type = 0;
         std::size_t size() const noexcept { return static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH; }
     };
+
+    /// poll, with the object marked as in use.
+    template <typename Handler>
+    [[gnu::always_inline]] int poll_in_use(Handler& handler, int limit) {
+        peeked_ = nullptr;
+        if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
+        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
+        const int done = poll_rings<returns_action<Handler>>(
+            readers_, next_ring_, limit, last_action_,
+            [this, &handler, limit](Reader& reader, int before)
+                __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
+        if (done == 0) {
+            idle_polls_.found_nothing(state_->file);
+            return 0;
+        }
+        idle_polls_.found_something();
+        if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // a child that was forked in the handler
+        return done;
+    }
+
+    /// Whether a poll that handed out nothing is not to be followed by another one.
+    template <typename Handler>
+    bool is_over(int limit) const noexcept {
+        if constexpr (returns_action<Handler>) return limit <= 0 || last_action_ == Action::ABORT;
+        return limit <= 0;
+    }
+
+    /// What a wait looks at. A reader that must jump or start first waits for the count that it needs for that (6.10):
+    /// a publisher that died between two of its stores has left none.
+    static bool may_have_message(const Reader& reader) noexcept {
+        if (reader.corrupt) return false;
+        if (reader.started && !lapped(reader)) {
+            return load_acquire(reader.ring.length_at(reader.cursor)) > 0;  // lossy 1; pairs with publish 6
+        }
+        const std::int64_t done = load_acquire(reader.ring.messages_done());
+        return load_relaxed(reader.ring.messages_begun()) == done;
+    }
 
     template <typename Handler>
     int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
@@ -192,13 +227,13 @@ class LossyCore final : public Member {
         return !reader.corrupt && start(reader);
     }
 
-    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(Nanoseconds timeout = Nanoseconds::zero());
     [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position,
                                                                    const char* reason);
     [[gnu::noinline]] inline bool skip(Reader& reader, Turn& turn, const Found& found);
     [[gnu::noinline]] inline bool jump(Reader& reader, Turn& turn);
     bool start(Reader& reader);
-    inline bool wait_for_message(std::int64_t deadline);
+    [[gnu::noinline]] inline bool wait_for_message(Wait& wait, Turns& turns);
     bool find_oldest(Reader& reader, std::int64_t after, std::int64_t keep, Counted& found);
 
     std::size_t next_ring_ = 0;  // where the next poll starts
@@ -212,7 +247,7 @@ class LossyCore final : public Member {
     std::shared_ptr<ChannelState> state_;
     Start start_;
     WhenLapped when_lapped_;
-    std::int64_t spin_ = default_spin;       // ns
+    Nanoseconds spin_ = default_spin;
     Action last_action_ = Action::CONTINUE;  // of a handler that returns actions
 };
 
@@ -355,8 +390,9 @@ inline bool LossyCore::ended(std::uint32_t ring) {
     return reader.started && ring_ended(state_->file, ring, reader.cursor);
 }
 
-void LossyCore::refuse() {
+void LossyCore::refuse(Nanoseconds timeout) {
     if (!usable()) throw_unusable();
+    if (use() == idle) check_timeout(timeout);
     throw_in_use();
 }
 
@@ -364,16 +400,18 @@ inline void LossyCore::throw_unusable() {
     throw Closed("a lossy subscriber of channel " + state_->file.path + " is used after it was " + why_unusable_);
 }
 
-/// 6.16
-inline bool LossyCore::wait_for_message(std::int64_t deadline) {
-    const Waiting waiting(*this);
-    return wait_for_data(state_->file, rings_, deadline, spin_, [this] {
-        if (!usable()) return true;
-        return std::any_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
-            if (!reader.started || reader.corrupt) return false;
-            return load_acquire(reader.ring.length_at(reader.cursor)) > 0 || lapped(reader);  // lossy 1 and 2
-        });
-    });
+/// 6.16: until there is a message. False: the deadline has passed.
+bool LossyCore::wait_for_message(Wait& wait, Turns& turns) {
+    for (;;) {
+        wait.put_back();
+        const bool in_time = turns.next([this] { return is_ready(); });
+        const bool found = is_ready();
+        wait.take(in_time && found ? in_use : trying);
+        if (!usable()) throw_unusable();
+        if (!in_time) return false;
+        if (found) return true;
+        check_replaced(state_->file);
+    }
 }
 
 void LossyCore::set_corrupt(Reader& reader, std::int64_t position, const char* reason) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "flyring/detail/held_back.hpp"
 #include "flyring/detail/replaced.hpp"
@@ -88,14 +91,7 @@ class PublisherCore final : public Member {
             if (!reserve_in_use(length)) return nullptr;
             writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
         }
-        set_use(claim_open);
-        claim_length_ = length;
-        const Ring ring = writer_.ring;
-        const std::int64_t at = writer_.end;
-        RingWriter::set_type(ring, at, number_of(type));
-        std::byte* const payload = ring.payload_at(at);
-        FLYRING_ASSUME(payload != nullptr);  // so that the caller's test costs nothing
-        return payload;
+        return open_claim(length, type);
     }
 
     /// Publish 6 to 10 for the open claim, of which the caller knows where it is.
@@ -128,7 +124,14 @@ class PublisherCore final : public Member {
     template <typename Type>
     [[gnu::cold, gnu::noinline]] std::byte* claim_waiting(std::size_t length, Type type, Nanoseconds timeout);
     inline std::size_t send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout);
-    void set_spin(Nanoseconds time) noexcept { spin_ = time.count(); }
+    inline void flush(Nanoseconds timeout);
+    void set_spin(Nanoseconds time) noexcept { spin_ = time; }
+    /// Before a claim that may wait.
+    template <typename Type>
+    [[gnu::always_inline]] inline PublisherCore& accept(Type type, Nanoseconds timeout) {
+        if (FLYRING_UNLIKELY(timeout.count() < 0)) refuse(0, number_of(type), timeout);
+        return *this;
+    }
 
     // The rest.
 
@@ -143,14 +146,21 @@ class PublisherCore final : public Member {
     [[noreturn, gnu::cold]] void throw_unusable() override;
 
     void check_idle() const {
-        if (use() == in_use || use() == waiting) throw_two_threads();
+        if (use() != idle && use() != claim_open) throw_two_threads();
     }
     [[noreturn, gnu::cold]] void throw_in_use() override { throw_two_threads(); }
     [[noreturn, gnu::cold]] void throw_two_threads() const {
         throw TwoThreads("publisher of ring " + std::to_string(ring()));
     }
 
-    ChannelState& state() const noexcept { return *state_; }
+    // Waiting (6.16).
+    WaitingWords words() const noexcept override { return state_->file.room(); }
+    std::uint32_t mask() const noexcept override { return waker_bit_; }
+    bool is_ready() const noexcept override { return !usable() || writer_.gates_allow(needed_); }
+    inline std::int64_t cap(std::int64_t waited) const noexcept override;
+    inline void look_after() override;
+
+    ChannelState& state() const noexcept override { return *state_; }
     std::int64_t position() const noexcept { return writer_.end; }
     std::uint32_t ring() const noexcept { return writer_.ring.index; }
     const std::string& name() const noexcept { return name_; }
@@ -191,7 +201,20 @@ class PublisherCore final : public Member {
         return close_claim(writer_.ring.payload_at(writer_.end), claim_length_, writer_.count);
     }
 
-    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::size_t length, std::int32_t type);
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::size_t length, std::int32_t type,
+                                                              Nanoseconds timeout = Nanoseconds::zero());
+    /// Publish 5, for a type; the payload is the caller's.
+    template <typename Type>
+    [[gnu::always_inline]] inline std::byte* open_claim(std::size_t length, Type type) noexcept {
+        set_use(claim_open);
+        claim_length_ = length;
+        const Ring ring = writer_.ring;
+        const std::int64_t at = writer_.end;
+        RingWriter::set_type(ring, at, number_of(type));
+        std::byte* const payload = ring.payload_at(at);
+        FLYRING_ASSUME(payload != nullptr);  // so that the caller's test costs nothing
+        return payload;
+    }
     /// Called with this object's address, not with the writer's, which would cost the hot path a register.
     [[gnu::noinline]] bool announce_long(std::size_t length) noexcept { return writer_.announce_long(length); }
     [[gnu::noinline, gnu::cold]] inline std::int64_t offer_reserving(const std::byte* payload, std::size_t length,
@@ -202,23 +225,46 @@ class PublisherCore final : public Member {
     bool pad_to_fit(std::uint64_t size);
     bool find_room(std::uint64_t size) { return find_room(size, size); }
     bool find_room(std::uint64_t size, std::uint64_t first);
-    /// Waits for room, in turns until the deadline: a turn ends when it is time to try again. False: it has passed.
+    void publish_reserved(const std::byte* payload, std::size_t length, std::int32_t type) {
+        writer_.publish(writer_.size_of(length), length + header_length, type, wrapping_add(writer_.count, 1),
+                        [&](std::byte* to) {
+                            if (length != 0) std::memcpy(to, payload, length);
+                        });
+    }
+    inline bool lags_behind(std::uint32_t slot, std::int64_t position) const noexcept;
+
+    /// A wait for room. The object is taken, as if in use, except during a turn.
     class RoomWait {
       public:
-        RoomWait(PublisherCore& core, Nanoseconds timeout) noexcept
-            : core_(core), start_(clock_ns(CLOCK_MONOTONIC)), deadline_(deadline_of(timeout)) {}
-        inline bool turn();
+        RoomWait(PublisherCore& core, Nanoseconds timeout)
+            : core_(core), wait_((core.take_for_wait(), core)), turns_(core, timeout, core.spin_) {}
+        /// Ends when it is time to try again. False: the deadline has passed.
+        template <typename Ready>
+        bool turn(Ready&& ready) {
+            wait_.put_back();
+            const bool in_time = turns_.next(ready);
+            wait_.take(trying);
+            if (!core_.usable()) core_.throw_unusable();
+            return in_time;
+        }
+        bool turn() {
+            return turn([this] { return core_.is_ready(); });
+        }
+        void end(Use as) noexcept { wait_.end(as); }
 
       private:
         PublisherCore& core_;
-        std::int64_t start_;
-        std::int64_t deadline_;
+        Wait wait_;
+        Turns turns_;
     };
+    inline void take_for_wait();
+
     void recompute();
     void note_held_back(std::uint64_t size) noexcept;
     void note_room() noexcept;
     bool is_time_to_test() noexcept;
     bool publish_owner_record();
+    inline std::size_t publish_batches(span<const Bytes> messages, std::int32_t type);
     std::size_t reserve_batch(span<const Bytes> messages, std::uint64_t& size);
     void publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept;
     void take_slot();
@@ -231,9 +277,9 @@ class PublisherCore final : public Member {
     std::int64_t held_back_since_ = 0;  // monotonic ns, or of the last test of locks; 0: not held back
     std::int64_t clock_offset_ = 0;     // of CLOCK_MONOTONIC in this process
     SuccessorWatch successor_;
-    std::uint64_t needed_ = 0;          // what RingWriter::needed said of what found no room
-    std::int64_t spin_ = default_spin;  // ns
-    std::int64_t max_lag_ = 0;          // bytes; 0: wait for every subscriber
+    std::uint64_t needed_ = 0;  // what RingWriter::needed said of what found no room last
+    Nanoseconds spin_ = default_spin;
+    std::int64_t max_lag_ = 0;  // bytes; 0: wait for every subscriber
     std::shared_ptr<ChannelState> state_;
     std::string name_;
 };
@@ -256,11 +302,11 @@ inline void PublisherCore::take_slot() {
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
     clock_offset_ = monotonic_offset();
+    waker_ = Waker(file.data(), file.wakes);  // before the locks: the kernel may take some milliseconds
     SlotLock lock = detail::take_slot(file, publisher_slots(file), name_, [&](std::uint32_t slot) {
         writer_.ring = file.ring(slot);
         const Counted found = recover(writer_.ring, file.path);
         const SlotWords words = publisher_slot(file, slot);
-        waker_ = Waker(file.data(), file.wakes);
         waker_bit_ = waiting_bit(slot);
         epoch = words.take(name_, file.environment, file.wakes, [&] {
             store_relaxed(words.start(), found.position);
@@ -286,11 +332,12 @@ inline void PublisherCore::take_slot() {
 }
 
 /// In the order of spec/api.md, errors.
-void PublisherCore::refuse(std::size_t length, std::int32_t type) {
+void PublisherCore::refuse(std::size_t length, std::int32_t type, Nanoseconds timeout) {
     if (!open()) throw_unusable();
     check_idle();
     if (use() == claim_open) throw ViewAlive("a claim of this publisher is open; commit or abort it first");
     if (type < 1) throw InvalidArgument("type", std::to_string(type) + " is not 1 to 2147483647");
+    check_timeout(timeout);
     if (length > writer_.max_payload) throw MessageTooLarge(length, writer_.max_payload);
     if (!usable()) throw_unusable();
     throw_two_threads();  // the other one is done by now
@@ -314,10 +361,7 @@ void PublisherCore::lose_claim() {
 /// All of 6.1, where offer's short form does not do.
 std::int64_t PublisherCore::offer_reserving(const std::byte* payload, std::size_t length, std::int32_t type) {
     if (!reserve_in_use(length)) return layout::BACK_PRESSURED;
-    writer_.publish(writer_.size_of(length), length + header_length, type, wrapping_add(writer_.count, 1),
-                    [&](std::byte* to) {
-                        if (length != 0) std::memcpy(to, payload, length);
-                    });
+    publish_reserved(payload, length, type);
     set_use(idle);
     waker_.wake(waker_bit_);
     return writer_.end;
@@ -437,7 +481,12 @@ inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::i
     std::size_t longest = 0;
     for (const Bytes& message : messages) longest = std::max(longest, message.size());
     if (use() != idle || !usable() || type < 1 || longest > writer_.max_payload) refuse(longest, type);
-    set_use(in_use);
+    const InUse guard(*this);
+    return publish_batches(messages, type);
+}
+
+/// As many of `messages` as there is room for.
+std::size_t PublisherCore::publish_batches(span<const Bytes> messages, std::int32_t type) {
     std::size_t taken = 0;
     try {
         while (taken < messages.size()) {
@@ -448,10 +497,8 @@ inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::i
             taken += together;
         }
     } catch (...) {
-        set_use(idle);
         if (taken == 0) throw;  // else the caller must learn how many went; what is wrong is found again
     }
-    set_use(idle);
     if (taken > 0) waker_.wake(waker_bit_);
     return taken;
 }
@@ -495,28 +542,43 @@ inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64
 }
 
 /// 6.16
-inline bool PublisherCore::RoomWait::turn() {
+std::int64_t PublisherCore::cap(std::int64_t waited) const noexcept {
     constexpr std::int64_t second = 1'000'000'000;  // ns
-    const ChannelFile& file = core_.state_->file;
-    const RingWriter& writer = core_.writer_;
-    const Waiting waiting(core_);
-    const auto ready = [&] { return !core_.usable() || writer.gates_allow(core_.needed_); };
-    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-    if (spin_until(std::min(deadline_, now + core_.spin_), ready)) return true;
-    if (now >= deadline_) return false;
-    sleep_once(file.room(), core_.waker_bit_, true, deadline_, now - start_ < second ? first_room_cap : room_cap, ready,
-               [&] { return subscribers_wake(file, writer.ring); });
-    return true;
+    if (!subscribers_wake(state_->file, writer_.ring)) return short_cap;
+    return waited < second ? first_room_cap : room_cap;
+}
+
+/// In a wait set, 6.2, 3 and 4: what an offer would do for the one that found no room.
+void PublisherCore::look_after() {
+    if (is_ready() || !is_time_to_test()) return;
+    const ChannelFile& file = state_->file;
+    const Fd& description = lock_.description();
+    if (max_lag_ != 0) evict_lagging(file, writer_.ring, description, max_lag_, needed_);
+    retire(file, writer_.ring, description, needed_);
+    take_back_evicted(file, writer_.ring, description, needed_);
+}
+
+/// Before a wait. Who closes the object is done soon.
+void PublisherCore::take_for_wait() {
+    while (!begin_to_try()) {
+        if (use() != closing && use() != idle) throw_two_threads();
+        sched_yield();
+    }
 }
 
 inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t length, std::int32_t type,
                                         Nanoseconds timeout) {
-    std::int64_t position = offer(payload, length, type);
+    if (timeout.count() < 0) refuse(length, type, timeout);
+    const std::int64_t position = offer(payload, length, type);
     if (FLYRING_LIKELY(position != layout::BACK_PRESSURED)) return position;
     RoomWait wait(*this, timeout);
     while (wait.turn()) {
-        position = offer(payload, length, type);
-        if (position != layout::BACK_PRESSURED) return position;
+        if (!reserve(length)) continue;
+        publish_reserved(payload, length, type);
+        const std::int64_t end = writer_.end;
+        wait.end(idle);
+        waker_.wake(waker_bit_);
+        return end;
     }
     throw_back_pressured();
 }
@@ -526,19 +588,59 @@ template <typename Type>
 std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanoseconds timeout) {
     RoomWait wait(*this, timeout);
     while (wait.turn()) {
-        std::byte* const payload = claim(length, type);
-        if (payload != nullptr) return payload;
+        if (!reserve(length)) continue;
+        writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
+        wait.end(claim_open);
+        return open_claim(length, type);
     }
     throw_back_pressured();
 }
 
 /// How many were taken until the time-out.
 inline std::size_t PublisherCore::send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout) {
+    if (timeout.count() < 0) refuse(0, type, timeout);
     std::size_t taken = offer_batch(messages, type);
     if (taken == messages.size()) return taken;
     RoomWait wait(*this, timeout);
-    while (taken < messages.size() && wait.turn()) taken += offer_batch(messages.subspan(taken), type);
+    while (taken < messages.size() && wait.turn()) {
+        try {
+            taken += publish_batches(messages.subspan(taken), type);
+        } catch (const FlyringError&) {
+            if (taken == 0) throw;  // as in publish_batches
+            return taken;
+        }
+    }
     return taken;
+}
+
+/// Whether the owner of a subscriber slot has not read up to `position`.
+bool PublisherCore::lags_behind(std::uint32_t slot, std::int64_t position) const noexcept {
+    const std::int64_t gate = load_acquire(writer_.ring.gate(slot));  // pairs with poll 4
+    return gate >= 0 && gate < position;
+}
+
+/// Waits until every subscriber has read what was published.
+void PublisherCore::flush(Nanoseconds timeout) {
+    if (use() != idle || !usable() || timeout.count() < 0) refuse(0, 1, timeout);
+    const ChannelFile& file = state_->file;
+    const std::int64_t end = writer_.end;
+    std::vector<std::uint32_t> behind;
+    const auto lags = [&](std::uint32_t slot) { return lags_behind(slot, end); };
+    RoomWait wait(*this, timeout);
+    for (;;) {
+        behind.clear();
+        for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
+            if (!lags(slot)) continue;
+            const bool owned = file.header.foreign != Foreign::none ||
+                               is_locked_by_another(lock_.description(), file.subscriber_lock(slot));
+            if (owned) behind.push_back(slot);
+        }
+        if (behind.empty()) return;
+        if (!wait.turn([&] { return !usable() || std::none_of(behind.begin(), behind.end(), lags); })) break;
+        check_replaced(file);
+    }
+    throw TimedOut("subscriber slot " + std::to_string(behind.front()) + " to read what was published on ring " +
+                   std::to_string(ring()) + " of channel " + file.path);
 }
 
 inline std::optional<Holder> PublisherCore::held_by() {
@@ -548,6 +650,7 @@ inline std::optional<Holder> PublisherCore::held_by() {
     return find_holder(state_->file, writer_.ring, lock_.description());
 }
 
+/// The object is taken.
 void PublisherCore::throw_back_pressured() {
     throw BackPressured(find_holder(state_->file, writer_.ring, lock_.description()));
 }
@@ -564,7 +667,7 @@ inline void PublisherCore::close() noexcept {
     const bool claimed = use() == claim_open;
     if (claimed && usable()) abort_open_claim();
     Member::close();
-    set_use(claimed ? claim_open : idle);  // the claim still knows this object
+    if (claimed) set_use(claim_open);  // the claim still knows this object
 }
 
 inline void PublisherCore::give_back(bool owned) noexcept {

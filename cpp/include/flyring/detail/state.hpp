@@ -23,11 +23,20 @@ namespace flyring::detail {
 inline constexpr std::int64_t no_epoch = 0;
 inline constexpr std::int64_t unusable = -1;
 
+class ChannelState;
+
 /// What is made from a channel, a publisher or a subscriber of either kind: a slot with its lock and epoch, and a flag
 /// that says whether the object is in use. A lossy subscriber has no slot: its lock is empty, its epoch never changes.
 class Member {
   public:
-    enum Use : std::uint32_t { idle = 0, in_use = 1, claim_open = 2, waiting = 3 };
+    enum Use : std::uint32_t {
+        idle = 0,
+        in_use = 1,
+        claim_open = 2,
+        waiting = 3,  // it looks and sleeps: it may be closed meanwhile
+        trying = 4,   // a wait that tries again what it waits for: nobody else's code runs, so it is done soon
+        closing = 5,  // by another thread
+    };
 
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
@@ -46,13 +55,26 @@ class Member {
     // Close, in three steps, with the channel's mutex held. Whatever an object of ours may still store comes before the
     // lock is released: after that the slot has another owner.
 
-    /// Before them: marks the object as in use, unless its thread has a claim open. False: it is at work.
-    bool stop() noexcept { return exchange_use(idle, in_use) || stop_waiting() || use() == claim_open; }
-    /// The same for an object whose thread waits.
-    bool stop_waiting() noexcept { return exchange_use(waiting, in_use); }
-    /// Takes stop() back.
+    /// Before them: takes the object from its thread, if that does nothing with it or waits. An open claim is no
+    /// hindrance. False: it is at work.
+    bool stop() noexcept {
+        for (;;) {
+            for (const Use from : {idle, waiting}) {
+                if (!exchange_use(from, closing)) continue;
+                stopped_from_ = from;
+                return true;
+            }
+            const std::uint32_t now = use();
+            if (now == claim_open) return true;
+            if (now == in_use) return false;
+            sched_yield();  // it tries, or has just begun or ended something
+        }
+    }
+    /// Whether stop() took it from a wait.
+    bool was_waiting() const noexcept { return use() == closing && stopped_from_ == waiting; }
+    /// Takes stop() back, also after the close: a wait then finds what became of its object.
     void go_on() noexcept {
-        if (use() == in_use) set_use(idle);
+        if (use() == closing) store_release(&use_, static_cast<std::uint32_t>(stopped_from_));
     }
     /// 1. Marks the object as closed. Returns whether the slot was still its own.
     bool end() noexcept {
@@ -74,11 +96,30 @@ class Member {
     /// In a forked child.
     virtual void abandon() noexcept {
         lock_.abandon();
+        if (use() == waiting || use() == trying) set_use(idle);  // of a thread that is not here
         set_unusable("in a forked child; open the channel again there");
     }
 
     /// Throws why usable() is false.
     [[noreturn, gnu::cold]] virtual void throw_unusable() = 0;
+
+    // For those who wait (6.16).
+
+    /// What it sleeps on.
+    virtual WaitingWords words() const noexcept = 0;
+    /// The bits of its rings.
+    virtual std::uint32_t mask() const noexcept = 0;
+    /// Whether there is what it waits for, or it cannot be used any more.
+    virtual bool is_ready() const noexcept = 0;
+    /// How long a sleep may last that began so long ago, ns.
+    virtual std::int64_t cap(std::int64_t waited) const noexcept = 0;
+    /// After each sleep in a wait set: does what nobody else does for it.
+    virtual void look_after() {}
+    virtual ChannelState& state() const noexcept = 0;
+
+    /// Marks the object as trying: nobody closes it, nor its channel, until end_of_try(). False: somebody uses it.
+    bool begin_to_try() noexcept { return exchange_use(idle, trying); }
+    void end_of_try() noexcept { store_release(&use_, static_cast<std::uint32_t>(idle)); }
 
   protected:
     Member() = default;
@@ -95,21 +136,36 @@ class Member {
         Member& member_;
     };
 
-    /// Marks the object as waiting for as long as this lives: it may be closed meanwhile.
-    class Waiting {
+    /// A wait, for as long as this lives: the object is either taken, as it is to begin with, or put back, and then it
+    /// may be closed.
+    class Wait {
       public:
-        explicit Waiting(Member& member) : member_(member) {
-            if (!member.exchange_use(idle, waiting)) member.throw_in_use();
+        explicit Wait(Member& member) noexcept : member_(member) {}
+        Wait(const Wait&) = delete;
+        Wait& operator=(const Wait&) = delete;
+        ~Wait() {
+            if (!taken_) take(idle);
+            if (!ended_) member_.set_use(idle);
         }
-        Waiting(const Waiting&) = delete;
-        Waiting& operator=(const Waiting&) = delete;
-        ~Waiting() {
-            // Who closes it has marked it as in use, and is done soon.
-            while (!member_.exchange_use(waiting, idle) && member_.use() != idle) sched_yield();
+
+        void put_back() noexcept {
+            taken_ = false;
+            store_release(&member_.use_, static_cast<std::uint32_t>(waiting));
+        }
+        void take(Use as) noexcept {
+            while (!member_.exchange_use(waiting, as)) sched_yield();  // who closes it is done soon
+            taken_ = true;
+        }
+        /// Of an object that is taken.
+        void end(Use as) noexcept {
+            member_.set_use(as);
+            ended_ = true;
         }
 
       private:
         Member& member_;
+        bool taken_ = true;
+        bool ended_ = false;
     };
 
     bool exchange_use(std::uint32_t was, std::uint32_t use) noexcept {
@@ -134,6 +190,7 @@ class Member {
     const std::int64_t* epoch_word_ = &no_epoch;
     std::int64_t expected_epoch_ = unusable;
     std::uint32_t use_ = idle;
+    Use stopped_from_ = idle;
     std::uint32_t slot_ = 0;
     std::int64_t epoch_ = 0;
     SlotLock lock_;
@@ -176,16 +233,20 @@ class ChannelState final : public ForkAware {
         return use();
     }
 
-    /// Closes one member, if check() does not throw.
+    /// Closes one member. check() throws if it is at work.
     template <typename Check>
     void close(Member& member, Check&& check) {
         const std::lock_guard<std::mutex> guard(mutex_);
-        const bool waited = member.stop_waiting();
-        if (!waited) check();
+        while (!member.stop()) check();
+        const bool waited = member.was_waiting();
         if (member.open()) member.close();
-        if (!waited) return;
         member.go_on();
-        wake_everybody();  // among them the thread that waited
+        if (load_relaxed(&why_closed_) != nullptr) return;
+        if (waited) {
+            wake_everybody();  // among them the thread that waited
+        } else {
+            look_again();  // it may be in a wait set
+        }
     }
 
     void leave(Member& member) noexcept {
@@ -216,11 +277,13 @@ class ChannelState final : public ForkAware {
     }
 
   private:
+    /// Wakes those who sleep; the file stays as it is.
+    void look_again() noexcept {
+        wake_sleepers(file.data().sequence, all_rings);
+        wake_sleepers(file.room().sequence, all_rings);
+    }
     void wake_everybody() noexcept {
-        if (file.read_only) {
-            wake_sleepers(file.data().sequence, all_rings);  // nothing can be stored; who sleeps looks again
-            return;
-        }
+        if (file.read_only) return look_again();  // nothing can be stored
         wake_all(file.data());
         wake_all(file.room());
     }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "flyring/detail/readers.hpp"
@@ -24,8 +25,9 @@ namespace flyring::detail {
 /// Subscriber owns it.
 class SubscriberCore final : public Member {
   public:
+    /// `timeout`: how long to wait for a free slot.
     SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
-                   const std::optional<Rings>& rings);
+                   const std::optional<Rings>& rings, Nanoseconds timeout);
     SubscriberCore(const SubscriberCore&) = delete;
     SubscriberCore& operator=(const SubscriberCore&) = delete;
     ~SubscriberCore() override { state_->leave(*this); }
@@ -33,38 +35,28 @@ class SubscriberCore final : public Member {
     /// 6.9
     template <typename Handler>
     int poll(Handler& handler, int limit) {
-        if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse();
+        if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse(Nanoseconds::zero());
         const InUse guard(*this);
-        if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
-        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
-        const int done = poll_rings<returns_action<Handler>>(
-            readers_, next_ring_, limit, last_action_,
-            [this, &handler, limit](Reader& reader, int before)
-                __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
-        if (done == 0) {
-            idle_polls_.found_nothing(state_->file);
-            return 0;
+        return poll_in_use(handler, limit);
+    }
+
+    /// The same; while there is nothing, it waits.
+    template <typename Handler>
+    int poll(Handler& handler, int limit, Nanoseconds timeout) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || timeout.count() < 0)) refuse(timeout);
+        set_use(in_use);
+        Wait wait(*this);
+        int done = poll_in_use(handler, limit);
+        if (FLYRING_LIKELY(done != 0) || is_over<Handler>(limit) || timeout.count() == 0) return done;
+        Turns turns(*this, timeout, spin_);
+        while (done == 0 && wait_for_message(wait, turns)) {
+            done = poll_in_use(handler, limit);
+            if (is_over<Handler>(limit)) break;
         }
-        idle_polls_.found_something();
         return done;
     }
 
-    /// The same; while there is nothing, it waits until the deadline.
-    template <typename Handler>
-    int poll(Handler& handler, int limit, Nanoseconds timeout) {
-        std::int64_t deadline = 0;
-        for (;;) {
-            const int done = poll(handler, limit);
-            if (done != 0 || timeout.count() <= 0) return done;
-            if constexpr (returns_action<Handler>) {
-                if (last_action_ == Action::ABORT) return 0;
-            }
-            if (deadline == 0) deadline = deadline_of(timeout);
-            if (!wait_for_message(deadline)) return 0;
-        }
-    }
-
-    void set_spin(Nanoseconds time) noexcept { spin_ = time.count(); }
+    void set_spin(Nanoseconds time) noexcept { spin_ = time; }
     void forget();
     void give_back(bool owned) noexcept override;
     [[noreturn, gnu::cold]] void throw_unusable() override;
@@ -78,7 +70,20 @@ class SubscriberCore final : public Member {
         }
     }
 
-    ChannelState& state() const noexcept { return *state_; }
+    // Waiting (6.16).
+    WaitingWords words() const noexcept override { return state_->file.data(); }
+    std::uint32_t mask() const noexcept override { return mask_of(rings_); }
+    bool is_ready() const noexcept override {
+        if (!usable()) return true;
+        return std::any_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
+            return load_acquire(reader.ring.length_at(reader.cursor)) > 0;  // poll 1; pairs with publish 6
+        });
+    }
+    std::int64_t cap(std::int64_t) const noexcept override {
+        return publishers_wake(state_->file, rings_) ? data_cap : short_cap;
+    }
+
+    ChannelState& state() const noexcept override { return *state_; }
     std::int64_t position(std::uint32_t ring) const { return reader_of(readers_, ring).cursor; }
     bool ended(std::uint32_t ring);
     const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
@@ -105,6 +110,30 @@ class SubscriberCore final : public Member {
         void set_stored(std::int64_t position) noexcept { store_due = position + eighth(); }
     };
     static_assert(sizeof(Reader) == 64);  // a cache line's worth: a poll of many rings reads each
+
+    /// poll, with the object marked as in use.
+    template <typename Handler>
+    [[gnu::always_inline]] int poll_in_use(Handler& handler, int limit) {
+        if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
+        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
+        const int done = poll_rings<returns_action<Handler>>(
+            readers_, next_ring_, limit, last_action_,
+            [this, &handler, limit](Reader& reader, int before)
+                __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
+        if (done == 0) {
+            idle_polls_.found_nothing(state_->file);
+            return 0;
+        }
+        idle_polls_.found_something();
+        return done;
+    }
+
+    /// Whether a poll that handed out nothing is not to be followed by another one.
+    template <typename Handler>
+    bool is_over(int limit) const noexcept {
+        if constexpr (returns_action<Handler>) return limit <= 0 || last_action_ == Action::ABORT;
+        return limit <= 0;
+    }
 
     template <typename Handler>
     int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
@@ -197,7 +226,7 @@ class SubscriberCore final : public Member {
         return usable();
     }
 
-    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse();
+    [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(Nanoseconds timeout);
     [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(Reader& reader, std::int64_t position, int messages,
                                                                    const char* reason);
     [[gnu::noinline, gnu::cold]] inline void end_throwing(Reader& reader, std::int64_t cursor, int messages) noexcept;
@@ -213,7 +242,7 @@ class SubscriberCore final : public Member {
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_slot();
     [[noreturn, gnu::noinline, gnu::cold]] inline void end_lost();
 
-    inline bool wait_for_message(std::int64_t deadline);
+    [[gnu::noinline]] inline bool wait_for_message(Wait& wait, Turns& turns);
 
     std::size_t next_ring_ = 0;  // where the next poll starts
     Waker waker_;
@@ -224,19 +253,29 @@ class SubscriberCore final : public Member {
     std::vector<std::uint32_t> rings_;
     std::shared_ptr<ChannelState> state_;
     std::string name_;
-    std::int64_t spin_ = default_spin;  // ns
+    Nanoseconds spin_ = default_spin;
     bool kept_ = false;
 };
 
 inline SubscriberCore::SubscriberCore(std::shared_ptr<ChannelState> state, const std::string& name, bool kept,
-                                      const std::optional<Rings>& rings)
+                                      const std::optional<Rings>& rings, Nanoseconds timeout)
     : state_(std::move(state)), name_(name), kept_(kept) {
     if (!name.empty()) check_name("name", name);
     if (kept && name.empty() && state_->file.header.kind != Kind::inbox) {
         throw InvalidArgument("name", "a kept subscriber needs one");
     }
     const std::vector<std::uint32_t> asked = sorted_rings(state_->file, rings);
-    state_->enter(*this, [&] { take_slot(name, kept, asked); });
+    check_timeout(timeout);
+    const std::int64_t deadline = later(clock_ns(CLOCK_MONOTONIC), timeout.count());
+    for (;;) {
+        try {
+            state_->enter(*this, [&] { take_slot(name, kept, asked); });
+            return;
+        } catch (const NoFreeSlot&) {
+            if (clock_ns(CLOCK_MONOTONIC) >= deadline) throw;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes nobody
+    }
 }
 
 /// 5.3
@@ -246,9 +285,11 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
     bool resumed = false;
+    waker_ = Waker(file.room(), file.wakes);  // before the locks: the kernel may take some milliseconds
     // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
     readers_.reserve(file.header.publishers);
     rings_.reserve(file.header.publishers);
+    senders_.clear();  // of a try before
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) senders_.push_back(unknown_sender(ring));
     SlotLock lock = detail::take_slot(file, subscriber_slots(file), name, [&](std::uint32_t slot) {
         const SlotWords words = subscriber_slot(file, slot);
@@ -260,7 +301,6 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
         resumed = foreign || (kept_ && gating && load_acquire(words.evicting()) == 0);
         // What may refuse comes before the first store.
         resumed ? resume(slot, rings) : check_published(rings);
-        waker_ = Waker(file.room(), file.wakes);
         epoch = words.take(name, file.environment, file.wakes, [] {});
         if (!resumed) {
             if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
@@ -413,7 +453,8 @@ inline void SubscriberCore::forget() {
     state_->close(*this, [] {});
 }
 
-void SubscriberCore::refuse() {
+void SubscriberCore::refuse(Nanoseconds timeout) {
+    if (open() && use() == idle) check_timeout(timeout);
     // Also if the other thread is done by now.
     if (open() && (use() != idle || usable())) throw_in_use();
     throw_unusable();
@@ -466,6 +507,7 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, int mess
         if (!store_own_gate(reader, position, messages)) end_lost();
     } else if (open()) {
         store_release(reader.gate, layout::NOT_GATING);  // pairs with recompute 2
+        waker_.wake(waiting_bit(ring.index));            // as poll 6
     }
     reader.sender = nullptr;
     reader.cursor = position;
@@ -481,15 +523,21 @@ void SubscriberCore::note_sender(Reader& reader, std::int64_t cursor, std::int32
                static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
 }
 
-/// 6.16
-inline bool SubscriberCore::wait_for_message(std::int64_t deadline) {
-    const Waiting waiting(*this);
-    return wait_for_data(state_->file, rings_, deadline, spin_, [this] {
-        if (!usable()) return true;
-        return std::any_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
-            return load_acquire(reader.ring.length_at(reader.cursor)) > 0;  // poll 1; pairs with publish 6
-        });
-    });
+/// 6.16: until there is a message. False: the deadline has passed.
+bool SubscriberCore::wait_for_message(Wait& wait, Turns& turns) {
+    for (;;) {
+        wait.put_back();
+        const bool in_time = turns.next([this] { return is_ready(); });
+        const bool found = is_ready();
+        wait.take(in_time && found ? in_use : trying);
+        if (!usable()) {
+            wait.end(idle);
+            throw_unusable();
+        }
+        if (!in_time) return false;
+        if (found) return true;
+        check_replaced(state_->file);
+    }
 }
 
 inline bool SubscriberCore::ended(std::uint32_t ring) {

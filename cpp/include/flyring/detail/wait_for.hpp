@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
-#include "flyring/detail/replaced.hpp"
 #include "flyring/detail/ring.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
@@ -17,24 +16,30 @@ namespace flyring::detail {
 
 /// Whether the owners of these rings, if they have one, wake readers.
 inline bool publishers_wake(const ChannelFile& file, const Rings& rings) noexcept {
-    if (file.header.foreign != Foreign::none) return false;
+    if (file.header.foreign == Foreign::publisher) return false;
     return std::all_of(rings.begin(), rings.end(), [&](std::uint32_t ring) {
         const SlotWords slot = publisher_slot(file, ring);
         const std::int64_t epoch = load_acquire(slot.epoch());  // pairs with take
-        return epoch <= 0 || load_relaxed(slot.closed()) != 0 || load_relaxed(slot.wakes()) == epoch;
+        return !is_epoch(epoch) || load_relaxed(slot.closed()) != 0 || load_relaxed(slot.wakes()) == epoch;
     });
 }
 
 /// Whether the subscribers that gate a ring wake its publisher.
 inline bool subscribers_wake(const ChannelFile& file, const Ring& ring) noexcept {
-    if (file.header.foreign != Foreign::none) return false;
+    if (file.header.foreign == Foreign::subscriber) return false;
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
-        if (load_acquire(ring.gate(slot)) < 0) continue;
+        if (load_acquire(ring.gate(slot)) < 0) continue;  // pairs with join 4
         const SlotWords words = subscriber_slot(file, slot);
         const std::int64_t epoch = load_acquire(words.epoch());  // pairs with take
         if (load_relaxed(words.wakes()) != epoch) return false;
     }
     return true;
+}
+
+inline std::uint32_t mask_of(const Rings& rings) noexcept {
+    std::uint32_t mask = 0;
+    for (const std::uint32_t ring : rings) mask |= waiting_bit(ring);
+    return mask;
 }
 
 /// Looks until `ready()` or the time has come. Whether it is ready.
@@ -50,21 +55,34 @@ bool spin_until(std::int64_t time, Ready&& ready) {
     return false;
 }
 
-/// Waits until `ready()`, the cap or the deadline: then it is time to poll again. False: the deadline has passed.
-/// Throws ChannelReplaced.
-template <typename Ready>
-bool wait_for_data(const ChannelFile& file, const Rings& rings, std::int64_t deadline, std::int64_t spin,
-                   Ready&& ready) {
-    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-    if (spin_until(std::min(deadline, now + spin), ready)) return true;
-    if (clock_ns(CLOCK_MONOTONIC) >= deadline) return false;
-    std::uint32_t mask = 0;
-    for (const std::uint32_t ring : rings) mask |= waiting_bit(ring);
-    sleep_once(file.data(), mask, !file.read_only, deadline, data_cap, ready,
-               [&] { return publishers_wake(file, rings); });
-    if (ready()) return true;
-    check_replaced(file);
-    return clock_ns(CLOCK_MONOTONIC) < deadline;
-}
+/// The turns of one wait: at the end of each it is time to try again.
+class Turns {
+  public:
+    Turns(const Member& member, Nanoseconds timeout, Nanoseconds spin) noexcept
+        : member_(member),
+          start_(clock_ns(CLOCK_MONOTONIC)),
+          deadline_(later(start_, timeout.count())),
+          spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
+
+    /// Looks, in the first turn for as long as it may spin, then sleeps once. False: the deadline has passed.
+    template <typename Ready>
+    bool next(Ready&& ready) {
+        const bool spins = !std::exchange(spun_, true) && spin_end_ > start_;
+        if (spins && spin_until(spin_end_, ready)) return true;
+        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (now >= deadline_) return false;
+        if (ready()) return true;
+        sleep_once(member_.words(), member_.mask(), !member_.state().file.read_only, deadline_, ready,
+                   [&] { return member_.cap(now - start_); });
+        return true;
+    }
+
+  private:
+    const Member& member_;
+    std::int64_t start_;
+    std::int64_t deadline_;
+    std::int64_t spin_end_;
+    bool spun_ = false;
+};
 
 }  // namespace flyring::detail

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <ctime>
 #include <limits>
+#include <string>
 
 #include "flyring/detail/memory.hpp"
 #include "flyring/detail/system.hpp"
+#include "flyring/errors.hpp"
 
 // Sleeping until a message or room is there, and waking those who sleep (spec/channel.md 6.16).
 
@@ -86,36 +88,50 @@ class Waker {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// A point of CLOCK_MONOTONIC, ns.
-inline std::int64_t deadline_of(Nanoseconds timeout) noexcept {
-    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-    const std::int64_t most = std::numeric_limits<std::int64_t>::max() - now;
-    return now + std::min<std::int64_t>(timeout.count(), most);
+inline void check_timeout(Nanoseconds timeout) {
+    if (timeout.count() >= 0) return;
+    throw InvalidArgument(
+        "timeout", "it is " + std::to_string(timeout.count()) + " ns; 0 does not wait, less than that is no time");
 }
 
-inline constexpr std::int64_t default_spin = 20'000;       // ns: about what a wake-up costs
+/// The point of CLOCK_MONOTONIC that lies so much behind `now`, ns.
+inline std::int64_t later(std::int64_t now, std::int64_t time) noexcept {
+    return now + std::min(std::max<std::int64_t>(time, 0), std::numeric_limits<std::int64_t>::max() - now);
+}
+
+inline constexpr Nanoseconds default_spin{20'000};         // about what a wake-up costs
 inline constexpr std::int64_t data_cap = 100'000'000;      // ns
 inline constexpr std::int64_t room_cap = 20'000'000;       // ns
 inline constexpr std::int64_t first_room_cap = 4'000'000;  // ns, in the first second of a wait
 inline constexpr std::int64_t short_cap = 1'000'000;       // ns
 
-/// One round of a sleep, 1 to 6. `look()` says whether there is something to do but sleep; `all_wake()` whether
-/// everybody on the other side wakes those who sleep. `writable`: the bits can be set.
-template <typename Look, typename AllWake>
-void sleep_once(const WaitingWords& words, std::uint32_t mask, bool writable, std::int64_t deadline, std::int64_t cap,
-                Look&& look, AllWake&& all_wake) {
+/// Sleep 3. False: it is refused, and does not reach those who wake.
+inline bool reach_wakers() noexcept {
+    const bool reached = ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0U, 0) == 0;
+    if (!reached) full_fence();
+    return reached;
+}
+
+/// A point of time as the futex calls take it.
+inline timespec time_of(std::int64_t ns) noexcept {
+    return {ns / 1'000'000'000, ns % 1'000'000'000};
+}
+
+/// One round of a sleep, 1 to 6. `look()` says whether there is something to do but sleep; `cap()` how long it may
+/// last, ns. `writable`: the bits can be set.
+template <typename Look, typename Cap>
+void sleep_once(const WaitingWords& words, std::uint32_t mask, bool writable, std::int64_t deadline, Look&& look,
+                Cap&& cap) {
     const std::uint32_t sequence = load_acquire(words.sequence);  // sleep 1; pairs with wake 2
-    bool reached = false;                                         // the wakers
+    bool reached = false;
     if (writable) {
-        __atomic_fetch_or(words.asleep, mask, __ATOMIC_RELAXED);                           // sleep 2
-        reached = ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0U, 0) == 0;  // sleep 3
-        if (!reached) full_fence();
+        __atomic_fetch_or(words.asleep, mask, __ATOMIC_RELAXED);  // sleep 2
+        reached = reach_wakers();                                 // sleep 3
     }
-    if (look()) return;                            // sleep 4
-    if (!reached || !all_wake()) cap = short_cap;  // sleep 5
-    const std::int64_t until = std::min(deadline, clock_ns(CLOCK_MONOTONIC) + cap);
-    const timespec time{until / 1'000'000'000, until % 1'000'000'000};
-    (void)::syscall(SYS_futex, words.sequence, FUTEX_WAIT_BITSET, sequence, &time, nullptr, mask);  // sleep 6
+    if (look()) return;                                        // sleep 4
+    const std::int64_t longest = reached ? cap() : short_cap;  // sleep 5
+    const timespec until = time_of(std::min(deadline, later(clock_ns(CLOCK_MONOTONIC), longest)));
+    (void)::syscall(SYS_futex, words.sequence, FUTEX_WAIT_BITSET, sequence, &until, nullptr, mask);  // sleep 6
 }
 
 }  // namespace flyring::detail

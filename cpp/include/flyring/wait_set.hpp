@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "flyring/detail/replaced.hpp"
+#include "flyring/detail/state.hpp"
+#include "flyring/detail/wait_for.hpp"
+#include "flyring/detail/waiting.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/lossy_subscriber.hpp"
+#include "flyring/publisher.hpp"
+#include "flyring/subscriber.hpp"
+
+namespace flyring {
+
+/// Subscribers and publishers, of one or several channels, that one thread waits for (spec/channel.md 6.16). Each must
+/// stay where it is, and live, until it is removed. For one thread at a time, but wake().
+class WaitSet {
+  public:
+    using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*>;
+
+    WaitSet() = default;
+    WaitSet(const WaitSet&) = delete;
+    WaitSet& operator=(const WaitSet&) = delete;
+    ~WaitSet() = default;
+
+    /// Ready when a message may be there. Throws InvalidArgument if it is in the set.
+    void add(Subscriber& subscriber) { add(&subscriber, *subscriber.core_); }
+    void add(LossySubscriber& subscriber) { add(&subscriber, *subscriber.core_); }
+    /// Ready when there is room for what found none last.
+    void add(Publisher& publisher) { add(&publisher, *publisher.core_); }
+
+    /// Throws InvalidArgument if it is not in the set.
+    void remove(Subscriber& subscriber) { remove(*subscriber.core_); }
+    void remove(LossySubscriber& subscriber) { remove(*subscriber.core_); }
+    void remove(Publisher& publisher) { remove(*publisher.core_); }
+
+    std::size_t size() const noexcept { return entries_.size(); }
+
+    /// Waits until one is ready, or wake(), or the time-out. Returns those that are ready, in the order in which they
+    /// were added, until the next call: none after the other two. What was closed or lost its slot is ready: its next
+    /// verb says what happened. A member that is ready may have no message all the same. Throws ChannelReplaced,
+    /// InvalidArgument (a time-out below 0), TwoThreads.
+    const std::vector<Member>& wait(std::chrono::nanoseconds timeout = forever);
+
+    /// Ends the wait that is under way, or the next one. From any thread.
+    void wake() noexcept {
+        wakes_.fetch_add(1, std::memory_order_release);
+        (void)::syscall(SYS_futex, &wakes_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    }
+
+    /// Whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no
+    /// futex_waitv (Linux 5.16, and the sandbox must allow it), or there are more than 127 pairs of words to sleep on
+    /// (one for each channel and direction).
+    bool naps() const noexcept { return !has_waitv_ || pairs_.size() > most_pairs; }
+
+    /// How long a wait looks before it sleeps; 20 microseconds. 0 or less: it looks once.
+    void set_spin(std::chrono::nanoseconds time) noexcept { spin_ = time; }
+
+  private:
+    struct Entry {
+        Member object;
+        detail::Member* member;
+    };
+    /// What all members of one channel and direction sleep on.
+    struct Pair {
+        detail::WaitingWords words;
+        std::uint32_t mask;
+        detail::Member* one;  // of these members
+    };
+    /// As the kernel has it.
+    struct Waiter {
+        std::uint64_t value;
+        std::uint64_t address;
+        std::uint32_t flags;
+        std::uint32_t reserved;
+    };
+    static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+
+    static constexpr std::size_t most_pairs = 127;
+    static constexpr long futex_waitv = 449;  // not in older headers
+    static constexpr std::uint32_t is_u32 = 2;
+    static constexpr std::uint32_t is_private = 128;
+
+    void add(Member object, detail::Member& member) {
+        if (find(member) != entries_.end()) throw InvalidArgument("member", "it is in the wait set already");
+        entries_.push_back({object, &member});
+        pair_up();
+    }
+    void remove(detail::Member& member) {
+        const auto found = find(member);
+        if (found == entries_.end()) throw InvalidArgument("member", "it is not in the wait set");
+        entries_.erase(found);
+        pair_up();
+    }
+    std::vector<Entry>::iterator find(const detail::Member& member) noexcept {
+        return std::find_if(entries_.begin(), entries_.end(),
+                            [&](const Entry& entry) { return entry.member == &member; });
+    }
+    inline void pair_up();
+
+    bool is_woken() const noexcept { return wakes_.load(std::memory_order_acquire) != seen_; }
+    bool is_anything() const noexcept {
+        return is_woken() || std::any_of(entries_.begin(), entries_.end(),
+                                         [](const Entry& entry) { return entry.member->is_ready(); });
+    }
+    inline void sleep(std::int64_t start, std::int64_t deadline);
+    inline void nap(std::int64_t deadline);
+    static std::uint64_t address_of(const void* word) noexcept { return reinterpret_cast<std::uint64_t>(word); }
+    inline void look_after();
+    static bool knows_waitv() noexcept {
+        // No waiters: refused as an argument by a kernel that has the call.
+        return ::syscall(futex_waitv, nullptr, 0U, 0U, nullptr, CLOCK_MONOTONIC) == -1 && errno == EINVAL;
+    }
+
+    std::vector<Entry> entries_;
+    std::vector<Pair> pairs_;
+    std::vector<Waiter> waiters_;  // of the pairs, and one more
+    std::vector<Member> ready_;
+    std::atomic<std::uint32_t> wakes_{0};
+    std::uint32_t seen_ = 0;  // of wakes_
+    std::atomic<bool> in_use_{false};
+    bool has_waitv_ = knows_waitv();
+    std::chrono::nanoseconds spin_ = detail::default_spin;
+};
+
+inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanoseconds timeout) {
+    detail::check_timeout(timeout);
+    if (in_use_.exchange(true)) throw TwoThreads("a wait set");
+    struct Guard {
+        std::atomic<bool>& in_use;
+        ~Guard() { in_use = false; }
+    } const guard{in_use_};
+
+    const std::int64_t start = detail::clock_ns(CLOCK_MONOTONIC);
+    const std::int64_t deadline = detail::later(start, timeout.count());
+    ready_.clear();
+    for (bool first = true;; first = false) {
+        for (const Entry& entry : entries_) {
+            if (entry.member->is_ready()) ready_.push_back(entry.object);
+        }
+        if (!ready_.empty()) return ready_;
+        if (is_woken() || detail::clock_ns(CLOCK_MONOTONIC) >= deadline) break;
+        if (!first) look_after();
+        const std::int64_t spin_end = std::min(deadline, detail::later(start, spin_.count()));
+        if (first && spin_end > start && detail::spin_until(spin_end, [this] { return is_anything(); })) continue;
+        naps() ? nap(deadline) : sleep(start, deadline);
+    }
+    seen_ = wakes_.load(std::memory_order_acquire);
+    return ready_;
+}
+
+/// Finds what to sleep on.
+void WaitSet::pair_up() {
+    pairs_.clear();
+    for (const Entry& entry : entries_) {
+        const detail::WaitingWords words = entry.member->words();
+        const auto pair = std::find_if(pairs_.begin(), pairs_.end(),
+                                       [&](const Pair& one) { return one.words.sequence == words.sequence; });
+        if (pair == pairs_.end()) {
+            pairs_.push_back({words, entry.member->mask(), entry.member});
+        } else {
+            pair->mask |= entry.member->mask();
+        }
+    }
+    waiters_.reserve(pairs_.size() + 1);
+    ready_.reserve(entries_.size());
+}
+
+/// One round, 1 to 6 of 6.16, for all pairs.
+void WaitSet::sleep(std::int64_t start, std::int64_t deadline) {
+    waiters_.clear();
+    waiters_.push_back({wakes_.load(std::memory_order_acquire), address_of(&wakes_), is_u32 | is_private, 0});
+    for (const Pair& pair : pairs_) {
+        waiters_.push_back({detail::load_acquire(pair.words.sequence),  // sleep 1; pairs with wake 2
+                            address_of(pair.words.sequence), is_u32, 0});
+    }
+    bool reached = true;  // all who wake
+    for (const Pair& pair : pairs_) {
+        const bool writable = !pair.one->state().file.read_only;
+        if (writable) __atomic_fetch_or(pair.words.asleep, pair.mask, __ATOMIC_RELAXED);  // sleep 2
+        reached = reached && writable;
+    }
+    if (!pairs_.empty()) reached = detail::reach_wakers() && reached;  // sleep 3
+    if (is_anything()) return;                                         // sleep 4
+    const std::int64_t now = detail::clock_ns(CLOCK_MONOTONIC);
+    std::int64_t cap = reached ? deadline : detail::short_cap;
+    for (const Entry& entry : entries_) cap = std::min(cap, entry.member->cap(now - start));  // sleep 5
+    const timespec until = detail::time_of(std::min(deadline, detail::later(now, cap)));
+    const auto count = static_cast<unsigned>(waiters_.size());
+    if (::syscall(futex_waitv, waiters_.data(), count, 0U, &until, CLOCK_MONOTONIC) >= 0) return;  // sleep 6
+    if (errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT) has_waitv_ = false;  // a sandbox since the constructor
+}
+
+/// Where it cannot sleep on all words. wake() ends it all the same.
+void WaitSet::nap(std::int64_t deadline) {
+    const std::uint32_t woken = wakes_.load(std::memory_order_acquire);
+    if (is_anything()) return;
+    const std::int64_t end = detail::later(detail::clock_ns(CLOCK_MONOTONIC), detail::short_cap);
+    const timespec until = detail::time_of(entries_.empty() ? deadline : std::min(deadline, end));
+    (void)::syscall(SYS_futex, &wakes_, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, woken, &until, nullptr,
+                    detail::all_rings);
+}
+
+/// Does what nobody does for those who sleep.
+void WaitSet::look_after() {
+    const auto beside_nobody = [](detail::Member& member, auto&& action) {
+        if (!member.begin_to_try()) return;  // somebody closes it
+        struct End {
+            detail::Member& member;
+            ~End() { member.end_of_try(); }
+        } const end{member};
+        if (member.usable()) action();
+    };
+    for (const Entry& entry : entries_) beside_nobody(*entry.member, [&] { entry.member->look_after(); });
+    for (const Pair& pair : pairs_) {
+        beside_nobody(*pair.one, [&] { detail::check_replaced(pair.one->state().file); });
+    }
+}
+
+}  // namespace flyring
