@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+
 #include "allocations.hpp"
 #include "support.hpp"
 
@@ -60,6 +62,29 @@ TEST_F(Allocation, a_million_messages_by_offer_claim_batch_and_poll_allocate_not
     while (sum < 1'000'000) round(value++);
     EXPECT_EQ(support::allocations(), before);
     EXPECT_EQ(sum, sent);
+}
+
+TEST_F(Allocation, waits_allocate_nothing) {
+    flyring::Channel channel = flyring::Channel::create("c", support::broadcast());
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    const std::vector<flyring::Bytes> batch(100, support::bytes("b"));
+    const auto nothing = [](const flyring::Message&) {};
+    for (const auto spin : {std::chrono::microseconds(0), std::chrono::microseconds(50)}) {
+        lossy.set_spin(spin);
+        subscriber.set_spin(spin);
+        publisher.set_spin(spin);
+        const long before = support::allocations();
+        EXPECT_EQ(subscriber.poll(nothing, 10, std::chrono::milliseconds(3)), 0);
+        EXPECT_EQ(lossy.poll(nothing, 10, std::chrono::milliseconds(3)), 0);
+        EXPECT_LT(publisher.send_batch(batch, std::chrono::milliseconds(10)), batch.size());
+        while (subscriber.poll(nothing, 100, std::chrono::milliseconds(1)) > 0) {
+        }
+        while (lossy.poll(nothing, 100, std::chrono::milliseconds(1)) > 0) {
+        }
+        EXPECT_EQ(support::allocations(), before);
+    }
 }
 
 TEST_F(Allocation, lossy_polls_jumps_and_owner_records_allocate_nothing) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -150,6 +151,21 @@ ssize_t pread(int fd, void* to, std::size_t length, off_t offset) {
 
 ssize_t read(int fd, void* to, std::size_t length) {
     return fails({"read"}) ? -1 : REAL(read)(fd, to, length);
+}
+
+long syscall(long number, ...) noexcept {
+    va_list more;
+    va_start(more, number);
+    long words[6];
+    for (long& word : words) word = va_arg(more, long);
+    va_end(more);
+    constexpr long futex_waitv = 449;
+    faults::Call call{"syscall"};
+    if (number == SYS_futex) call = {"futex", static_cast<int>(words[1])};
+    if (number == SYS_membarrier) call = {"membarrier", static_cast<int>(words[0])};
+    if (number == futex_waitv) call = {"futex_waitv"};
+    if (fails(call)) return -1;
+    return REAL(syscall)(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
 ssize_t getrandom(void* to, std::size_t length, unsigned flags) {

@@ -14,7 +14,7 @@ namespace faults {
 /// One system call that is about to be made.
 struct Call {
     const char* name;
-    int command = 0;   // of fcntl; whence of lseek
+    int command = 0;   // of fcntl, futex, membarrier; whence of lseek
     short lock = 0;    // what fcntl is to set: F_WRLCK, F_UNLCK
     off_t offset = 0;  // of the lock's byte, or where lseek goes
 };

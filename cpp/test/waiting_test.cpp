@@ -1,0 +1,1085 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
+#include <thread>
+
+#include "agrona.hpp"
+#include "faults.hpp"
+#include "support.hpp"
+
+// Waiting until a message or room is there, and what happens during a wait (spec/channel.md 6.16).
+
+namespace {
+
+using namespace std::chrono_literals;
+using flyring::Channel;
+using flyring::Message;
+using std::chrono::nanoseconds;
+using support::broadcast;
+using support::bytes;
+using support::code_of;
+using support::drain;
+using support::fill;
+using support::text;
+using clock_type = std::chrono::steady_clock;
+namespace layout = flyring::layout;
+
+constexpr std::uint64_t data_sequence = 4096 + layout::CONTROL_DATA_SEQUENCE;
+constexpr std::uint64_t data_asleep = 4096 + layout::CONTROL_DATA_ASLEEP;
+constexpr std::uint64_t room_sequence = 4096 + layout::CONTROL_ROOM_SEQUENCE;
+constexpr std::uint64_t room_asleep = 4096 + layout::CONTROL_ROOM_ASLEEP;
+
+/// Longer than any wait that is woken, shorter than one that nobody wakes.
+constexpr nanoseconds soon = 80ms;
+/// For what must come some time.
+constexpr nanoseconds long_enough = 20s;
+
+const auto nothing = [](const Message&) {};
+
+flyring::OpenOptions silent() {
+    flyring::OpenOptions options;
+    options.wake = false;
+    return options;
+}
+
+nanoseconds time_of(const std::function<void()>& action) {
+    const auto start = clock_type::now();
+    action();
+    return clock_type::now() - start;
+}
+
+/// The middle one: on a busy machine one or the other comes late.
+nanoseconds median(std::vector<nanoseconds> times) {
+    std::sort(times.begin(), times.end());
+    return times.at(times.size() / 2);
+}
+
+class Waiting : public support::ChannelTest {
+  protected:
+    std::uint32_t word(std::uint64_t offset) const { return support::peek<std::uint32_t>(file("c"), offset); }
+
+    /// Until somebody has set its bits, and a little longer: then it sleeps.
+    void wait_until_asleep(std::uint64_t asleep) const {
+        while (word(asleep) == 0) std::this_thread::sleep_for(100us);
+        std::this_thread::sleep_for(2ms);
+    }
+
+    /// What `wait` throws in a thread of its own when `action` is done while it sleeps, and how long after that.
+    struct Ended {
+        std::string code;
+        nanoseconds within;
+    };
+    Ended ended_by(std::uint64_t asleep, const std::function<void()>& wait, const std::function<void()>& action) const {
+        Ended ended;
+        clock_type::time_point end;
+        std::thread waiter([&] {
+            ended.code = code_of(wait);
+            end = clock_type::now();
+        });
+        wait_until_asleep(asleep);
+        const auto start = clock_type::now();
+        action();
+        waiter.join();
+        ended.within = end - start;
+        return ended;
+    }
+};
+
+/// Counts the calls of this thread by which somebody is woken.
+class WakeCalls {
+  public:
+    int count() const { return count_; }
+
+  private:
+    int count_ = 0;
+    faults::Hook hook_{[this](const faults::Call& call) {
+        const bool wakes = std::string_view(call.name) == "futex" && call.command == FUTEX_WAKE_BITSET;
+        count_ += wakes ? 1 : 0;
+        return 0;
+    }};
+};
+
+/// From now on that call fails in this process: for children only.
+void refuse(long call, int error) {
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        throw std::runtime_error("no seccomp filter");
+    }
+}
+
+// A message, or room.
+
+TEST_F(Waiting, a_message_ends_the_wait_of_each_kind_of_reader) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    std::vector<nanoseconds> times;
+    const auto one = [&](auto& reader) {
+        reader.set_spin(0ns);
+        clock_type::time_point got;
+        std::string seen;
+        std::thread waiter([&] {
+            EXPECT_EQ(reader.poll([&](const Message& message) { seen = text(message); }, 10, long_enough), 1);
+            got = clock_type::now();
+        });
+        wait_until_asleep(data_asleep);
+        const auto start = clock_type::now();
+        EXPECT_GT(publisher.offer(bytes("m")), 0);
+        waiter.join();
+        EXPECT_EQ(seen, "m");
+        times.push_back(got - start);
+        EXPECT_EQ(word(data_asleep), 0U);
+    };
+    for (int i = 0; i < 10; ++i) {
+        one(subscriber);
+        drain(lossy);
+        one(lossy);
+        drain(subscriber);
+    }
+    EXPECT_LT(median(times), soon);
+}
+
+TEST_F(Waiting, each_way_to_publish_wakes) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    subscriber.set_spin(0ns);
+    const std::vector<flyring::Bytes> batch(3, bytes("m"));
+    const std::vector<std::function<void()>> ways = {
+        [&] { publisher.offer(bytes("m")); },  [&] { publisher.offer(std::vector<std::byte>(900)); },
+        [&] { publisher.send(bytes("m")); },   [&] { publisher.claim(3).commit(); },
+        [&] { publisher.offer_batch(batch); }, [&] { publisher.send_batch(batch); },
+    };
+    std::vector<nanoseconds> times;
+    for (int i = 0; i < 3; ++i) {
+        for (const auto& publish : ways) {
+            const std::uint32_t before = word(data_sequence);
+            const Ended ended =
+                ended_by(data_asleep, [&] { EXPECT_GT(subscriber.poll(nothing, 10, long_enough), 0); }, publish);
+            EXPECT_EQ(ended.code, "none");
+            EXPECT_EQ(word(data_sequence), before + 1);
+            times.push_back(ended.within);
+            drain(subscriber);
+        }
+    }
+    EXPECT_LT(median(times), soon);
+}
+
+TEST_F(Waiting, room_ends_the_wait_of_each_verb_that_needs_it) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    publisher.set_spin(0ns);
+    flyring::Subscriber subscriber = channel.subscriber();
+    const std::vector<flyring::Bytes> batch(200, bytes("b"));
+    std::int64_t before = 0;
+    const auto waits = [&](const std::function<void()>& verb) {
+        fill(publisher);
+        before = publisher.position();
+        return ended_by(room_asleep, verb, [&] { EXPECT_GT(subscriber.poll(nothing, 1000), 0); }).code;
+    };
+    EXPECT_EQ(waits([&] { EXPECT_GT(publisher.send(bytes("sent")), before); }), "none");
+    EXPECT_EQ(drain(subscriber), "sent ");
+    EXPECT_EQ(waits([&] {
+                  flyring::Claim claim = publisher.claim(4);
+                  ASSERT_TRUE(claim);
+                  EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "view-alive");
+                  std::memcpy(claim.data(), "mine", 4);
+                  claim.commit();
+              }),
+              "none");
+    EXPECT_EQ(drain(subscriber), "mine ");
+    // A batch waits as often as it must.
+    fill(publisher);
+    std::thread reader([&] {
+        std::size_t got = 0;
+        while (got < batch.size()) {
+            subscriber.poll([&](const Message& message) { got += text(message) == "b" ? 1 : 0; }, 7, 1ms);
+        }
+    });
+    EXPECT_EQ(publisher.send_batch(batch), batch.size());
+    reader.join();
+    EXPECT_EQ(publisher.send_batch(std::vector<flyring::Bytes>(), 1), 0U);
+}
+
+TEST_F(Waiting, two_that_sleep_in_turn_answer_each_other) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    flyring::Publisher ask = channel.publisher();
+    flyring::Publisher answer = channel.publisher();
+    flyring::Subscriber asked = channel.subscriber("", false, {0});
+    flyring::Subscriber answered = channel.subscriber("", false, {1});
+    constexpr int rounds = 2000;
+    std::thread other([&] {
+        asked.set_spin(0ns);
+        for (int i = 0; i < rounds; ++i) {
+            if (asked.poll(nothing, 1, long_enough) != 1) return;
+            answer.send(bytes("a"));
+        }
+    });
+    answered.set_spin(0ns);
+    int late = 0;
+    int answers = 0;
+    for (int i = 0; i < rounds; ++i) {
+        const nanoseconds time = time_of([&] {
+            ask.send(bytes("q"));
+            answers += answered.poll(nothing, 1, long_enough);
+        });
+        late += time > soon ? 1 : 0;
+    }
+    other.join();
+    EXPECT_EQ(answers, rounds);
+    EXPECT_LE(late, 1) << "a wake-up was lost";  // one: a machine may stop for so long
+}
+
+TEST_F(Waiting, what_is_no_message_does_not_end_a_wait) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    std::string seen;
+    const Ended ended = ended_by(
+        data_asleep, [&] { EXPECT_EQ(subscriber.poll([&](const Message& m) { seen += text(m); }, 1, long_enough), 1); },
+        [&] {
+            publisher.claim(5).abort();  // with an owner record in front
+            publisher.claim(5).abort();
+            std::this_thread::sleep_for(5ms);
+            publisher.offer(bytes("m"));
+        });
+    EXPECT_EQ(ended.code, "none");
+    EXPECT_EQ(seen, "m");
+}
+
+TEST_F(Waiting, a_poll_for_no_messages_and_an_aborted_message_do_not_wait) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    EXPECT_EQ(subscriber.poll(nothing, 0, long_enough), 0);
+    EXPECT_EQ(lossy.poll(nothing, 0, long_enough), 0);
+    publisher.offer(bytes("m"));
+    EXPECT_EQ(subscriber.poll(nothing, 0, long_enough), 0);
+    EXPECT_EQ(lossy.poll(nothing, 0, long_enough), 0);
+    const auto abort = [](const Message&) { return flyring::Action::ABORT; };
+    EXPECT_EQ(subscriber.poll(abort, 1, long_enough), 0);
+    EXPECT_EQ(lossy.poll(abort, 1, long_enough), 0);
+    subscriber.poll(nothing);
+    const Ended ended = ended_by(
+        data_asleep, [&] { EXPECT_EQ(subscriber.poll(abort, 1, long_enough), 0); },
+        [&] { publisher.offer(bytes("n")); });
+    EXPECT_EQ(ended.code, "none");
+    EXPECT_EQ(drain(subscriber), "n ");
+}
+
+TEST_F(Waiting, a_handler_that_throws_ends_the_wait_and_its_message_is_consumed) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    bool thrown = false;
+    std::thread waiter([&] {
+        try {
+            subscriber.poll([](const Message&) { throw std::runtime_error("handler"); }, 1, long_enough);
+        } catch (const std::runtime_error&) {
+            thrown = true;
+        }
+    });
+    wait_until_asleep(data_asleep);
+    publisher.offer(bytes("m"));
+    waiter.join();
+    EXPECT_TRUE(thrown);
+    publisher.offer(bytes("n"));
+    EXPECT_EQ(drain(subscriber), "n ");
+}
+
+// Time-outs.
+
+TEST_F(Waiting, a_wait_ends_at_its_time_out_and_not_before) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber("holder");
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    for (const nanoseconds spin :
+         {nanoseconds(0), nanoseconds(20us), nanoseconds(1h), nanoseconds(-1), nanoseconds::max()}) {
+        subscriber.set_spin(spin);
+        lossy.set_spin(spin);
+        for (const nanoseconds timeout : {nanoseconds(1), nanoseconds(10us), nanoseconds(15ms)}) {
+            EXPECT_GE(time_of([&] { EXPECT_EQ(subscriber.poll(nothing, 10, timeout), 0); }), timeout);
+            EXPECT_GE(time_of([&] { EXPECT_FALSE(subscriber.take(timeout)); }), timeout);
+            EXPECT_GE(time_of([&] { EXPECT_EQ(lossy.poll(nothing, 10, timeout), 0); }), timeout);
+            EXPECT_GE(time_of([&] { EXPECT_FALSE(lossy.take(timeout)); }), timeout);
+        }
+    }
+    const int taken = fill(publisher);
+    for (const nanoseconds spin : {nanoseconds(0), nanoseconds::max()}) {
+        publisher.set_spin(spin);
+        for (const nanoseconds timeout : {nanoseconds(0), nanoseconds(1), nanoseconds(10ms)}) {
+            const nanoseconds time = time_of([&] {
+                try {
+                    publisher.send(bytes("x"), timeout);
+                    ADD_FAILURE();
+                } catch (const flyring::BackPressured& error) {
+                    ASSERT_TRUE(error.holder());
+                    EXPECT_EQ(error.holder()->name, "holder");
+                }
+            });
+            EXPECT_GE(time, timeout);
+            EXPECT_GE(time_of([&] { EXPECT_EQ(code_of([&] { publisher.claim(3, timeout); }), "back-pressured"); }),
+                      timeout);
+            const std::vector<flyring::Bytes> batch(3, bytes("y"));
+            EXPECT_GE(time_of([&] { EXPECT_EQ(publisher.send_batch(batch, timeout), 0U); }), timeout);
+        }
+    }
+    int messages = 0;
+    while (subscriber.poll([&](const Message&) { ++messages; }) > 0) {
+    }
+    EXPECT_EQ(messages, taken);
+    const std::vector<flyring::Bytes> more(100, bytes("z"));
+    const std::size_t some = publisher.send_batch(more, 1ms);
+    EXPECT_GT(some, 0U);
+    EXPECT_LT(some, more.size());
+}
+
+TEST_F(Waiting, no_time_out_makes_no_system_call) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    int calls = 0;
+    const faults::Hook hook([&](const faults::Call&) {
+        ++calls;
+        return 0;
+    });
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_GT(publisher.send(bytes("x"), 0ns), 0);
+        EXPECT_TRUE(subscriber.take());
+        EXPECT_FALSE(subscriber.take());
+        EXPECT_EQ(lossy.poll(nothing, 10, 0ns), 1);
+        EXPECT_EQ(lossy.poll(nothing, 10, 0ns), 0);
+        EXPECT_GT(publisher.send(bytes("x")), 0);
+        EXPECT_EQ(subscriber.poll(nothing, 10, flyring::forever), 1);  // there is something: nothing to wait for
+        EXPECT_EQ(lossy.poll(nothing, 10, flyring::forever), 1);
+    }
+    EXPECT_EQ(calls, 0);
+}
+
+TEST_F(Waiting, a_time_out_below_0_is_refused_and_nothing_is_done) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    publisher.offer(bytes("m"));
+    const std::vector<std::byte> before = support::read_file(file("c"));
+    const std::vector<flyring::Bytes> batch(2, bytes("x"));
+    for (const nanoseconds timeout : {nanoseconds(-1), nanoseconds::min()}) {
+        const std::vector<std::function<void()>> verbs = {
+            [&] { subscriber.poll(nothing, 1, timeout); },
+            [&] { subscriber.take(timeout); },
+            [&] { lossy.poll(nothing, 1, timeout); },
+            [&] { lossy.take(timeout); },
+            [&] { publisher.send(bytes("x"), timeout); },
+            [&] { publisher.claim(1, timeout); },
+            [&] { publisher.send_batch(batch, timeout); },
+            [&] { publisher.flush(timeout); },
+            [&] { channel.subscriber("", false, std::nullopt, timeout); },
+            [&] { Channel::wait_for("c", timeout); },
+        };
+        for (const auto& verb : verbs) {
+            try {
+                verb();
+                ADD_FAILURE() << &verb - verbs.data();
+            } catch (const flyring::InvalidArgument& error) {
+                EXPECT_EQ(error.argument(), "timeout");
+            }
+        }
+    }
+    EXPECT_EQ(support::read_file(file("c")), before);
+    try {
+        publisher.send(bytes("x"), -5, -1ns);
+        ADD_FAILURE();
+    } catch (const flyring::InvalidArgument& error) {
+        EXPECT_EQ(error.argument(), "type");  // in the order in which they are declared
+    }
+    EXPECT_EQ(code_of([&] { publisher.send(std::vector<std::byte>(5000), -1ns); }), "invalid-argument");
+    channel.evict(0);
+    EXPECT_EQ(code_of([&] { subscriber.take(-1ns); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
+    channel.close();
+    EXPECT_EQ(code_of([&] { subscriber.take(-1ns); }), "closed");
+    EXPECT_EQ(code_of([&] { lossy.take(-1ns); }), "closed");
+    EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), -1ns); }), "closed");
+}
+
+// What ends a wait with an error.
+
+TEST_F(Waiting, a_close_by_another_thread_ends_it) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    Channel other = Channel::open("c");
+    const flyring::Subscriber holder = other.subscriber();
+    std::vector<nanoseconds> times;
+    const auto closed = [&](std::uint64_t asleep, const std::function<void()>& wait,
+                            const std::function<void()>& close) {
+        const Ended ended = ended_by(asleep, wait, close);
+        EXPECT_EQ(ended.code, "closed");
+        EXPECT_LT(ended.within, 1s);
+        times.push_back(ended.within);
+        support::poke(file("c"), asleep, std::uint32_t{0});
+    };
+    flyring::Subscriber subscriber = channel.subscriber();
+    closed(data_asleep, [&] { subscriber.take(flyring::forever); }, [&] { subscriber.close(); });
+    EXPECT_EQ(*support::raw("c").ring(0).gate(1), -1);
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    closed(data_asleep, [&] { lossy.take(flyring::forever); }, [&] { lossy.close(); });
+    const std::vector<flyring::Bytes> batch(200, bytes("b"));
+    const std::vector<std::function<void(flyring::Publisher&)>> verbs = {
+        [](flyring::Publisher& publisher) { publisher.send(bytes("x")); },
+        [](flyring::Publisher& publisher) { publisher.claim(1); },
+        [&](flyring::Publisher& publisher) { publisher.send_batch(batch); },
+        [](flyring::Publisher& publisher) { publisher.flush(); },
+    };
+    for (const auto& verb : verbs) {
+        flyring::Publisher publisher = channel.publisher("p");
+        fill(publisher);
+        closed(room_asleep, [&] { verb(publisher); }, [&] { publisher.close(); });
+        EXPECT_EQ(support::peek<std::int32_t>(file("c"), 4096 + layout::CONTROL_SLOTS + layout::PUBLISHER_SLOT_CLOSED),
+                  1);
+    }
+    // All of a channel.
+    flyring::Publisher publisher = channel.publisher("p");
+    fill(publisher);
+    closed(room_asleep, [&] { publisher.send(bytes("x")); }, [&] { channel.close(); });
+    channel = Channel::open("c");
+    flyring::Subscriber again = channel.subscriber();
+    closed(data_asleep, [&] { again.take(flyring::forever); }, [&] { channel.close(); });
+    EXPECT_LT(median(times), soon);  // woken, not found at the cap
+    flyring::OpenOptions reading;
+    reading.read_only = true;
+    Channel read_only = Channel::open("c", reading);
+    flyring::LossySubscriber reader = read_only.lossy_subscriber();
+    std::thread waiter([&] { EXPECT_EQ(code_of([&] { reader.take(flyring::forever); }), "closed"); });
+    std::this_thread::sleep_for(5ms);
+    read_only.close();
+    waiter.join();
+}
+
+TEST_F(Waiting, a_close_at_any_time_of_a_wait_ends_it_and_is_never_refused) {
+    Channel channel = Channel::create("c", broadcast(1, 2));
+    const flyring::OpenOptions options = silent();  // short sleeps, and so many tries
+    Channel quiet = Channel::open("c", options);
+    const flyring::Subscriber holder = quiet.subscriber();
+    Channel own = Channel::open("c", options);
+    for (int i = 0; i < 150; ++i) {
+        flyring::Publisher publisher = own.publisher();
+        fill(publisher);
+        flyring::Subscriber subscriber = own.subscriber();
+        std::atomic<int> waiting{0};
+        std::thread sender([&] {
+            publisher.set_spin(0ns);
+            EXPECT_EQ(code_of([&] {
+                          try {
+                              publisher.send(bytes("x"), 0ns);
+                          } catch (const flyring::BackPressured&) {
+                          }
+                          ++waiting;
+                          publisher.send(bytes("x"));
+                      }),
+                      "closed");
+        });
+        std::thread reader([&] {
+            subscriber.set_spin(0ns);
+            ++waiting;
+            EXPECT_EQ(code_of([&] { subscriber.take(flyring::forever); }), "closed");
+        });
+        while (waiting < 2) std::this_thread::yield();
+        std::this_thread::sleep_for(200us + std::chrono::microseconds(i * 17));
+        const auto close = [&](auto& object) {
+            const std::string code = code_of([&] { object.close(); });
+            EXPECT_EQ(code, "none");
+        };
+        if (i % 2 == 0) {
+            close(own);
+            own = Channel::open("c", options);
+        } else {
+            close(publisher);
+            close(subscriber);
+        }
+        sender.join();
+        reader.join();
+    }
+    EXPECT_GT(channel.publisher().position(), 0);
+}
+
+TEST_F(Waiting, an_evicted_subscriber_is_told) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    Channel other = Channel::open("c");
+    std::vector<nanoseconds> times;
+    for (int i = 0; i < 3; ++i) {
+        flyring::Subscriber subscriber = channel.subscriber();
+        const Ended ended = ended_by(data_asleep, [&] { subscriber.take(flyring::forever); }, [&] { other.evict(0); });
+        EXPECT_EQ(ended.code, "slot-lost");
+        times.push_back(ended.within);
+        EXPECT_FALSE(support::is_locked(file("c"), 4096 + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH));
+        support::poke(file("c"), data_asleep, std::uint32_t{0});
+    }
+    EXPECT_LT(median(times), soon);
+}
+
+TEST_F(Waiting, a_replaced_channel_ends_it) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    const auto words = support::raw("c");
+    const auto wait_until = [](const std::uint32_t* asleep) {
+        while (flyring::detail::load_relaxed(asleep) == 0) std::this_thread::sleep_for(100us);
+        std::this_thread::sleep_for(2ms);
+    };
+    std::thread first([&] { EXPECT_EQ(code_of([&] { subscriber.take(long_enough); }), "replaced"); });
+    std::thread second([&] { EXPECT_EQ(code_of([&] { lossy.take(long_enough); }), "replaced"); });
+    wait_until(words.data().asleep);
+    const auto start = clock_type::now();
+    Channel::replace("c", broadcast(1, 1));
+    first.join();
+    second.join();
+    EXPECT_LT(clock_type::now() - start, 1s);
+    while (code_of([&] { fill(publisher); }) == "replaced") {
+    }
+    EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), long_enough); }), "replaced");
+    EXPECT_EQ(code_of([&] { publisher.flush(long_enough); }), "replaced");
+    drain(subscriber);
+    EXPECT_GT(publisher.send(bytes("still")), 0);  // not sticky
+    EXPECT_EQ(text(*subscriber.take(long_enough)), "still");
+}
+
+TEST_F(Waiting, another_thread_may_do_nothing_else_meanwhile) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    ended_by(
+        data_asleep, [&] { EXPECT_TRUE(subscriber.take(long_enough)); },
+        [&] {
+            EXPECT_EQ(code_of([&] { subscriber.take(); }), "two-threads");
+            EXPECT_EQ(code_of([&] { subscriber.take(1s); }), "two-threads");
+            EXPECT_EQ(code_of([&] { subscriber.forget(); }), "view-alive");
+            publisher.offer(bytes("m"));
+        });
+    drain(lossy);
+    ended_by(
+        data_asleep, [&] { EXPECT_TRUE(lossy.take(long_enough)); },
+        [&] {
+            EXPECT_EQ(code_of([&] { lossy.take(1s); }), "two-threads");
+            EXPECT_EQ(code_of([&] { lossy.peek(); }), "two-threads");
+            publisher.offer(bytes("m"));
+        });
+    fill(publisher);
+    ended_by(
+        room_asleep, [&] { EXPECT_GT(publisher.send(bytes("x"), long_enough), 0); },
+        [&] {
+            EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "two-threads");
+            EXPECT_EQ(code_of([&] { publisher.send(bytes("x")); }), "two-threads");
+            EXPECT_EQ(code_of([&] { publisher.claim(1); }), "two-threads");
+            EXPECT_EQ(code_of([&] { publisher.flush(); }), "two-threads");
+            EXPECT_EQ(code_of([&] { publisher.held_by(); }), "two-threads");
+            drain(subscriber);
+        });
+}
+
+TEST_F(Waiting, a_forked_child_finds_what_waits_closed) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    ended_by(
+        data_asleep, [&] { EXPECT_TRUE(subscriber.take(long_enough)); },
+        [&] {
+            support::Child child([&](const auto&) {
+                const bool told = code_of([&] { subscriber.take(1s); }) == "closed";
+                subscriber.close();
+                channel.close();
+                return told;
+            });
+            EXPECT_EQ(child.wait(), 0);
+            publisher.offer(bytes("m"));
+        });
+    publisher.offer(bytes("n"));
+    EXPECT_EQ(drain(subscriber), "n ");
+}
+
+// Who does not wake, or cannot.
+
+TEST_F(Waiting, who_does_not_wake_is_looked_for_every_millisecond_and_makes_no_call) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    Channel quiet = Channel::open("c", silent());
+    flyring::Subscriber subscriber = channel.subscriber();
+    std::vector<nanoseconds> times;
+    int calls = 0;
+    const auto count = [&](const faults::Call& call) {
+        calls += std::string_view(call.name) == "membarrier" || std::string_view(call.name) == "futex" ? 1 : 0;
+        return 0;
+    };
+    for (int i = 0; i < 5; ++i) {
+        const std::uint32_t woken = word(data_sequence);
+        std::thread waiter([&] { EXPECT_TRUE(subscriber.take(long_enough)); });
+        wait_until_asleep(data_asleep);  // with a long cap
+        std::optional<flyring::Publisher> publisher = quiet.publisher();
+        EXPECT_EQ(word(data_sequence), woken + 1);  // each new owner wakes: the caps are not what they were
+        EXPECT_EQ(*flyring::detail::publisher_slot(support::raw("c"), 0).wakes(), 0);
+        std::this_thread::sleep_for(1ms);
+        times.push_back(time_of([&] {
+            const faults::Hook hook(count);
+            EXPECT_GT(publisher->offer(bytes("m")), 0);
+            waiter.join();
+        }));
+        publisher.reset();
+        support::poke(file("c"), data_asleep, std::uint32_t{0});
+    }
+    subscriber.close();
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber reader = quiet.subscriber();
+    EXPECT_EQ(*flyring::detail::subscriber_slot(support::raw("c"), 0).wakes(), 0);
+    for (int i = 0; i < 5; ++i) {
+        fill(publisher);
+        clock_type::time_point went;
+        std::thread waiter([&] {
+            EXPECT_GT(publisher.send(bytes("x"), long_enough), 0);
+            went = clock_type::now();
+        });
+        wait_until_asleep(room_asleep);
+        const auto start = clock_type::now();
+        {
+            const faults::Hook hook(count);
+            drain(reader);
+        }
+        waiter.join();
+        drain(reader);
+        times.push_back(went - start);
+    }
+    EXPECT_EQ(calls, 0);
+    EXPECT_LT(median(times), 20ms);
+}
+
+TEST_F(Waiting, a_read_only_reader_looks_every_millisecond_and_stores_nothing) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::OpenOptions reading;
+    reading.read_only = true;
+    Channel own = Channel::open("c", reading);
+    flyring::LossySubscriber reader = own.lossy_subscriber();
+    std::vector<nanoseconds> times;
+    for (int i = 0; i < 5; ++i) {
+        clock_type::time_point got;
+        std::thread waiter([&] {
+            EXPECT_TRUE(reader.take(long_enough));
+            got = clock_type::now();
+        });
+        std::this_thread::sleep_for(5ms);
+        EXPECT_EQ(word(data_asleep), 0U);
+        const auto start = clock_type::now();
+        publisher.offer(bytes("m"));
+        waiter.join();
+        times.push_back(got - start);
+    }
+    EXPECT_LT(median(times), 20ms);
+}
+
+TEST_F(Waiting, a_foreign_end_is_looked_for_every_millisecond) {
+    flyring::Options options = support::inbox(1, 1, 4096, 8);
+    options.foreign = flyring::Foreign::publisher;
+    Channel channel = Channel::create("c", options);
+    agrona::RingBuffer writer(file("c"));
+    flyring::Subscriber subscriber = channel.subscriber();
+    std::vector<nanoseconds> times;
+    for (int i = 0; i < 5; ++i) {
+        clock_type::time_point got;
+        std::thread waiter([&] {
+            EXPECT_TRUE(subscriber.take(long_enough));
+            got = clock_type::now();
+        });
+        wait_until_asleep(data_asleep);
+        const auto start = clock_type::now();
+        ASSERT_TRUE(writer.write(1, "m"));
+        waiter.join();
+        times.push_back(got - start);
+        support::poke(file("c"), data_asleep, std::uint32_t{0});
+    }
+    options.foreign = flyring::Foreign::subscriber;
+    channel = Channel::replace("c", options);
+    agrona::RingBuffer reader(file("c"));
+    flyring::Publisher publisher = channel.publisher();
+    for (int i = 0; i < 5; ++i) {
+        fill(publisher);
+        clock_type::time_point went;
+        std::thread waiter([&] {
+            EXPECT_GT(publisher.send(bytes("x"), long_enough), 0);
+            went = clock_type::now();
+        });
+        wait_until_asleep(room_asleep);
+        const auto start = clock_type::now();
+        reader.read_all();
+        waiter.join();
+        times.push_back(went - start);
+        support::poke(file("c"), room_asleep, std::uint32_t{0});
+    }
+    EXPECT_LT(median(times), 20ms);
+}
+
+/// Two processes ask and answer, asleep in turn. `waker`, `sleeper`: whose membarrier is refused.
+void ask_and_answer(bool waker, bool sleeper) {
+    constexpr int rounds = 300;
+    const Channel channel = Channel::create("c", broadcast(2, 2));
+    support::Child child([&](const auto& ready) {
+        if (waker) refuse(SYS_membarrier, ENOSYS);
+        Channel own = Channel::open("c");
+        flyring::Subscriber asked = own.subscriber("", false, {0});
+        flyring::Publisher first = own.publisher("ask");
+        flyring::Publisher answer = own.publisher("answer");
+        first.close();
+        asked.set_spin(0ns);
+        ready();
+        for (int i = 0; i < rounds; ++i) {
+            if (asked.poll(nothing, 1, long_enough) != 1) return false;
+            answer.send(bytes("a"));
+        }
+        return true;
+    });
+    child.wait_until_ready();
+    // In a process of its own, so that a filter stays there.
+    support::Child other([&](const auto&) {
+        if (sleeper) refuse(SYS_membarrier, EPERM);
+        Channel own = Channel::open("c");
+        flyring::Publisher ask = own.publisher("ask");
+        flyring::LossySubscriber reader = own.lossy_subscriber({1});
+        reader.set_spin(0ns);
+        int late = 0;
+        for (int i = 0; i < rounds; ++i) {
+            const nanoseconds time = time_of([&] {
+                ask.send(bytes("q"));
+                if (reader.poll(nothing, 1, long_enough) != 1) late = rounds;
+            });
+            late += time > soon ? 1 : 0;
+        }
+        return late <= 1;
+    });
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_EQ(child.wait(), 0);
+    EXPECT_EQ(*support::raw("c").ring(1).messages_done(), rounds);
+}
+
+TEST_F(Waiting, works_where_membarrier_is_refused_to_one_side) {
+    ask_and_answer(true, false);
+}
+TEST_F(Waiting, works_where_membarrier_is_refused_to_the_other_side) {
+    ask_and_answer(false, true);
+}
+TEST_F(Waiting, works_where_membarrier_is_refused_to_both_sides) {
+    ask_and_answer(true, true);
+}
+
+// The dead.
+
+TEST_F(Waiting, a_message_whose_publisher_died_before_its_wake_is_found_at_the_cap) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    support::Child child([&](const auto& ready) {
+        Channel own = Channel::open("c");
+        flyring::Publisher publisher = own.publisher();
+        ready();
+        while (support::peek<std::uint32_t>(own.path(), data_asleep) == 0) std::this_thread::sleep_for(100us);
+        std::this_thread::sleep_for(2ms);
+        const faults::Hook hook([](const faults::Call& call) {
+            if (std::string_view(call.name) == "futex") ::raise(SIGKILL);
+            return 0;
+        });
+        publisher.offer(bytes("m"));
+        return false;
+    });
+    child.wait_until_ready();
+    const nanoseconds time = time_of([&] { EXPECT_TRUE(subscriber.take(long_enough)); });
+    EXPECT_LT(time, 1s);
+    EXPECT_EQ(child.wait(), 128 + SIGKILL);
+    // The next owner wakes, and is waited for as ever.
+    flyring::Publisher next = channel.publisher();
+    EXPECT_EQ(ended_by(
+                  data_asleep, [&] { EXPECT_TRUE(subscriber.take(long_enough)); }, [&] { next.offer(bytes("n")); })
+                  .code,
+              "none");
+}
+
+TEST_F(Waiting, room_whose_reader_died_before_its_wake_is_found_at_the_cap) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    support::Child child([&](const auto& ready) {
+        Channel own = Channel::open("c");
+        flyring::Subscriber subscriber = own.subscriber();
+        ready();
+        while (support::peek<std::uint32_t>(own.path(), room_asleep) == 0) std::this_thread::sleep_for(100us);
+        const faults::Hook hook([](const faults::Call& call) {
+            if (std::string_view(call.name) == "futex") ::raise(SIGKILL);
+            return 0;
+        });
+        subscriber.poll(nothing, 10);
+        return false;
+    });
+    child.wait_until_ready();
+    fill(publisher);
+    EXPECT_LT(time_of([&] { EXPECT_GT(publisher.send(bytes("x"), long_enough), 0); }), 1s);
+    EXPECT_EQ(child.wait(), 128 + SIGKILL);
+}
+
+TEST_F(Waiting, a_publisher_that_waits_finds_that_its_reader_died) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    for (int i = 0; i < 3; ++i) {
+        support::Child child([](const auto& ready) {
+            Channel own = Channel::open("c");
+            const flyring::Subscriber subscriber = own.subscriber();
+            ready();
+            ::pause();
+            return true;
+        });
+        child.wait_until_ready();
+        fill(publisher);
+        const Ended ended = ended_by(
+            room_asleep, [&] { EXPECT_GT(publisher.send(bytes("x"), long_enough), 0); }, [&] { child.kill(); });
+        EXPECT_EQ(ended.code, "none");
+        EXPECT_LT(ended.within, 1s);
+    }
+}
+
+TEST_F(Waiting, a_sleeper_that_was_killed_costs_one_vain_call_at_most) {
+    Channel channel = Channel::create("c", broadcast(2, 2));
+    flyring::Publisher publisher = channel.publisher("p");
+    {
+        support::Child sleeper([](const auto&) {
+            Channel own = Channel::open("c");
+            flyring::LossySubscriber lossy = own.lossy_subscriber();
+            return lossy.take(flyring::forever).has_value();
+        });
+        wait_until_asleep(data_asleep);
+        sleeper.kill();
+        EXPECT_NE(word(data_asleep), 0U);
+        WakeCalls calls;
+        for (int i = 0; i < 1000; ++i) EXPECT_GT(publisher.offer(bytes("m")), 0);
+        EXPECT_EQ(calls.count(), 1);
+    }
+    flyring::Subscriber subscriber = channel.subscriber("", false, {1});
+    {
+        support::Child sleeper([](const auto&) {
+            Channel own = Channel::open("c");
+            flyring::Publisher other = own.publisher();
+            fill(other);
+            other.send(bytes("x"));
+            return false;
+        });
+        wait_until_asleep(room_asleep);
+        sleeper.kill();
+        flyring::Publisher next = channel.publisher();
+        support::poke(file("c"), data_asleep, std::uint32_t{0});
+        WakeCalls calls;
+        for (int i = 0; i < 1000; ++i) {
+            EXPECT_GT(subscriber.poll(nothing, 5), 0);
+            while (next.offer(bytes("y")) > 0) {
+            }
+        }
+        EXPECT_EQ(calls.count(), 1);
+    }
+}
+
+// Hostile words.
+
+TEST_F(Waiting, whatever_stands_in_the_words_costs_a_look_or_a_sleep_up_to_its_cap) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    const std::uint64_t slots = 4096 + layout::CONTROL_SLOTS;
+    std::vector<nanoseconds> times;
+    for (const std::uint32_t value : {0U, 1U, 0x7FFFFFFFU, 0x80000000U, 0xFFFFFFFFU}) {
+        for (const std::uint64_t offset : {data_sequence, data_asleep, room_sequence, room_asleep}) {
+            support::poke(file("c"), offset, value);
+            for (const std::int64_t wakes : {std::int64_t{-1}, std::int64_t{0}, INT64_MAX, publisher.epoch()}) {
+                support::poke(file("c"), slots + layout::PUBLISHER_SLOT_WAKES, wakes);
+                support::poke(file("c"), slots + 256 + layout::SUBSCRIBER_SLOT_WAKES, wakes);
+                EXPECT_FALSE(subscriber.take(1ms));
+                publisher.offer(bytes("m"));
+                times.push_back(time_of([&] { EXPECT_TRUE(subscriber.take(long_enough)); }));
+            }
+        }
+    }
+    EXPECT_LT(median(times), soon);
+}
+
+TEST_F(Waiting, goes_on_while_somebody_scribbles_on_the_words) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    const auto words = support::raw("c");
+    std::atomic<bool> stop{false};
+    std::thread scribbler([&] {
+        std::uint32_t value = 1;
+        while (!stop) {
+            for (std::uint32_t* word :
+                 {words.data().sequence, words.data().asleep, words.room().sequence, words.room().asleep}) {
+                value = value * 1664525U + 1013904223U;
+                __atomic_store_n(word, value, __ATOMIC_RELAXED);
+            }
+            std::this_thread::sleep_for(50us);
+        }
+    });
+    constexpr int messages = 200;
+    std::thread sender([&] {
+        for (int i = 0; i < messages; ++i) {
+            EXPECT_GT(publisher.send(bytes(std::to_string(i)), long_enough), 0);
+            if (i % 20 == 0) std::this_thread::sleep_for(1ms);
+        }
+    });
+    for (int i = 0; i < messages; ++i) {
+        const auto message = subscriber.take(long_enough);
+        ASSERT_TRUE(message) << i;
+        EXPECT_EQ(text(*message), std::to_string(i));
+    }
+    sender.join();
+    stop = true;
+    scribbler.join();
+}
+
+TEST_F(Waiting, a_ring_of_nothing_but_padding_holds_no_wait_beyond_its_time_out) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    const auto words = support::raw("c");
+    for (std::int64_t at = 0; at < 4096; at += 64) {
+        *words.ring(0).type_at(at) = layout::TYPE_PADDING;
+        *words.ring(0).length_at(at) = 64;
+    }
+    EXPECT_LT(time_of([&] { EXPECT_FALSE(subscriber.take(20ms)); }), 1s);
+    EXPECT_LT(time_of([&] { EXPECT_FALSE(lossy.take(20ms)); }), 1s);
+}
+
+TEST_F(Waiting, a_lapped_reader_of_a_publisher_that_died_between_its_counts_sleeps) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber(flyring::Start::now, flyring::WhenLapped::newest);
+    for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
+    const auto words = support::raw("c");
+    ++*words.ring(0).messages_begun();
+    int sleeps = 0;
+    {
+        const faults::Hook hook([&](const faults::Call& call) {
+            sleeps += std::string_view(call.name) == "futex" && call.command == FUTEX_WAIT_BITSET ? 1 : 0;
+            return 0;
+        });
+        EXPECT_FALSE(lossy.take(20ms));
+    }
+    EXPECT_GE(sleeps, 1);
+    EXPECT_LE(sleeps, 3);
+    --*words.ring(0).messages_begun();
+    publisher.offer(bytes("y"));
+    lossy.take();
+    EXPECT_GT(lossy.lost_messages(0), 0);
+}
+
+// Other verbs that wait.
+
+TEST_F(Waiting, flush_waits_for_those_who_own_a_slot_and_for_nobody_else) {
+    Channel channel = Channel::create("c", broadcast(2, 4));
+    flyring::Publisher publisher = channel.publisher();
+    publisher.flush(0ns);
+    publisher.offer(bytes("1"));
+    publisher.flush(0ns);  // nobody reads
+    channel.subscriber("away", true).close();
+    const flyring::Subscriber elsewhere = channel.subscriber("", false, {1});
+    support::Child dead([](const auto&) -> bool {
+        Channel own = Channel::open("c");
+        const flyring::Subscriber subscriber = own.subscriber();
+        ::_exit(0);
+    });
+    dead.wait();
+    const flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    publisher.offer(bytes("2"));
+    publisher.flush(0ns);
+    flyring::Subscriber subscriber = channel.subscriber();
+    publisher.flush(0ns);
+    publisher.offer(bytes("3"));
+    publisher.claim(10).abort();
+    try {
+        publisher.flush(5ms);
+        FAIL();
+    } catch (const flyring::TimedOut& error) {
+        EXPECT_NE(error.what_for().find("subscriber slot " + std::to_string(subscriber.slot())), std::string::npos);
+        EXPECT_EQ(error.code(), "timed-out");
+    }
+    flyring::Claim claim = publisher.claim(1);
+    EXPECT_EQ(code_of([&] { publisher.flush(); }), "view-alive");
+    claim.abort();
+    EXPECT_EQ(ended_by(room_asleep, [&] { publisher.flush(); }, [&] { drain(subscriber); }).code, "none");
+    publisher.offer(bytes("4"));
+    EXPECT_EQ(ended_by(room_asleep, [&] { publisher.flush(); }, [&] { subscriber.close(); }).code, "none");
+    publisher.close();
+    EXPECT_EQ(code_of([&] { publisher.flush(); }), "closed");
+}
+
+TEST_F(Waiting, wait_for_opens_a_channel_as_soon_as_there_is_one) {
+    EXPECT_GE(time_of([] {
+                  try {
+                      Channel::wait_for("c", 5ms);
+                      FAIL();
+                  } catch (const flyring::TimedOut& error) {
+                      EXPECT_NE(error.what_for().find("c.ring"), std::string::npos);
+                  }
+              }),
+              5ms);
+    EXPECT_EQ(code_of([] { Channel::wait_for("c", 0ns); }), "timed-out");
+    std::thread creator([] {
+        std::this_thread::sleep_for(5ms);
+        Channel::create("c", broadcast(3, 1)).close();
+    });
+    EXPECT_EQ(Channel::wait_for("c").publishers(), 3U);
+    creator.join();
+    flyring::OpenOptions reading;
+    reading.read_only = true;
+    EXPECT_TRUE(Channel::wait_for("c", 0ns, reading).read_only());
+    support::write_file(file("d"), std::vector<std::byte>(100));
+    EXPECT_EQ(code_of([] { Channel::wait_for("d", long_enough); }), "not-a-channel");
+    EXPECT_EQ(code_of([] { Channel::wait_for("no name"); }), "invalid-argument");
+}
+
+TEST_F(Waiting, a_subscriber_waits_for_a_slot_that_becomes_free) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    std::optional<flyring::Subscriber> owner = channel.subscriber();
+    EXPECT_GE(time_of([&] {
+                  EXPECT_EQ(code_of([&] { channel.subscriber("", false, std::nullopt, 30ms); }), "no-free-slot");
+              }),
+              30ms);
+    std::thread leaver([&] {
+        std::this_thread::sleep_for(30ms);
+        owner.reset();
+    });
+    const flyring::Subscriber next = channel.subscriber("next", false, std::nullopt, flyring::forever);
+    leaver.join();
+    EXPECT_EQ(next.slot(), 0U);
+    EXPECT_EQ(next.rings(), flyring::Rings{0});
+    std::thread closer([&] {
+        std::this_thread::sleep_for(20ms);
+        channel.close();
+    });
+    Channel other = Channel::open("c");
+    const flyring::Subscriber after = other.subscriber("", false, {0}, long_enough);
+    closer.join();
+    EXPECT_EQ(code_of([&] { channel.subscriber("", false, std::nullopt, long_enough); }), "closed");
+}
+
+}  // namespace
