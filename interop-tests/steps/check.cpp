@@ -5,6 +5,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace steps {
 
@@ -213,6 +214,15 @@ void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<P
     if (named && publishers[0].ring() != 0)
         fail("the name \"pub\": expected ring 0, found " + std::to_string(publishers[0].ring()));
     publishers.push_back(stage.channel.publisher());
+    // Whoever died between a clear of `asleep` and the call that wakes: the next owner wakes, whatever the bits say.
+    const Bytes taken = read_file(stage.path);
+    for (const auto& [name, at] : {std::pair("data_sequence", layout::CONTROL_DATA_SEQUENCE),
+                                   std::pair("room_sequence", layout::CONTROL_ROOM_SEQUENCE)}) {
+        if (Image(taken).get<std::uint32_t>(layout::HEADER_LENGTH + at) ==
+            image.get<std::uint32_t>(layout::HEADER_LENGTH + at)) {
+            fail(std::string(name) + ": expected the new owners to move it, found it as the dead left it");
+        }
+    }
     for (Publisher& publisher : publishers) {
         const std::uint32_t ring = publisher.ring();
         const auto before_epoch = image.get<std::int64_t>(image.publisher_slot(ring));

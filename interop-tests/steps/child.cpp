@@ -1,10 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "child.hpp"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 
 // The program that is stepped and killed: child OP PATH SEQUENCE LENGTH... It prepares, then does one thing between two
 // marks. SEQUENCE: how many messages ring 0 has had; LENGTH...: of the messages that OP publishes, bytes.
+
+namespace {
+
+bool stops_at_sleep = false;
+
+}  // namespace
+
+namespace steps {
+
+void stop_at_sleep() {
+    stops_at_sleep = true;
+}
+
+void fall_asleep(const Run& run) {
+    const flyring::detail::ChannelFile file = flyring::detail::open_file(run.path, {});
+    for (const auto& words : {file.data(), file.room()}) __atomic_fetch_or(words.asleep, 1U, __ATOMIC_RELAXED);
+}
+
+}  // namespace steps
+
+/// In the place of the C library's, which this program does not get then.
+extern "C" long syscall(long number, ...) noexcept {
+    va_list more;
+    va_start(more, number);
+    long words[6];
+    for (long& word : words) word = va_arg(more, long);
+    va_end(more);
+    if (stops_at_sleep && number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET) {
+        steps::mark();
+        ::_exit(0);
+    }
+    long result = number;
+    asm volatile("mov %4, %%r10\n\tmov %5, %%r8\n\tmov %6, %%r9\n\tsyscall"
+                 : "+a"(result)
+                 : "D"(words[0]), "S"(words[1]), "d"(words[2]), "m"(words[3]), "m"(words[4]), "m"(words[5])
+                 : "rcx", "r8", "r9", "r10", "r11", "memory");
+    if (result >= 0) return result;
+    errno = static_cast<int>(-result);
+    return -1;
+}
 
 int main(int count, char** arguments) {
     try {

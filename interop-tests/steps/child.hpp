@@ -73,6 +73,12 @@ inline flyring::Claim claim_one(Sender& sender, std::size_t length) {
     return claim;
 }
 
+/// From now on the child's second mark is its first call that sleeps, and the child's end (child.cpp).
+void stop_at_sleep();
+
+/// Somebody waits for a message of ring 0, and for room there.
+void fall_asleep(const Run& run);
+
 using Operations = std::map<std::string, std::function<void(Run&)>>;
 
 Operations publishing();

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <chrono>
+
 #include "child.hpp"
 
 // Operations on slots, and reading.
@@ -78,17 +80,51 @@ void join_evicted(Run& run) {
 }
 
 /// Says in PATH.done how many messages of each ring the handler has seen, before the gate can say so.
-void poll(Run& run) {
-    const flyring::detail::Fd fd(::open((run.path + ".done").c_str(), O_RDWR | O_CLOEXEC));
-    void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    require(page != MAP_FAILED, "mmap");
-    auto* done = static_cast<volatile std::int64_t*>(page);
-    Subscriber subscriber = run.channel.subscriber(reader_name, true);
-    const auto handler = [&](const flyring::Message& message) { done[message.ring()] = done[message.ring()] + 1; };
+class Counting {
+  public:
+    explicit Counting(const Run& run) {
+        const flyring::detail::Fd fd(::open((run.path + ".done").c_str(), O_RDWR | O_CLOEXEC));
+        void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+        require(page != MAP_FAILED, "mmap");
+        done_ = static_cast<volatile std::int64_t*>(page);
+    }
+    void operator()(const flyring::Message& message) const { done_[message.ring()] = done_[message.ring()] + 1; }
+
+  private:
+    volatile std::int64_t* done_;
+};
+
+void poll_once(Subscriber& subscriber, const Counting& handler) {
     mark();
     const int polled = subscriber.poll(handler);
     mark();
     require(polled > 3, "too few messages");
+}
+
+void poll(Run& run) {
+    const Counting handler(run);
+    Subscriber subscriber = run.channel.subscriber(reader_name, true);
+    poll_once(subscriber, handler);
+}
+
+void poll_waking(Run& run) {
+    const Counting handler(run);
+    Subscriber subscriber = run.channel.subscriber(reader_name, true);
+    fall_asleep(run);
+    poll_once(subscriber, handler);
+}
+
+/// Finds nothing, and sleeps.
+void sleep(Run& run) {
+    const Counting handler(run);
+    Subscriber subscriber = run.channel.subscriber(reader_name, true);
+    while (subscriber.poll(handler) > 0) {
+    }
+    subscriber.set_spin(std::chrono::nanoseconds::zero());
+    stop_at_sleep();
+    mark();
+    subscriber.poll(handler, 10, flyring::forever);
+    require(false, "there was a message");
 }
 
 void leave(Run& run) {
@@ -147,6 +183,8 @@ Operations owning() {
         {"join-evicted", join_evicted},
         {"resume", resume},
         {"poll", poll},
+        {"poll-waking", poll_waking},
+        {"sleep", sleep},
         {"leave", leave},
         {"close-kept", close_kept},
         {"forget", forget},

@@ -27,6 +27,27 @@ void offer(Run& run) {
     offer_once(sender, run.lengths.at(0));
 }
 
+void wake(Run& run) {
+    Sender sender = run.sender();
+    sender.fill_to([&](std::int64_t at) { return !run.crosses_boundary(at); });
+    fall_asleep(run);
+    offer_once(sender, run.lengths.at(0));
+}
+
+/// Finds no room, and sleeps.
+void sleep_for_room(Run& run) {
+    Sender sender = run.sender();
+    while (sender.offer()) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that it looks for the dead, in every run
+    sender.publisher.set_spin(std::chrono::nanoseconds::zero());
+    stop_at_sleep();
+    const auto bytes = payload(0, sender.sequence, 30);
+    mark();
+    sender.publisher.send({bytes.data(), bytes.size()}, type_of(sender.sequence));
+    require(false, "there was room");
+}
+
 /// The first offer of a new owner: limit and owner record, too.
 void first_offer(Run& run) {
     Sender sender = run.sender();
@@ -138,6 +159,8 @@ void offer_lag(Run& run) {
 Operations publishing() {
     return {
         {"offer", offer},
+        {"wake", wake},
+        {"sleep-for-room", sleep_for_room},
         {"first-offer", first_offer},
         {"offer-boundary", offer_boundary},
         {"offer-to-end", offer_to_end},

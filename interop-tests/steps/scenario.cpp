@@ -108,6 +108,8 @@ const std::vector<Scenario>& scenarios() {
         add("offer-boundary", {30});
         add("offer-to-end", {30});
         add("offer-padding", {200});
+        add("wake", {30});
+        add("sleep-for-room");
         add("claim", {30}).commits = false;
         add("commit", {30});
         add("abort");
@@ -128,6 +130,8 @@ const std::vector<Scenario>& scenarios() {
             list.push_back(compact);
         }
         add("poll").base = Base::wrapped;
+        add("poll-waking").base = Base::wrapped;
+        add("sleep");
         add("join");
         add("join-kept");
         add("join-evicted").gives_up = {reader_name};
