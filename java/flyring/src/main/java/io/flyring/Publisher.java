@@ -744,12 +744,20 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, Duration timeout) {
-        final long nanos = Waiting.nanos(timeout);
-        if (nanos < 0) {
-            throw negative(nanos, 0, DEFAULT_TYPE);
-        }
-        final Claim open = TypedClaim.of(this, encoder, variableLength, null);
-        return open != null ? open : claimWaiting(encoder, variableLength, null, nanos);
+        return claimInTime(encoder, variableLength, null, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, Duration)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, long timeout) {
+        return claimInTime(encoder, variableLength, null, timeout);
     }
 
     /**
@@ -765,6 +773,44 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
         final Claim open = tryClaim(encoder, variableLength, header);
         return open != null ? open : claimWaiting(encoder, variableLength, header, Waiting.FOREVER);
+    }
+
+    /**
+     * The same with a time-out.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param header the schema's message header.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if no room came in time.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header, Duration timeout) {
+        return claimInTime(encoder, variableLength, Objects.requireNonNull(header, "header"), Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param header the schema's message header.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader, Duration)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header, long timeout) {
+        return claimInTime(encoder, variableLength, Objects.requireNonNull(header, "header"), timeout);
+    }
+
+    private Claim claimInTime(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header,
+        long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, 0, DEFAULT_TYPE);
+        }
+        final Claim open = TypedClaim.of(this, encoder, variableLength, header);
+        return open != null ? open : claimWaiting(encoder, variableLength, header, timeout);
     }
 
     private Claim claimWaiting(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header,

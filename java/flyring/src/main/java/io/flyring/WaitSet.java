@@ -123,6 +123,15 @@ public final class WaitSet {
         spin = Waiting.spin(time);
     }
 
+    /**
+     * How many are in the set.
+     *
+     * @return their number.
+     */
+    public int size() {
+        return entries.size();
+    }
+
     private int indexOf(AutoCloseable member) {
         for (int i = 0; i < entries.size(); i++) {
             if (entries.get(i).object == member) {

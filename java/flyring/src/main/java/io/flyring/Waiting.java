@@ -206,8 +206,10 @@ abstract class Waiting {
      * For who closes the object in another thread: whether its thread waits, and does nothing more until {@link #goOn}.
      */
     final boolean takeOver() {
+        final long since = System.nanoTime();
         while (!state.compareAndSet(WAITING, TAKEN_OVER)) {
-            if (state.get() != TRYING || thread == Thread.currentThread()) {
+            if (state.get() != TRYING || thread == Thread.currentThread()
+                || System.nanoTime() - since > NANOS_PER_SECOND) { // what it publishes may be slow to read
                 return false;
             }
             Thread.yield();

@@ -65,6 +65,8 @@ class WaitSetTest {
             Subscriber reliable = one.subscriber(); Subscriber second = two.subscriber();
             LossySubscriber lossy = two.lossySubscriber()) {
             WaitSet set = new WaitSet().add(reliable).add(second).add(lossy);
+            set.setSpin(Duration.ZERO);
+            assertEquals(3, set.size());
             assertFalse(set.naps());
             assertEquals(List.of(), set.await(0));
             assertEquals(List.of(), set.await(Duration.ofMillis(5)));
