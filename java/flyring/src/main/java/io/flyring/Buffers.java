@@ -36,6 +36,18 @@ final class Buffers {
         return (long) LONG.getAndAdd(buffer, index, delta);
     }
 
+    static int getAndAddReleaseInt(ByteBuffer buffer, int index, int delta) {
+        return (int) INT.getAndAddRelease(buffer, index, delta);
+    }
+
+    static int getAndBitwiseAndInt(ByteBuffer buffer, int index, int mask) {
+        return (int) INT.getAndBitwiseAnd(buffer, index, mask);
+    }
+
+    static int getAndBitwiseOrInt(ByteBuffer buffer, int index, int mask) {
+        return (int) INT.getAndBitwiseOr(buffer, index, mask);
+    }
+
     static int getInt(ByteBuffer buffer, int index) {
         return (int) INT.get(buffer, index);
     }

@@ -4,6 +4,7 @@ package io.flyring;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -11,6 +12,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.WeakHashMap;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 
 /**
@@ -20,6 +22,8 @@ import java.util.function.Supplier;
  * what it makes is not. Spec 3 and 5.
  */
 public final class Channel extends ChannelProperties implements AutoCloseable {
+    private static final long NAP_NANOS = 2_000_000;
+
     private final Memory control;
     private final Identity identity;
     private final Slots slots;
@@ -31,12 +35,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     private volatile List<Memory> trailers;
     private volatile boolean closed;
 
-    private Channel(String path, ChannelFile file, Header header, Identity identity) {
+    private Channel(String path, ChannelFile file, Header header, Identity identity, boolean wakes) {
         super(path, file, header);
         this.identity = identity;
         this.control = file.map(header.controlOffset, header.ringsOffset - header.controlOffset,
             file.readOnly());
-        this.slots = new Slots(header, control, identity, path);
+        this.slots = new Slots(header, control, identity, path, wakes);
         this.joining = new Joining(this, file);
         Memory.whenForgotten(this, file::close);
     }
@@ -112,13 +116,64 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             if (!options.readOnly) {
                 Lock.selfTest(file, header, path);
             }
-            channel = new Channel(path, file, header, options.identity);
+            channel = new Channel(path, file, header, options.identity, options.wake);
             return channel;
         } finally {
             if (channel == null) {
                 file.close();
             }
         }
+    }
+
+    /**
+     * Attaches to a channel as soon as there is one of this name.
+     *
+     * @param name name or path.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return the channel.
+     * @throws FlyringException as {@link #waitFor(String, Duration, OpenOptions)} does.
+     */
+    public static Channel waitFor(String name, Duration timeout) {
+        return waitFor(name, timeout, new OpenOptions());
+    }
+
+    /**
+     * Attaches to a channel as soon as there is one of this name, and it has what the options ask for.
+     *
+     * @param name name or path.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param options how to attach, and what the channel must have.
+     * @return the channel.
+     * @throws TimedOutException if there was none in time.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted; it still is.
+     * @throws FlyringException as {@link #open(String, OpenOptions)} does.
+     */
+    public static Channel waitFor(String name, Duration timeout, OpenOptions options) {
+        long nanos = Waiting.nanos(timeout);
+        if (nanos < 0) {
+            throw Waiting.negative(nanos);
+        }
+        long deadline = Waiting.deadline(System.nanoTime(), nanos);
+        while (true) {
+            try {
+                return open(name, options);
+            } catch (NoSuchChannelException e) {
+                if (System.nanoTime() >= deadline) {
+                    TimedOutException error = new TimedOutException("the channel " + e.path(), "There is no channel "
+                        + e.path() + " yet. Start who creates it, or check the name and FLYRING_DIR.");
+                    error.initCause(e);
+                    throw error;
+                }
+                nap(deadline, "a channel");
+            }
+        }
+    }
+
+    /** A few milliseconds, for what nobody wakes for. */
+    private static void nap(long deadline, String what) {
+        LockSupport.parkNanos(Math.min(NAP_NANOS, deadline - System.nanoTime()));
+        Waiting.checkInterrupted(what);
     }
 
     /**
@@ -132,7 +187,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      */
     public static Channel openOrCreate(String name, ChannelOptions options) {
         Header.of(required(options), new UUID(0, 0), 0); // refuses what create would refuse
-        OpenOptions existing = new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity);
+        OpenOptions existing = new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity)
+            .wake(options.wake);
         while (true) {
             Channel channel;
             try {
@@ -172,8 +228,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             if (!Arrays.equals(file.read(0, Header.MAGIC.length), Header.MAGIC)) {
                 throw new NotAChannelException(path, path + " is not a Flyring channel, so it was not removed.");
             }
-            file.tellSuccessor(Layout.SUCCESSOR_UNLINKED);
-            Files.deleteIfExists(Path.of(path));
+            Successor successor = Successor.tell(file, path, Layout.SUCCESSOR_UNLINKED);
+            try {
+                Files.deleteIfExists(Path.of(path));
+            } finally {
+                successor.wake();
+            }
         } catch (java.nio.file.AccessDeniedException e) {
             throw new AccessDeniedException(path, "permission denied", path + " may not be removed: permission denied."
                 + " Check owner and mode of its folder.");
@@ -201,7 +261,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         ChannelFile file = Creation.make(path, header, options, replace);
         Channel channel = null;
         try {
-            channel = new Channel(path, file, header, identity);
+            channel = new Channel(path, file, header, identity, options.wake);
             return channel;
         } finally {
             if (channel == null) {
@@ -266,6 +326,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
                 + header.capacity / Layout.MIN_LAG_DIVISOR + " to " + header.capacity + ".");
         }
         trailers(); // the publish path maps nothing
+        Waker waker = new Waker(slots.data(), slots.wakes());
         Lock lock = file.newLock();
         Seat seat = null;
         Memory ring = Memory.EMPTY;
@@ -277,10 +338,11 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             long count = Recovery.recover(ring, slot, header);
             long start = ring.getLongAcquire(header.capacity + Layout.TRAILER_PUBLISHED); // our own store
             long epoch = slots.enterPublisher(slot, bytes, start);
+            slots.data().wakeAll();
             lock.unlockControl(header);
             seat = new Seat(this, lock, slot, true, name, epoch, false);
             seat.uses(ring);
-            Publisher publisher = new Publisher(this, name, slot, seat, ring, epoch, count, maxLag);
+            Publisher publisher = new Publisher(this, name, slot, seat, ring, waker, epoch, count, maxLag);
             ring.prefault();
             seats.add(seat);
             seat.ownedBy(publisher);
@@ -356,6 +418,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
         int[] chosen = joining.chosen(rings);
         trailers();
+        Waker waker = new Waker(slots.room(), slots.wakes());
         Lock lock = file.newLock();
         Seat seat = null;
         Joining.Plan plan = null;
@@ -364,9 +427,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         try {
             slot = slots.takeSubscriber(lock, bytes);
             slots.adoptBoot();
-            plan = joining.plan(slot, rings == null ? null : chosen);
+            plan = joining.plan(slot, rings == null ? null : chosen, waker);
             long epoch = slots.enterSubscriber(slot, bytes);
             joining.attach(plan, slot, epoch, kept);
+            slots.room().wakeAll();
             boolean nowKept = slots.kept(slot);
             lock.unlockControl(header);
             seat = new Seat(this, lock, slot, false, name, epoch, nowKept);
@@ -384,6 +448,51 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
                 seats.remove(seat);
                 joining.undo(plan, slot);
                 lock.close();
+            }
+        }
+    }
+
+    /**
+     * The same as {@link #subscriber(String, boolean)}; waits until a slot is free.
+     *
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty.
+     * @param kept true: keep the slot after a close or a death.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return the subscriber.
+     * @throws FlyringException as {@link #subscriber(String, boolean, Duration, int...)} does.
+     */
+    public Subscriber subscriber(String name, boolean kept, Duration timeout) {
+        return subscriber(name, kept, timeout, (int[]) null);
+    }
+
+    /**
+     * The same as {@link #subscriber(String, boolean, int...)}; waits until a slot is free.
+     *
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the name of a kept slot gets that slot again.
+     * @param kept true: keep the slot after a close or a death.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param rings the rings to read, one at least; null: all, or those of the kept slot.
+     * @return the subscriber.
+     * @throws NoFreeSlotException if no slot was free in time.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws FlyringException as {@link #subscriber(String, boolean, int...)} does.
+     */
+    public Subscriber subscriber(String name, boolean kept, Duration timeout, int... rings) {
+        checkWritable();
+        long nanos = Waiting.nanos(timeout);
+        if (nanos < 0) {
+            throw Waiting.negative(nanos);
+        }
+        long deadline = Waiting.deadline(System.nanoTime(), nanos);
+        while (true) {
+            try {
+                return subscriber(name, kept, rings);
+            } catch (NoFreeSlotException e) {
+                if (System.nanoTime() >= deadline) {
+                    throw e;
+                }
+                nap(deadline, "a slot");
             }
         }
     }
@@ -639,8 +748,9 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Closes the channel and every publisher and subscriber made from it; their use is {@link ClosedException} then.
-     * The memory goes when the garbage collector finds that nothing refers to it any more. Closing twice is fine.
+     * Closes the channel and every publisher and subscriber made from it; their use is {@link ClosedException} then,
+     * and so ends what waits in another thread. The memory goes when the garbage collector finds that nothing refers to
+     * it any more. Closing twice is fine.
      *
      * @throws ViewAliveException from inside a handler of one of its subscribers; nothing was closed.
      * @throws TwoThreadsException while another thread publishes through one of its publishers; nothing was closed.
@@ -652,22 +762,54 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
         List<Seat> all = List.copyOf(seats);
         List<LossySubscriber> lossy = List.copyOf(lossySubscribers);
-        all.forEach(Seat::checkClosable); // all that may refuse, before anything is closed
-        lossy.forEach(LossySubscriber::checkClosable);
-        closed = true;
-        all.forEach(Seat::endOwner);
-        lossy.forEach(LossySubscriber::close);
+        List<Waiting> stopped = new ArrayList<>();
         RuntimeException failure = null;
-        for (Seat seat : all) {
-            try {
-                seat.close();
-            } catch (RuntimeException e) {
-                failure = e;
+        try {
+            stop(all, lossy, stopped); // all that may refuse, before anything is closed
+            closed = true;
+            all.forEach(Seat::endOwner);
+            lossy.forEach(LossySubscriber::end);
+            for (Seat seat : all) {
+                try {
+                    seat.close();
+                } catch (RuntimeException e) {
+                    failure = e;
+                }
             }
+            tellSleepers(true); // those who wait for what is closed now
+            file.close();
+        } finally {
+            stopped.forEach(Waiting::goOn);
         }
-        file.close();
         if (failure != null) {
             throw failure;
+        }
+    }
+
+    private static void stop(List<Seat> seats, List<LossySubscriber> lossy, List<Waiting> stopped) {
+        for (Seat seat : seats) {
+            Waiting waiting = seat.stop();
+            if (waiting != null) {
+                stopped.add(waiting);
+            }
+        }
+        for (LossySubscriber each : lossy) {
+            if (each.waiting().takeOver()) {
+                stopped.add(each.waiting());
+            } else {
+                each.checkClosable();
+            }
+        }
+    }
+
+    /** After a close: whoever sleeps on this channel looks again, the closed object's own thread if it waited. */
+    void tellSleepers(boolean waited) {
+        if (waited && !file.readOnly()) {
+            slots.data().wakeAll();
+            slots.room().wakeAll();
+        } else { // nothing can be stored; or it may be in a wait set
+            slots.data().wakeSleepers(WaitingWords.ALL_RINGS);
+            slots.room().wakeSleepers(WaitingWords.ALL_RINGS);
         }
     }
 }

@@ -4,7 +4,6 @@ package io.flyring;
 import java.io.IOException;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -323,17 +322,6 @@ final class ChannelFile implements AutoCloseable {
             throw exists(name);
         }
         check(replace ? "rename" : "linkat", result, name);
-    }
-
-    /** 3.2: a hint to those that have this channel that its name changes. Whatever fails is ignored. */
-    void tellSuccessor(int value) {
-        try {
-            Header header = Header.parse(read(0, Layout.HEADER_LENGTH), size(), path);
-            write(header.controlOffset + Layout.CONTROL_SUCCESSOR,
-                ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(0, value));
-        } catch (FlyringException noChannel) {
-            return;
-        }
     }
 
     static ChannelExistsException exists(String path) {

@@ -18,6 +18,7 @@ public final class ChannelOptions {
     int schemaVersion;
     int mode = 0600;
     boolean anyFileSystem;
+    boolean wake = true;
     Identity identity = Identity.REAL;
 
     private ChannelOptions(Kind kind) {
@@ -153,6 +154,19 @@ public final class ChannelOptions {
      */
     public ChannelOptions anyFileSystem(boolean any) {
         anyFileSystem = any;
+        return this;
+    }
+
+    /**
+     * Whether publishers and subscribers that this channel makes wake those who sleep until a message or room is there;
+     * default true. False: they do not, and no sleeper ever interrupts this process, if all of its channels have it
+     * so; who waits for it looks every millisecond. Spec 6.16.
+     *
+     * @param value false: nobody is woken.
+     * @return this.
+     */
+    public ChannelOptions wake(boolean value) {
+        wake = value;
         return this;
     }
 

@@ -22,25 +22,18 @@ final class Creation {
         try {
             initialise(file, header, options.identity, options.schema);
             Lock.selfTest(file, header, path);
-            if (replace) {
-                tellOld(path);
+            Successor successor = replace ? Successor.tellOld(path) : Successor.NONE;
+            try {
+                file.publish(path, replace);
+            } finally {
+                successor.wake();
             }
-            file.publish(path, replace);
             done = true;
             return file;
         } finally {
             if (!done) {
                 file.discard();
             }
-        }
-    }
-
-    /** 3.2: a hint to those that have the old channel. Whatever fails is ignored. */
-    private static void tellOld(String path) {
-        try (ChannelFile old = ChannelFile.open(path, false)) {
-            old.tellSuccessor(Layout.SUCCESSOR_REPLACED);
-        } catch (FlyringException nothingThere) {
-            return;
         }
     }
 

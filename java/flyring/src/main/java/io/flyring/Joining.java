@@ -41,7 +41,7 @@ final class Joining {
     }
 
     /** 5.3 step 3: all that may refuse; {@code named}: null if no rings were named. */
-    Plan plan(int slot, int[] named) {
+    Plan plan(int slot, int[] named, Waker waker) {
         int[] gating = channel.slots().spared(slot) ? gating(slot) : new int[0];
         boolean resumes = gating.length > 0;
         int[] rings = resumes ? gating : named != null ? named : chosen(null);
@@ -59,7 +59,7 @@ final class Joining {
                 mapped.add(data);
                 Memory trailer = channel.mapTrailer(rings[i]); // its own, so that it alone can be detached
                 mapped.add(trailer);
-                readers[i] = new RingReader(channel, rings[i], slot, data, trailer);
+                readers[i] = new RingReader(channel, rings[i], slot, data, trailer, waker);
                 readers[i].check(resumes);
             }
             done = true;
@@ -138,7 +138,7 @@ final class Joining {
             joined = true;
         } finally {
             if (!joined) {
-                stopGating(slot);
+                clearGates(slot);
             }
         }
     }
@@ -147,7 +147,7 @@ final class Joining {
     void undo(Plan plan, int slot) {
         if (plan != null) {
             if (!plan.resumes && !channel.slots().kept(slot)) {
-                stopGating(slot);
+                clearGates(slot);
             }
             for (RingReader reader : plan.readers) {
                 reader.mappings().forEach(file::release);
@@ -179,7 +179,12 @@ final class Joining {
 
     /** 6.6, but for the lock. */
     void stopGating(int slot) {
-        Slots.stopGating(slot, channel.trailers());
+        channel.slots().stopGating(slot, channel.trailers());
+    }
+
+    /** The same for what others have hardly seen: nobody is woken. */
+    private void clearGates(int slot) {
+        Slots.clearGates(slot, channel.trailers());
     }
 
     /** 5.3, forget, but for the slot's lock. */
@@ -187,7 +192,7 @@ final class Joining {
         lock.lockControl(header);
         try {
             channel.slots().keep(slot, false);
-            stopGating(slot);
+            clearGates(slot); // who closes it then wakes
             channel.slots().clearSubscriberName(slot);
         } finally {
             lock.unlockControl(header);

@@ -75,6 +75,27 @@ final class Linux {
     static final int STATFS_BLOCKS = 16;
     static final int STATFS_AVAILABLE = 32;
 
+    /** System calls that the C library has no function for: their numbers, arguments and flags. */
+    static final int SYS_FUTEX = arm() ? 98 : 202;
+    static final int SYS_MEMBARRIER = arm() ? 283 : 324;
+    static final int SYS_FUTEX_WAITV = 449;
+    static final int FUTEX_WAIT_BITSET = 9;
+    static final int FUTEX_WAKE_BITSET = 10;
+    static final int FUTEX_32 = 2;
+    static final int FUTEX_WAITV_MOST = 128;
+    static final int CLOCK_MONOTONIC = 1;
+    static final int MEMBARRIER_GLOBAL_EXPEDITED = 2;
+    static final int MEMBARRIER_REGISTER_GLOBAL_EXPEDITED = 4;
+
+    /** struct futex_waitv: the value at 0 (long), the word's address at 8 (long), flags at 16 (int), 0. */
+    static final int FUTEX_WAITV_SIZE = 24;
+    static final int FUTEX_WAITV_ADDRESS = 8;
+    static final int FUTEX_WAITV_FLAGS = 16;
+
+    /** struct timespec: seconds, and nanoseconds at 8. */
+    static final int TIMESPEC_SIZE = 16;
+    static final int TIMESPEC_NANOS = 8;
+
     private Linux() {
     }
 

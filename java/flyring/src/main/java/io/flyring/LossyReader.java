@@ -195,6 +195,21 @@ final class LossyReader {
         return length + alignMask & ~alignMask;
     }
 
+    /**
+     * Whether a poll may find something. A reader that must jump or start first waits for the count that it needs for
+     * that: a publisher that died between two of its stores has left none.
+     */
+    boolean isReady() {
+        if (broken) {
+            return false;
+        }
+        if (started && !lapped(cursor)) {
+            return memory.getIntAcquire((int) cursor & mask) > 0; // lossy 1; pairs with: publish 6
+        }
+        long done = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
+        return memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN) == done;
+    }
+
     private boolean mayRead() {
         return !broken && (started || start());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 
@@ -17,8 +18,11 @@ public final class LossySubscriber implements AutoCloseable {
     private final Channel channel;
     private final LossyReader[] readers;
     private final List<Memory> mapped;
+    private final Wait waiting;
     private boolean closed;
     private boolean busy;
+    /** Whether the handler ended the last controlled poll. */
+    private boolean stopped;
     private int next;
     /** Index of the reader whose message was peeked at; -1: none. */
     private int peeked = -1;
@@ -27,10 +31,33 @@ public final class LossySubscriber implements AutoCloseable {
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
 
+    /** What a wait looks at. */
+    private final class Wait extends DataWait {
+        Wait(int[] rings) {
+            super(channel, rings);
+        }
+
+        @Override
+        boolean isReady() {
+            for (LossyReader reader : readers) {
+                if (closed || reader.isReady()) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        @Override
+        void setBusy(boolean now) {
+            busy = now;
+        }
+    }
+
     LossySubscriber(Channel channel, LossyReader[] readers, List<Memory> mapped) {
         this.mapped = mapped;
         this.channel = channel;
         this.readers = readers;
+        this.waiting = new Wait(rings());
     }
 
     /**
@@ -82,6 +109,51 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
+     * Hands out messages, and waits while there is nothing: it looks, spins for a short time, and then sleeps until a
+     * publisher wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
+     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws ClosedException if another thread closed the subscriber or the channel, within 100 ms.
+     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the subscriber works as before.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public int poll(MessageHandler handler, int limit, Duration timeout) {
+        return poll(handler, limit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
+     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
+     */
+    public int poll(MessageHandler handler, int limit, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout);
+        }
+        int handed = poll(handler, limit);
+        if (handed > 0 || timeout == 0 || limit <= 0) {
+            return handed;
+        }
+        waiting.begin(timeout);
+        while (waiting.untilReady()) {
+            handed = poll(handler, limit);
+            if (handed > 0) {
+                return handed;
+            }
+        }
+        return 0;
+    }
+
+    /**
      * Hands out up to 256 messages, to a handler that says how to go on.
      *
      * @param handler gets the messages, one after another.
@@ -108,7 +180,7 @@ public final class LossySubscriber implements AutoCloseable {
         busy = true;
         int at = next;
         int handed = 0;
-        boolean stopped = false;
+        stopped = false;
         try {
             for (int i = 0; i < readers.length && handed < limit && !stopped; i++) {
                 LossyReader reader = readers[at];
@@ -125,6 +197,52 @@ public final class LossySubscriber implements AutoCloseable {
             busy = false;
         }
         return found(handed, handed > 0 || stopped);
+    }
+
+    /**
+     * Hands out messages to a handler that says how to go on, and waits while there is nothing, as
+     * {@link #poll(MessageHandler, int, Duration)} does.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
+     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} and
+     *     {@link #controlledPoll(ControlledMessageHandler, int)} do.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit, Duration timeout) {
+        return controlledPoll(handler, limit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
+     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @throws FlyringException as {@link #controlledPoll(ControlledMessageHandler, int, Duration)} does.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout);
+        }
+        int handed = controlledPoll(handler, limit);
+        if (handed > 0 || stopped || timeout == 0 || limit <= 0) {
+            return handed;
+        }
+        waiting.begin(timeout);
+        while (waiting.untilReady()) {
+            handed = controlledPoll(handler, limit);
+            if (handed > 0 || stopped) {
+                return handed;
+            }
+        }
+        return 0;
+    }
+
+    private FlyringException negative(long timeout) {
+        return closed ? closed() : busy ? Refusal.subscriberInUse() : Waiting.negative(timeout);
     }
 
     private int found(int handed, boolean something) {
@@ -154,8 +272,12 @@ public final class LossySubscriber implements AutoCloseable {
 
     private void checkOpen() {
         if (closed) {
-            throw new ClosedException("The lossy subscriber is closed. Make a new one.");
+            throw closed();
         }
+    }
+
+    private static ClosedException closed() {
+        return new ClosedException("The lossy subscriber is closed. Make a new one.");
     }
 
     private void forgetPeeked() {
@@ -178,6 +300,43 @@ public final class LossySubscriber implements AutoCloseable {
         Message message = taken;
         taken = null;
         return message;
+    }
+
+    /**
+     * Takes one message, and waits while there is none, as {@link #poll(MessageHandler, int, Duration)} does.
+     *
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @return a message that owns its bytes; null if none came in time.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
+     */
+    public Message take(Duration timeout) {
+        return take(Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @return a message that owns its bytes; null if none came in time.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
+     */
+    public Message take(long timeout) {
+        if (poll(taker, 1, timeout) == 0) {
+            return null;
+        }
+        Message message = taken;
+        taken = null;
+        return message;
+    }
+
+    /**
+     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     *
+     * @param time 0: sleep at once.
+     * @throws InvalidArgumentException if it is below 0.
+     */
+    public void setSpin(Duration time) {
+        waiting.spinFor(time);
     }
 
     /**
@@ -287,6 +446,10 @@ public final class LossySubscriber implements AutoCloseable {
         return Arrays.stream(readers).mapToInt(reader -> reader.ring).toArray();
     }
 
+    Waiting waiting() {
+        return waiting;
+    }
+
     void checkClosable() {
         if (busy && !closed) {
             throw new ViewAliveException("This subscriber is polling: its handler has a message. Close it after the"
@@ -295,13 +458,28 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Ends the reading. Closing twice is fine.
+     * Ends the reading. A thread that waits for a message gets {@link ClosedException}. Closing twice is fine.
      *
-     * @throws ViewAliveException from inside a handler of this subscriber.
+     * @throws ViewAliveException from inside a handler of this subscriber, or while another thread polls.
      */
     @Override
     public void close() {
-        checkClosable();
+        boolean waited = waiting.takeOver();
+        try {
+            if (!waited) {
+                checkClosable();
+            }
+            end();
+        } finally {
+            channel.tellSleepers(waited);
+            if (waited) {
+                waiting.goOn();
+            }
+        }
+    }
+
+    /** Nothing of this object works from now on. */
+    void end() {
         forgetPeeked();
         if (!closed) {
             closed = true;

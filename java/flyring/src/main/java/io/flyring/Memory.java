@@ -294,6 +294,18 @@ final class Memory {
         return Buffers.getAndAddLong(buffer, index, delta);
     }
 
+    void addRelease(int index, int delta) {
+        Buffers.getAndAddReleaseInt(buffer, index, delta);
+    }
+
+    void setBits(int index, int bits) {
+        Buffers.getAndBitwiseOrInt(buffer, index, bits);
+    }
+
+    void clearBits(int index, int bits) {
+        Buffers.getAndBitwiseAndInt(buffer, index, ~bits);
+    }
+
     boolean compareAndSetLong(int index, long expected, long value) {
         return Buffers.compareAndSetLong(buffer, index, expected, value);
     }

@@ -9,6 +9,7 @@ public final class OpenOptions {
 
     boolean readOnly;
     boolean anyFileSystem;
+    boolean wake = true;
     Identity identity = Identity.REAL;
     private Schema schema;
     private int minSchemaVersion;
@@ -65,6 +66,19 @@ public final class OpenOptions {
                 + "; it must be 0 to " + MOST + ".");
         }
         minSchemaVersion = version;
+        return this;
+    }
+
+    /**
+     * Whether publishers and subscribers that this channel makes wake those who sleep until a message or room is there;
+     * default true. False: they do not, and no sleeper ever interrupts this process, if all of its channels have it
+     * so; who waits for it looks every millisecond. Spec 6.16.
+     *
+     * @param value false: nobody is woken.
+     * @return this.
+     */
+    public OpenOptions wake(boolean value) {
+        wake = value;
         return this;
     }
 

@@ -4,6 +4,7 @@ package io.flyring;
 import io.flyring.sbe.MessageHeader;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.Objects;
 import org.agrona.DirectBuffer;
 import org.agrona.sbe.MessageEncoderFlyweight;
@@ -23,6 +24,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /** What publishing returns when a subscriber has not read far enough yet. */
     public static final long BACK_PRESSURED = Layout.BACK_PRESSURED;
 
+    /** A time-out that never comes. */
+    public static final Duration FOREVER = Duration.ofNanos(Long.MAX_VALUE);
+
     private static final int DEFAULT_TYPE = 1;
     private static final long GONE = -1;
 
@@ -41,9 +45,51 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
     private boolean lost;
+    private final Wait waiting;
+    /** Whether a wait is for readers, and not for room. */
+    private boolean flushes;
 
-    Publisher(Channel channel, String name, int slot, Seat seat, Memory ring, long epoch, long count, int maxLag) {
-        super(channel, ring, new Room(channel, slot, seat.lock(), maxLag > 0), epoch, Slots.name(name), count, maxLag);
+    /** What a wait looks at. */
+    private final class Wait extends RoomWait {
+        Wait() {
+            super(channel, slot);
+        }
+
+        @Override
+        boolean isReady() {
+            return epochNow() != expectedEpoch
+                || (flushes ? gatesAllow(end + lag) : gatesAllow(room.needed()));
+        }
+
+        @Override
+        void lookAlone() {
+            look();
+            synchronized (seat.lock()) { // so that nobody closes it meanwhile
+                if (payload.state() == Window.CLOSED && epochNow() == expectedEpoch) {
+                    room.make(Publisher.this, room.needed()); // it retires the dead
+                }
+            }
+        }
+
+        @Override
+        long gate(int of) {
+            return Publisher.this.gate(of);
+        }
+
+        @Override
+        void setBusy(boolean busy) {
+            if (busy) {
+                payload.busy();
+            } else {
+                payload.invalidate();
+            }
+        }
+    }
+
+    Publisher(Channel channel, String name, int slot, Seat seat, Memory ring, Waker waker, long epoch, long count,
+        int maxLag) {
+        super(channel, ring, new Room(channel, slot, seat.lock(), maxLag > 0), waker, epoch, Slots.name(name), count,
+            maxLag);
         this.channel = channel;
         this.name = name;
         this.slot = slot;
@@ -54,6 +100,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         this.expectedEpoch = epoch;
         this.claim = new Claim(this, payload);
         this.defaultType = channel.header().schemaLength > 0 ? Layout.TYPE_RAW : DEFAULT_TYPE;
+        this.waiting = new Wait();
     }
 
     /**
@@ -162,6 +209,189 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
+     * Publishes a copy of some bytes as a message of type 1, or 65536 on a channel with a schema; waits for room as
+     * long as it takes.
+     *
+     * @param source where the message is.
+     * @param offset its first byte.
+     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(DirectBuffer source, int offset, int length) {
+        return send(source, offset, length, defaultType, Waiting.FOREVER);
+    }
+
+    /**
+     * Publishes a copy of some bytes; waits for room. It looks, spins for a short time, and then sleeps until a
+     * subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     *
+     * @param source where the message is.
+     * @param offset its first byte.
+     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the ring's new end position in bytes.
+     * @throws BackPressuredException if no room came in time.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws ClosedException if another thread closed the publisher or the channel, within 100 ms.
+     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the publisher works as before.
+     */
+    public long send(DirectBuffer source, int offset, int length, int type, Duration timeout) {
+        return send(source, offset, length, type, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param source where the message is.
+     * @param offset its first byte.
+     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(DirectBuffer source, int offset, int length, int type, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, length, type);
+        }
+        long position = offer(source, offset, length, type);
+        if (position == BACK_PRESSURED) {
+            waiting.begin(timeout);
+            try {
+                while (position == BACK_PRESSURED && waiting.turn()) {
+                    position = offer(source, offset, length, type);
+                }
+            } finally {
+                waiting.end();
+            }
+        }
+        return sent(position);
+    }
+
+    /**
+     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema; waits for room as long
+     * as it takes.
+     *
+     * @param message the message.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(byte[] message) {
+        return send(message, 0, message.length, defaultType, Waiting.FOREVER);
+    }
+
+    /**
+     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema; waits for room.
+     *
+     * @param message the message.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(byte[] message, Duration timeout) {
+        return send(message, 0, message.length, defaultType, Waiting.nanos(timeout));
+    }
+
+    /**
+     * Publishes a copy of a stretch of an array; waits for room.
+     *
+     * @param source where the message is.
+     * @param offset its first byte.
+     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(byte[] source, int offset, int length, int type, Duration timeout) {
+        return send(source, offset, length, type, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param source where the message is.
+     * @param offset its first byte.
+     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(byte[] source, int offset, int length, int type, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, length, type);
+        }
+        long position = offer(source, offset, length, type);
+        if (position == BACK_PRESSURED) {
+            waiting.begin(timeout);
+            try {
+                while (position == BACK_PRESSURED && waiting.turn()) {
+                    position = offer(source, offset, length, type);
+                }
+            } finally {
+                waiting.end();
+            }
+        }
+        return sent(position);
+    }
+
+    /**
+     * Publishes a copy of what remains in a buffer, whose position stays where it is; waits for room.
+     *
+     * @param message the message, from position to limit.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(ByteBuffer message, int type, Duration timeout) {
+        return send(message, type, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param message the message, from position to limit.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the ring's new end position in bytes.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public long send(ByteBuffer message, int type, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, message.remaining(), type);
+        }
+        long position = offer(message, type);
+        if (position == BACK_PRESSURED) {
+            waiting.begin(timeout);
+            try {
+                while (position == BACK_PRESSURED && waiting.turn()) {
+                    position = offer(message, type);
+                }
+            } finally {
+                waiting.end();
+            }
+        }
+        return sent(position);
+    }
+
+    private long sent(long position) {
+        if (position == BACK_PRESSURED) {
+            throw backPressured();
+        }
+        return position;
+    }
+
+    private FlyringException negative(long timeout, int length, int type) {
+        return expectedEpoch == GONE && !lost || payload.state() != Window.CLOSED ? refusal(length, type)
+            : Waiting.negative(timeout);
+    }
+
+    /**
      * Publishes copies of several buffers, each a message of type 1, or 65536 on a channel with a schema.
      *
      * @param messages the messages, each from 0 to its capacity.
@@ -188,12 +418,22 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             checkLength(messages[i].capacity());
         }
         int taken = 0;
-        while (taken < number) {
-            int part = offerPart(messages, from + taken, number - taken, type);
-            if (part == 0) {
-                break;
+        try {
+            while (taken < number) {
+                int part = offerPart(messages, from + taken, number - taken, type);
+                if (part == 0) {
+                    break;
+                }
+                taken += part;
             }
-            taken += part;
+        } catch (ChannelReplacedException e) {
+            if (taken == 0) { // else the caller must learn how many went; it is found again (6.13)
+                throw e;
+            }
+        } finally {
+            if (taken > 0 && isAwaited()) {
+                waker.wakeNow(wakerBit);
+            }
         }
         return taken;
     }
@@ -219,34 +459,201 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring for a message of the default type, to be filled in place.
+     * Publishes copies of several buffers, each a message of type 1, or 65536 on a channel with a schema; waits for
+     * room as often and as long as it must.
+     *
+     * @param messages the messages, each from 0 to its capacity.
+     * @return how many were taken: all.
+     * @throws FlyringException as {@link #sendBatch(DirectBuffer[], int, int, int, Duration)} does.
+     */
+    public int sendBatch(DirectBuffer... messages) {
+        return sendBatch(messages, 0, messages.length, defaultType, Waiting.FOREVER);
+    }
+
+    /**
+     * Publishes copies of several buffers, each a message; waits for room as often as it must. Lengths are checked
+     * first, as {@link #offerBatch(DirectBuffer[], int, int, int)} does.
+     *
+     * @param messages the messages, each from 0 to its capacity.
+     * @param from index of the first one to publish.
+     * @param number how many to publish.
+     * @param type the messages' type, at least 1.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return how many were taken, from the first on: all, unless the time-out came first, or the channel was replaced
+     *     when some had been taken.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does, but for the time-out; what
+     *     was published before stays so.
+     */
+    public int sendBatch(DirectBuffer[] messages, int from, int number, int type, Duration timeout) {
+        return sendBatch(messages, from, number, type, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param messages the messages, each from 0 to its capacity.
+     * @param from index of the first one to publish.
+     * @param number how many to publish.
+     * @param type the messages' type, at least 1.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return how many were taken, from the first on: all, unless the time-out came first.
+     * @throws FlyringException as {@link #sendBatch(DirectBuffer[], int, int, int, Duration)} does.
+     */
+    public int sendBatch(DirectBuffer[] messages, int from, int number, int type, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, 0, type);
+        }
+        int taken = offerBatch(messages, from, number, type);
+        if (taken < number) {
+            waiting.begin(timeout);
+            try {
+                while (taken < number && waiting.turn()) {
+                    taken += offerBatch(messages, from + taken, number - taken, type);
+                }
+            } catch (ChannelReplacedException e) {
+                if (taken == 0) { // as in offerBatch
+                    throw e;
+                }
+            } finally {
+                waiting.end();
+            }
+        }
+        return taken;
+    }
+
+    /**
+     * Waits until every subscriber that somebody owns has read what was published, as long as it takes.
+     *
+     * @throws FlyringException as {@link #flush(Duration)} does.
+     */
+    public void flush() {
+        flush(Waiting.FOREVER);
+    }
+
+    /**
+     * Waits until every subscriber that somebody owns has read what was published: until its gate is there.
+     *
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @throws TimedOutException if one of them has not read all of it in time.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public void flush(Duration timeout) {
+        flush(Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @throws FlyringException as {@link #flush(Duration)} does.
+     */
+    public void flush(long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, 0, DEFAULT_TYPE);
+        }
+        check(0, DEFAULT_TYPE);
+        waiting.begin(timeout);
+        flushes = true;
+        try {
+            for (int behind = room.behind(this); behind >= 0; behind = room.behind(this)) {
+                if (!waiting.turn()) {
+                    throw new TimedOutException("subscriber slot " + behind, "The subscriber in slot " + behind
+                        + " has not read ring " + slot + " up to " + end + " in time. Wait longer, or find out why it"
+                        + " does not read.");
+                }
+                check(0, DEFAULT_TYPE);
+            }
+        } finally {
+            flushes = false;
+            waiting.end();
+        }
+    }
+
+    /**
+     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     *
+     * @param time 0: sleep at once.
+     * @throws InvalidArgumentException if it is below 0.
+     */
+    public void setSpin(Duration time) {
+        waiting.spinFor(time);
+    }
+
+    /**
+     * Claims space in the ring for a message of the default type, to be filled in place; waits for room as long as it
+     * takes.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @return the publisher's one claim, valid until its commit or abort.
-     * @throws BackPressuredException if there is no room.
+     * @throws FlyringException as {@link #claim(int, int, Duration)} does.
      */
     public Claim claim(int length) {
         return claim(length, defaultType);
     }
 
     /**
-     * Claims space in the ring, to be filled in place. Nothing else can be published before its commit or abort.
+     * Claims space in the ring, to be filled in place; waits for room as long as it takes. Nothing else can be
+     * published before its commit or abort.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
      * @return the publisher's one claim, valid until its commit or abort.
-     * @throws BackPressuredException if there is no room.
+     * @throws FlyringException as {@link #claim(int, int, Duration)} does.
      */
     public Claim claim(int length, int type) {
         final Claim open = tryClaim(length, type);
-        if (open == null) {
-            throw backPressured();
-        }
-        return open;
+        return open != null ? open : claimWaiting(length, type, Waiting.FOREVER);
     }
 
     /**
-     * The same as {@link #claim(int)}, for those who expect that there may be no room.
+     * Claims space in the ring, to be filled in place; waits for room. It looks, spins for a short time, and then
+     * sleeps until a subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     *
+     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort.
+     * @throws BackPressuredException if no room came in time.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
+     */
+    public Claim claim(int length, int type, Duration timeout) {
+        return claim(length, type, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param type the message's type, at least 1.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort.
+     * @throws FlyringException as {@link #claim(int, int, Duration)} does.
+     */
+    public Claim claim(int length, int type, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, length, type);
+        }
+        final Claim open = tryClaim(length, type);
+        return open != null ? open : claimWaiting(length, type, timeout);
+    }
+
+    private Claim claimWaiting(int length, int type, long timeout) {
+        waiting.begin(timeout);
+        try {
+            while (waiting.turn()) {
+                final Claim open = tryClaim(length, type);
+                if (open != null) {
+                    return open;
+                }
+            }
+        } finally {
+            waiting.end();
+        }
+        throw backPressured();
+    }
+
+    /**
+     * The same as {@link #claim(int)}, but it never waits.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
@@ -256,7 +663,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same as {@link #claim(int, int)}, for those who expect that there may be no room.
+     * The same as {@link #claim(int, int)}, but it never waits.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
@@ -294,16 +701,16 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         Holder holder = room.holder(this);
         return new BackPressuredException(holder, "There is no room in ring " + slot + ": "
             + (holder == null ? "who held it back has gone meanwhile" : "it is held back by " + holder)
-            + ". Try again later, or use tryClaim, which returns null then.");
+            + ". Wait longer, or find out why that one does not read.");
     }
 
     /**
      * Claims space for a message without groups and data, writes the message header and wraps the encoder over the
-     * block.
+     * block; waits for room as long as it takes.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
-     * @throws BackPressuredException if there is no room.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int)} does.
      * @see #claim(MessageEncoderFlyweight, int)
      */
     public Claim claim(MessageEncoderFlyweight encoder) {
@@ -313,44 +720,117 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /**
      * Claims space for a message, writes the message header and wraps the encoder over the block, which is not cleared:
      * write every field. The record's type is the template id. The header is the usual one, four uint16, little
-     * endian; else see {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}.
+     * endian; else see {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}. Waits for room as long as it takes.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
-     * @throws BackPressuredException if there is no room.
      * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
         final Claim open = TypedClaim.of(this, encoder, variableLength, null);
-        if (open == null) {
-            throw backPressured();
-        }
-        return open;
+        return open != null ? open : claimWaiting(encoder, variableLength, null, Waiting.FOREVER);
     }
 
     /**
-     * Claims space for a message of a schema with a message header of its own.
+     * The same with a time-out.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if no room came in time.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, Duration timeout) {
+        return claimInTime(encoder, variableLength, null, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, Duration)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, long timeout) {
+        return claimInTime(encoder, variableLength, null, timeout);
+    }
+
+    /**
+     * Claims space for a message of a schema with a message header of its own; waits for room as long as it takes.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
      * @param header the schema's message header.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
-     * @throws BackPressuredException if there is no room.
      * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
         final Claim open = tryClaim(encoder, variableLength, header);
-        if (open == null) {
-            throw backPressured();
-        }
-        return open;
+        return open != null ? open : claimWaiting(encoder, variableLength, header, Waiting.FOREVER);
     }
 
     /**
-     * The same as {@link #claim(MessageEncoderFlyweight)}, for those who expect that there may be no room.
+     * The same with a time-out.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param header the schema's message header.
+     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws BackPressuredException if no room came in time.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header, Duration timeout) {
+        return claimInTime(encoder, variableLength, Objects.requireNonNull(header, "header"), Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param header the schema's message header.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader, Duration)} does.
+     */
+    public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header, long timeout) {
+        return claimInTime(encoder, variableLength, Objects.requireNonNull(header, "header"), timeout);
+    }
+
+    private Claim claimInTime(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header,
+        long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout, 0, DEFAULT_TYPE);
+        }
+        final Claim open = TypedClaim.of(this, encoder, variableLength, header);
+        return open != null ? open : claimWaiting(encoder, variableLength, header, timeout);
+    }
+
+    private Claim claimWaiting(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header,
+        long timeout) {
+        waiting.begin(timeout);
+        try {
+            while (waiting.turn()) {
+                final Claim open = TypedClaim.of(this, encoder, variableLength, header);
+                if (open != null) {
+                    return open;
+                }
+            }
+        } finally {
+            waiting.end();
+        }
+        throw backPressured();
+    }
+
+    /**
+     * The same as {@link #claim(MessageEncoderFlyweight)}, but it never waits.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @return the publisher's one claim, and the encoder with it; null if there is no room.
@@ -360,7 +840,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same as {@link #claim(MessageEncoderFlyweight, int)}, for those who expect that there may be no room.
+     * The same as {@link #claim(MessageEncoderFlyweight, int)}, but it never waits.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
@@ -371,8 +851,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}, for those who expect that there may be
-     * no room.
+     * The same as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}, but it never waits.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
@@ -413,6 +892,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             buffer.invalidate(); // before the call that is seldom made, as in publishReserved
             if (next >= nextDue) {
                 doDue(size(length));
+            }
+            if (isAwaited()) {
+                waker.wakeNow(wakerBit);
             }
             return next;
         } catch (Throwable e) {
@@ -523,19 +1005,22 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch;
     }
 
-    /** Steps 5 (type) to 9 of the record that was reserved; the object is idle then. The ring's new end position. */
+    /** Steps 5 (type) to 10 of the record that was reserved; the object is idle then. The ring's new end position. */
     private long publish(int length, int type) {
         setType(type);
         return publishReserved(length, type > 0 ? 1 : 0);
     }
 
-    /** Steps 6 to 9. */
+    /** Steps 6 to 10; padding wakes nobody. */
     private long publishReserved(int length, int messages) {
         final long next = endAfter(length);
         commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, next, count + messages);
         payload.invalidate(); // before the call that is seldom made: HotSpot stores what is needed behind it each time
         if (next >= nextDue) {
             doDue(size(length));
+        }
+        if (messages > 0 && isAwaited()) {
+            waker.wakeNow(wakerBit);
         }
         return next;
     }
@@ -610,10 +1095,17 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @throws ClosedException after close.
      */
     public Holder heldBy() {
+        checkIdle();
+        return room.holder(this);
+    }
+
+    private void checkIdle() {
         if (expectedEpoch == GONE) {
             throw gone();
         }
-        return room.holder(this);
+        if (busy()) {
+            throw twoThreads();
+        }
     }
 
     /**
@@ -623,9 +1115,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @throws ClosedException after close.
      */
     public int readers() {
-        if (expectedEpoch == GONE) {
-            throw gone();
-        }
+        checkIdle();
         return room.readers(this);
     }
 
@@ -674,24 +1164,38 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return maxLength;
     }
 
+    Waiting waiting() {
+        return waiting;
+    }
+
     boolean busy() {
         return payload.state() == Window.BUSY;
     }
 
     /**
      * Aborts an open claim, marks the ring as closed and gives the slot back; its name stays, so that it gets the same
-     * ring again. Closing twice is fine.
+     * ring again. A thread that waits for room gets {@link ClosedException}. Closing twice is fine.
      *
      * @throws TwoThreadsException if another thread is publishing.
      */
     @Override
     public void close() {
-        checkClosable();
-        end();
-        if (failure != null) {
-            seat.abandon();
-        } else {
-            seat.close();
+        boolean waited = waiting.takeOver();
+        try {
+            if (!waited) {
+                checkClosable();
+            }
+            end();
+            if (failure != null) {
+                seat.abandon();
+            } else {
+                seat.close();
+            }
+        } finally {
+            channel.tellSleepers(waited);
+            if (waited) {
+                waiting.goOn();
+            }
         }
     }
 

@@ -161,6 +161,14 @@ final class Raw {
         }
     }
 
+    static int getIntOpaque(long address) {
+        try {
+            return (int) GET_INT.invokeExact(address);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
     static void putIntRelease(long address, int value) {
         try {
             PUT_INT_ORDERED.invokeExact(address, value);

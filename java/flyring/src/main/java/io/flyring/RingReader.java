@@ -31,6 +31,10 @@ final class RingReader {
     private final int epochAt;
     /** Where the slot's epoch lies, if it can be read by address; else 0. */
     private final long epochAddress;
+    /** Who wakes publishers; this ring's bit; and where those who sleep say so, if it can be read by address. */
+    private final Waker waker;
+    private final int wakerBit;
+    private final long watchedAt;
     /** What the slot's epoch must be; {@link #NOBODY} once the subscriber is closed. */
     private long epoch;
     private long cursor;
@@ -45,9 +49,12 @@ final class RingReader {
     private boolean stopped;
     private boolean aborted;
 
-    RingReader(Channel channel, int ring, int slot, Memory data, Memory trailer) {
+    RingReader(Channel channel, int ring, int slot, Memory data, Memory trailer, Waker waker) {
         Header header = channel.header();
         this.ring = ring;
+        this.waker = waker;
+        this.wakerBit = WaitingWords.bit(ring);
+        this.watchedAt = waker.watchedAt();
         this.message = new Message(ring, data);
         this.data = data;
         this.dataAt = data.readableAt();
@@ -152,7 +159,7 @@ final class RingReader {
         trailer.putLongRelease(gateAt, Layout.NOT_GATING); // pairs with: recompute 2
     }
 
-    /** 6.9, 4: the count, then the gate. */
+    /** 6.9, 4 and 6: the count, then the gate; then who waits for room. */
     private void storeGate(long position, long messages) {
         storedGate = position;
         if (gateAddress != 0) {
@@ -162,6 +169,12 @@ final class RingReader {
         } else {
             trailer.putLongOpaque(gateAt + Layout.GATE_COUNT, messages);
             trailer.putLongRelease(gateAt, position); // pairs with: recompute 2
+        }
+        final boolean awaited = Raw.AVAILABLE
+            ? (Raw.getIntOpaque(Raw.base(watchedAt)) & wakerBit) != 0 : waker.isAwaited(wakerBit);
+        Reference.reachabilityFence(waker);
+        if (awaited) {
+            waker.wakeNow(wakerBit);
         }
     }
 
@@ -190,6 +203,11 @@ final class RingReader {
     int poll(MessageHandler handler, int limit) {
         int length = lengthAt((int) cursor & mask);
         return length <= 0 || broken ? 0 : handOut(handler, limit, length);
+    }
+
+    /** Whether a poll would find something. */
+    boolean isReady() {
+        return !broken && lengthAt((int) cursor & mask) > 0;
     }
 
     private int lengthAt(int index) {

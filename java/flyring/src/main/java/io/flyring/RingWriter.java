@@ -44,6 +44,10 @@ abstract class RingWriter {
     final PayloadBuffer payload;
     /** Where the payload of a record at offset 0 lies. */
     final long payloadsAt;
+    /** Step 10: who wakes readers; this ring's bit; and where those who sleep say so, if it can be read by address. */
+    final Waker waker;
+    final int wakerBit;
+    private final long watchedAt;
     /** What the owner record says (5.2, 5). */
     final long epoch;
     private final byte[] name;
@@ -66,10 +70,13 @@ abstract class RingWriter {
     long nextDue;
     private long nextBoundary;
 
-    RingWriter(Channel channel, Memory ring, Room room, long epoch, byte[] name, long count, int maxLag) {
+    RingWriter(Channel channel, Memory ring, Room room, Waker waker, long epoch, byte[] name, long count, int maxLag) {
         Header header = channel.header();
         this.ring = ring;
         this.room = room;
+        this.waker = waker;
+        this.wakerBit = WaitingWords.bit(room.ring());
+        this.watchedAt = waker.watchedAt();
         this.payload = new PayloadBuffer(ring);
         this.payloadsAt = ring.address() + Layout.RECORD_PAYLOAD;
         this.epoch = epoch;
@@ -284,6 +291,14 @@ abstract class RingWriter {
         Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, newCount); // 7; pairs with: consistent count
     }
 
+    /** Step 10: whether somebody waits for this ring's messages, or may. Behind the stores of steps 6 and 7. */
+    final boolean isAwaited() {
+        final boolean awaited = Raw.AVAILABLE
+            ? (Raw.getIntOpaque(Raw.base(watchedAt)) & wakerBit) != 0 : waker.isAwaited(wakerBit);
+        Reference.reachabilityFence(waker);
+        return awaited;
+    }
+
     /** Steps 8 and 9, those that are due after a record of so many bytes. */
     final void doDue(long size) {
         final boolean idle = payload.state() == Window.CLOSED;
@@ -418,6 +433,16 @@ abstract class RingWriter {
 
     final long gate(int slot) {
         return ring.getLongAcquire(capacity + Header.gate(slot)); // pairs with: poll 4, join 2 and 4, leave
+    }
+
+    /** Whether no gate stands in the way of what ends at {@code needed}, its 8 bytes behind it included. */
+    final boolean gatesAllow(long needed) {
+        for (int slot = 0; slot < subscribers; slot++) {
+            if (holdsBack(slot, needed)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Whether a slot's gate leaves no room below {@code needed}. */

@@ -24,6 +24,7 @@ final class Room {
     private long shortSince;
     /** Whether blocked_since says that room is short. */
     private boolean blocked;
+    private long needed;
     /** When a successor was last looked for; 0: never. */
     private long lookedAt;
     /** Whether the last look found that the channel was replaced. */
@@ -38,6 +39,26 @@ final class Room {
         this.lock = lock;
         this.slots = channel.header().subscribers;
         this.evicts = evicts;
+    }
+
+    /** What the last record that found no room needs: the limit at or above it. */
+    long needed() {
+        return needed;
+    }
+
+    /** A subscriber slot that somebody owns who has not read all that was published; -1: there is none. */
+    int behind(RingWriter writer) {
+        for (int slot = 0; slot < slots; slot++) {
+            final long gate = writer.gate(slot);
+            if (gate >= 0 && gate < writer.end && slotsOfChannel.live(lock, slot)) {
+                return slot;
+            }
+        }
+        return -1;
+    }
+
+    int ring() {
+        return ring;
     }
 
     /** Recomputes the writer's limit until {@code needed} is at or below it; false: back-pressured. */
@@ -62,6 +83,7 @@ final class Room {
             writer.recompute();
         }
         tell(writer, first);
+        this.needed = first;
         return needed <= writer.limit;
     }
 

@@ -51,13 +51,20 @@ final class Seat implements Runnable {
         cleaner = Memory.whenForgotten(object, this);
     }
 
-    /** Throws if the owner may not be closed now. */
-    void checkClosable() {
-        if (owner.get() instanceof Publisher object) {
-            object.checkClosable();
-        } else if (owner.get() instanceof Subscriber object) {
-            object.checkClosable();
+    /** Throws if the owner may not be closed now. Returns its wait, if that was taken over; else null. */
+    Waiting stop() {
+        Object object = owner.get();
+        Waiting waiting = object instanceof Publisher publishing ? publishing.waiting()
+            : object instanceof Subscriber subscribing ? subscribing.waiting() : null;
+        if (waiting != null && waiting.takeOver()) {
+            return waiting;
         }
+        if (object instanceof Publisher publishing) {
+            publishing.checkClosable();
+        } else if (object instanceof Subscriber subscribing) {
+            subscribing.checkClosable();
+        }
+        return null;
     }
 
     /** Ends what the owner has open, and makes all further use of it {@link ClosedException}. */

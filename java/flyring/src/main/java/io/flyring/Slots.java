@@ -20,12 +20,32 @@ final class Slots {
     private final Memory control;
     private final Identity identity;
     private final String path;
+    /** Whether the owners of these slots wake those who sleep (6.16). */
+    private final boolean wakes;
+    /** Where readers sleep, and publishers. */
+    private final WaitingWords data;
+    private final WaitingWords room;
 
-    Slots(Header header, Memory control, Identity identity, String path) {
+    Slots(Header header, Memory control, Identity identity, String path, boolean wakes) {
         this.header = header;
         this.control = control;
         this.identity = identity;
         this.path = path;
+        this.wakes = wakes;
+        this.data = WaitingWords.data(control);
+        this.room = WaitingWords.room(control);
+    }
+
+    WaitingWords data() {
+        return data;
+    }
+
+    WaitingWords room() {
+        return room;
+    }
+
+    boolean wakes() {
+        return wakes;
     }
 
     static byte[] name(String name) {
@@ -210,6 +230,7 @@ final class Slots {
             putName(at, name);
         }
         long epoch = epoch(at) + 1;
+        control.putLong(at + Layout.PUBLISHER_SLOT_WAKES, wakes ? epoch : 0);
         control.putLongRelease(at + Layout.PUBLISHER_SLOT_EPOCH, epoch); // pairs with: 5.4, 6.12
         if (renamed) {
             control.putIntRelease(at + Layout.PUBLISHER_SLOT_NAME_LENGTH, name.length); // pairs with: 6.12
@@ -234,6 +255,7 @@ final class Slots {
     void closePublisher(int slot) {
         // pairs with: a reader that drained the ring and wants to know whether more can come
         control.putIntRelease(header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_CLOSED, 1);
+        data.wakeAll();
     }
 
     void keep(int slot, boolean kept) {
@@ -293,8 +315,14 @@ final class Slots {
         }
     }
 
-    /** All gates of a slot: 6.6, 6.7, 6.11. */
-    static void stopGating(int slot, List<Memory> trailers) {
+    /** Stops a slot from gating: 6.6, 6.7, 6.11. Publishers that wait for room see it. */
+    void stopGating(int slot, List<Memory> trailers) {
+        clearGates(slot, trailers);
+        room.wakeAll();
+    }
+
+    /** All gates of a slot. */
+    static void clearGates(int slot, List<Memory> trailers) {
         for (Memory trailer : trailers) {
             trailer.putLongRelease(Header.gate(slot), Layout.NOT_GATING); // pairs with: recompute 2
         }
@@ -309,6 +337,24 @@ final class Slots {
         }
         evicting(slot, true); // until somebody has joined
         stopGating(slot, trailers);
+        data.wakeAll(); // the victim, if it sleeps
+    }
+
+    /** 6.16: whether the owner of a ring, if it has one, wakes readers. */
+    boolean publisherWakes(int ring) {
+        int at = header.publisherSlot(ring);
+        long epoch = control.getLongAcquire(at + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take
+        return header.foreign != Foreign.PUBLISHER
+            && (valid(epoch) == 0 || control.getIntOpaque(at + Layout.PUBLISHER_SLOT_CLOSED) != 0
+            || control.getLongOpaque(at + Layout.PUBLISHER_SLOT_WAKES) == epoch);
+    }
+
+    /** 6.16: whether the owner of a slot that gates wakes publishers. */
+    boolean subscriberWakes(int slot) {
+        int at = header.subscriberSlot(slot);
+        long epoch = control.getLongAcquire(at + Layout.SUBSCRIBER_SLOT_EPOCH); // pairs with: take
+        return header.foreign != Foreign.SUBSCRIBER
+            && control.getLongOpaque(at + Layout.SUBSCRIBER_SLOT_WAKES) == epoch;
     }
 
     /** Whether a slot's gates do not say where to resume. */

@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
+import java.time.Duration;
 import java.util.Arrays;
 
 /**
@@ -24,6 +25,7 @@ public final class Subscriber implements AutoCloseable {
     private final int epochAt;
     private final long epoch;
     private final boolean kept;
+    private final Wait waiting;
 
     /** Those that a poll looks at: none once this object is closed. */
     private RingReader[] polled;
@@ -31,11 +33,38 @@ public final class Subscriber implements AutoCloseable {
     private long expectedEpoch;
     private boolean busy;
     private boolean lost;
+    /** Whether the handler ended the last controlled poll. */
+    private boolean stopped;
     private int next;
     /** Polls in a row that found nothing. */
     private int idlePolls;
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
+
+    /** What a wait looks at. */
+    private final class Wait extends DataWait {
+        Wait(int[] rings) {
+            super(channel, rings);
+        }
+
+        @Override
+        boolean isReady() {
+            if (control.getLongOpaque(epochAt) != expectedEpoch) {
+                return true;
+            }
+            for (RingReader reader : polled) {
+                if (reader.isReady()) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        @Override
+        void setBusy(boolean now) {
+            busy = now;
+        }
+    }
 
     Subscriber(Channel channel, String name, int slot, Seat seat, RingReader[] readers, long epoch, boolean kept) {
         this.channel = channel;
@@ -49,6 +78,7 @@ public final class Subscriber implements AutoCloseable {
         this.epoch = epoch;
         this.expectedEpoch = epoch;
         this.kept = kept;
+        this.waiting = new Wait(rings());
     }
 
     /**
@@ -114,6 +144,51 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
+     * Hands out messages, and waits while there is nothing: it looks, spins for a short time, and then sleeps until a
+     * publisher wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
+     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws ClosedException if another thread closed the subscriber or the channel, within 100 ms.
+     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the subscriber works as before.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
+     */
+    public int poll(MessageHandler handler, int limit, Duration timeout) {
+        return poll(handler, limit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
+     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
+     */
+    public int poll(MessageHandler handler, int limit, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout);
+        }
+        int handed = poll(handler, limit);
+        if (handed > 0 || timeout == 0 || limit <= 0) {
+            return handed;
+        }
+        waiting.begin(timeout);
+        while (waiting.untilReady()) {
+            handed = poll(handler, limit);
+            if (handed > 0) {
+                return handed;
+            }
+        }
+        return 0;
+    }
+
+    /**
      * Hands out up to 256 messages, to a handler that says how to go on.
      *
      * @param handler gets the messages, one after another.
@@ -142,7 +217,7 @@ public final class Subscriber implements AutoCloseable {
         final RingReader[] rings = polled;
         int at = next;
         int handed = 0;
-        boolean stopped = false;
+        stopped = false;
         try {
             for (int i = 0; i < rings.length && handed < limit && !stopped; i++) {
                 RingReader reader = rings[at];
@@ -168,6 +243,48 @@ public final class Subscriber implements AutoCloseable {
         return handed;
     }
 
+    /**
+     * Hands out messages to a handler that says how to go on, and waits while there is nothing, as
+     * {@link #poll(MessageHandler, int, Duration)} does.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
+     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} and
+     *     {@link #controlledPoll(ControlledMessageHandler, int)} do.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit, Duration timeout) {
+        return controlledPoll(handler, limit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param handler gets the messages, one after another.
+     * @param limit how many messages at most.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
+     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @throws FlyringException as {@link #controlledPoll(ControlledMessageHandler, int, Duration)} does.
+     */
+    public int controlledPoll(ControlledMessageHandler handler, int limit, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout);
+        }
+        int handed = controlledPoll(handler, limit);
+        if (handed > 0 || stopped || timeout == 0 || limit <= 0) {
+            return handed;
+        }
+        waiting.begin(timeout);
+        while (waiting.untilReady()) {
+            handed = controlledPoll(handler, limit);
+            if (handed > 0 || stopped) {
+                return handed;
+            }
+        }
+        return 0;
+    }
+
     private int controlledPoll(RingReader reader, ControlledMessageHandler handler, int limit) {
         try {
             return reader.controlledPoll(handler, limit);
@@ -186,6 +303,10 @@ public final class Subscriber implements AutoCloseable {
             channel.checkReplaced();
         }
         return 0;
+    }
+
+    private FlyringException negative(long timeout) {
+        return busy || expectedEpoch == GONE ? refusal() : Waiting.negative(timeout);
     }
 
     private FlyringException refusal() {
@@ -228,6 +349,43 @@ public final class Subscriber implements AutoCloseable {
         Message message = taken;
         taken = null;
         return message;
+    }
+
+    /**
+     * Takes one message, and waits while there is none, as {@link #poll(MessageHandler, int, Duration)} does.
+     *
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @return a message that owns its bytes; null if none came in time.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
+     */
+    public Message take(Duration timeout) {
+        return take(Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @return a message that owns its bytes; null if none came in time.
+     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
+     */
+    public Message take(long timeout) {
+        if (poll(taker, 1, timeout) == 0) {
+            return null;
+        }
+        Message message = taken;
+        taken = null;
+        return message;
+    }
+
+    /**
+     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     *
+     * @param time 0: sleep at once.
+     * @throws InvalidArgumentException if it is below 0.
+     */
+    public void setSpin(Duration time) {
+        waiting.spinFor(time);
     }
 
     private FlyringException gone() {
@@ -339,6 +497,10 @@ public final class Subscriber implements AutoCloseable {
         return epoch;
     }
 
+    Waiting waiting() {
+        return waiting;
+    }
+
     void checkClosable() {
         if (busy && expectedEpoch != GONE) {
             throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
@@ -359,15 +521,25 @@ public final class Subscriber implements AutoCloseable {
 
     /**
      * Gives the slot back. A kept slot stays where it is, and its publishers wait for its next owner; any other stops
-     * gating. Closing twice is fine.
+     * gating. A thread that waits for a message gets {@link ClosedException}. Closing twice is fine.
      *
-     * @throws ViewAliveException from inside a handler of this subscriber.
+     * @throws ViewAliveException from inside a handler of this subscriber, or while another thread polls.
      */
     @Override
     public void close() {
-        checkClosable();
-        end();
-        seat.close();
+        boolean waited = waiting.takeOver();
+        try {
+            if (!waited) {
+                checkClosable();
+            }
+            end();
+            seat.close();
+        } finally {
+            channel.tellSleepers(waited);
+            if (waited) {
+                waiting.goOn();
+            }
+        }
     }
 
     /**
@@ -383,6 +555,9 @@ public final class Subscriber implements AutoCloseable {
             throw gone();
         }
         checkClosable();
+        if (busy) {
+            throw Refusal.subscriberInUse();
+        }
         channel.slots().checkNotForeign("forget");
         if (channel.kind() == Kind.INBOX) {
             throw new InvalidArgumentException("kind", "The slot of an inbox is always kept, so it cannot be forgotten."

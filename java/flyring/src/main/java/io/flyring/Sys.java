@@ -21,6 +21,8 @@ final class Sys {
         Native.register(Sys.class, "c");
     }
 
+    private static final long BITS = 0xffff_ffffL;
+
     private Sys() {
     }
 
@@ -61,6 +63,8 @@ final class Sys {
 
     private static native int getrlimit(int resource, Pointer result);
 
+    private static native long syscall(long number, long first, long second, long third, long fourth, long fifth,
+        long sixth);
 
     private static int result(int returned) {
         return returned >= 0 ? returned : -Native.getLastError();
@@ -103,6 +107,36 @@ final class Sys {
         try (Memory limit = new Memory(2L * Long.BYTES)) {
             return getrlimit(Linux.RLIMIT_FSIZE, limit) == 0 ? limit.getLong(0) : -1;
         }
+    }
+
+    /** Asks the kernel for a barrier, or to be reached by those of others; 0: it is done. */
+    static long membarrier(int command) {
+        return syscall(Linux.SYS_MEMBARRIER, command, 0, 0, 0, 0, 0);
+    }
+
+    /** Wakes who waits at a word with a mask that shares a bit with {@code bits}. Allocates nothing. */
+    static void futexWake(long word, int bits) {
+        syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, Integer.MAX_VALUE, 0, 0, bits & BITS);
+    }
+
+    /**
+     * Waits at a word as long as it holds a value, until a point of CLOCK_MONOTONIC. The garbage collector need not
+     * wait for a thread that is in here. Allocates nothing.
+     *
+     * @param time address of a struct timespec.
+     */
+    static void futexWait(long word, int value, long time, int bits) {
+        syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAIT_BITSET, value & BITS, time, 0, bits & BITS);
+    }
+
+    /** The same at several words, of which each has a struct futex_waitv. Allocates nothing. */
+    static void futexWaitMany(long words, int number, long time) {
+        syscall(Linux.SYS_FUTEX_WAITV, words, number, 0, time, Linux.CLOCK_MONOTONIC, 0);
+    }
+
+    /** Whether the kernel lets this process do that: it refuses a call with no word for that alone. */
+    static boolean canFutexWaitMany() {
+        return result(syscall(Linux.SYS_FUTEX_WAITV, 0, 0, 0, 0, 0, 0)) == -Linux.EINVAL;
     }
 
     static int openFile(String path, int flags, int mode) {

@@ -75,6 +75,10 @@ final class Raw {
         return value;
     }
 
+    static int getIntOpaque(long address) {
+        return (int) INT.get(ALL, address);
+    }
+
     static void putIntRelease(long address, int value) {
         VarHandle.releaseFence();
         INT.set(ALL, address, value);

@@ -53,6 +53,15 @@ final class Sys {
     private static final MethodHandle LSEEK = longFunction("lseek", JAVA_INT, JAVA_LONG, JAVA_INT);
     private static final MethodHandle GETRLIMIT = function("getrlimit", JAVA_INT, ADDRESS);
 
+    /** System calls that sleep or wake, with their number in front. Not critical: a garbage collection would wait. */
+    private static final MethodHandle SYSCALL = LINKER.downcallHandle(
+        LINKER.defaultLookup().find("syscall").orElseThrow(), FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG,
+            JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG), Linker.Option.firstVariadicArg(1));
+    private static final MethodHandle SYSCALL_ERRNO = LINKER.downcallHandle(
+        LINKER.defaultLookup().find("syscall").orElseThrow(), FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG,
+            JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG), Linker.Option.firstVariadicArg(1), ERRNO_STATE);
+    private static final long BITS = 0xffff_ffffL;
+
     private Sys() {
     }
 
@@ -192,6 +201,48 @@ final class Sys {
             return call((inner, errno) -> (int) GETRLIMIT.invokeExact(errno, Linux.RLIMIT_FSIZE, limit)) == 0
                 ? limit.get(JAVA_LONG, 0) : -1;
         }
+    }
+
+    private static long syscall(long number, long first, long second, long third, long fourth, long fifth,
+        long sixth) {
+        try {
+            return (long) SYSCALL.invokeExact(number, first, second, third, fourth, fifth, sixth);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new IllegalStateException("A call into the C library failed.", e);
+        }
+    }
+
+    /** Asks the kernel for a barrier, or to be reached by those of others; 0: it is done. */
+    static long membarrier(int command) {
+        return syscall(Linux.SYS_MEMBARRIER, command, 0, 0, 0, 0, 0);
+    }
+
+    /** Wakes who waits at a word with a mask that shares a bit with {@code bits}. Allocates nothing. */
+    static void futexWake(long word, int bits) {
+        syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, Integer.MAX_VALUE, 0, 0, bits & BITS);
+    }
+
+    /**
+     * Waits at a word as long as it holds a value, until a point of CLOCK_MONOTONIC. The garbage collector need not
+     * wait for a thread that is in here. Allocates nothing.
+     *
+     * @param time address of a struct timespec.
+     */
+    static void futexWait(long word, int value, long time, int bits) {
+        syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAIT_BITSET, value & BITS, time, 0, bits & BITS);
+    }
+
+    /** The same at several words, of which each has a struct futex_waitv. Allocates nothing. */
+    static void futexWaitMany(long words, int number, long time) {
+        syscall(Linux.SYS_FUTEX_WAITV, words, number, 0, time, Linux.CLOCK_MONOTONIC, 0);
+    }
+
+    /** Whether the kernel lets this process do that: it refuses a call with no word for that alone. */
+    static boolean canFutexWaitMany() {
+        return longCall((arena, errno) -> (long) SYSCALL_ERRNO.invokeExact(errno, (long) Linux.SYS_FUTEX_WAITV, 0L, 0L,
+            0L, 0L, 0L, 0L)) == -Linux.EINVAL;
     }
 
     static int effectiveUser() {

@@ -9,6 +9,7 @@ import io.flyring.sbe.Dispatcher;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import prices.BookDecoder;
@@ -37,10 +38,14 @@ class AllocationTest {
 
     /** Bytes that a thread allocates in so many rounds, after a warm-up of as many. */
     private static long allocated(Step step) {
+        return allocated(step, MESSAGES);
+    }
+
+    private static long allocated(Step step, int rounds) {
         long bytes = Long.MAX_VALUE;
         for (int round = 0; round < 4; round++) {
             long before = THREADS.getCurrentThreadAllocatedBytes();
-            for (int i = 0; i < MESSAGES; i++) {
+            for (int i = 0; i < rounds; i++) {
                 step.go(i);
             }
             bytes = Math.min(bytes, THREADS.getCurrentThreadAllocatedBytes() - before);
@@ -85,6 +90,23 @@ class AllocationTest {
                 sum += subscriber.take().length();
             });
             assertTrue(taken >= MESSAGES * 48L, "a take makes a message: " + taken);
+        }
+    }
+
+    @Test
+    void waitingForMessagesDoesNotAllocate() {
+        final int waits = 1000;
+        final long timeout = 30_000;
+        try (Channel channel = Channel.create(rings.path("a.ring"), ChannelOptions.broadcast().capacity(1 << 16));
+            Subscriber joined = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
+            subscriber = joined;
+            joined.setSpin(Duration.ZERO);
+            lossy.setSpin(Duration.ZERO);
+            WaitSet set = new WaitSet().add(joined).add(lossy);
+            assertTrue(allocated(i -> subscriber.poll(handler, 1, timeout), waits) < waits, "poll");
+            assertTrue(allocated(i -> lossy.poll(handler, 1, timeout), waits) < waits, "lossy poll");
+            assertTrue(allocated(i -> set.await(timeout), waits) < waits, "a wait set");
+            assertEquals(0, sum);
         }
     }
 

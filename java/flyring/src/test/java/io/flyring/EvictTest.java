@@ -50,7 +50,7 @@ class EvictTest {
         byte[] bytes = Slots.name(name);
         try (Lock lock = channel.file().newLock()) {
             int slot = channel.slots().takeSubscriber(lock, bytes);
-            Joining.Plan plan = channel.joining().plan(slot, null);
+            Joining.Plan plan = channel.joining().plan(slot, null, new Waker(channel.slots().room(), true));
             channel.joining().attach(plan, slot, channel.slots().enterSubscriber(slot, bytes), kept);
         }
     }

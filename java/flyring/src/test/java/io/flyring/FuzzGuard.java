@@ -35,7 +35,7 @@ final class FuzzGuard implements ChannelFile.Mapper {
         AREA = mmap(0, STRIDE * PLACES, PROT_NONE, RESERVED, -1, 0);
         try {
             ATTACH = Channel.class.getDeclaredConstructor(String.class, ChannelFile.class, Header.class,
-                Identity.class);
+                Identity.class, boolean.class);
             ATTACH.setAccessible(true);
         } catch (NoSuchMethodException e) {
             throw new ExceptionInInitializerError(e);
@@ -68,7 +68,7 @@ final class FuzzGuard implements ChannelFile.Mapper {
         try {
             ChannelFile file = opened.file();
             MAPPER.set(file, new FuzzGuard(file.size()));
-            return ATTACH.newInstance(opened.path(), file, opened.header(), Identity.REAL);
+            return ATTACH.newInstance(opened.path(), file, opened.header(), Identity.REAL, true);
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.agrona.DirectBuffer;
@@ -152,7 +153,8 @@ class RingTest {
             }
             assertTrue(sent > 20 && sent < 32, "sent " + sent);
             assertNull(publisher.tryClaim(100));
-            BackPressuredException error = assertThrows(BackPressuredException.class, () -> publisher.claim(100));
+            BackPressuredException error = assertThrows(BackPressuredException.class,
+                () -> publisher.claim(100, 1, Duration.ZERO));
             assertEquals(publisher.heldBy(), error.holder());
             assertEquals(0, publisher.offerBatch(wrap(new byte[100])));
             Holder holder = publisher.heldBy();

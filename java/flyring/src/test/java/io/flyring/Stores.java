@@ -27,7 +27,7 @@ final class Stores {
     }
 
     private static final Pattern METHOD =
-        Pattern.compile("( {4}static \\w+ ((?:put|set|getAndAdd|compareAndSet)\\w*)\\([^)]*\\) \\{\n)");
+        Pattern.compile("( {4}static \\w+ ((?:put|set|getAnd|compareAndSet)\\w*)\\([^)]*\\) \\{\n)");
     private static final Pattern BULK = Pattern.compile("( +)(buffer\\.put\\()");
 
     private static long left = Long.MAX_VALUE;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/** How a publisher waits for room, or until everything was read (spec 6.16). */
+abstract class RoomWait extends Waiting {
+    private static final long FIRST_CAP_NANOS = 4_000_000; // because it is the publisher that retires the dead
+    private static final long CAP_NANOS = 20_000_000;
+    private static final long FIRST_NANOS = 1_000_000_000;
+
+    private final Channel channel;
+    private final int subscribers;
+
+    RoomWait(Channel channel, int ring) {
+        super(channel.slots().room(), true, WaitingWords.bit(ring), "room");
+        this.channel = channel;
+        this.subscribers = channel.header().subscribers;
+    }
+
+    abstract long gate(int slot);
+
+    @Override
+    final boolean othersWake() {
+        for (int slot = 0; slot < subscribers; slot++) {
+            if (gate(slot) >= 0 && !channel.slots().subscriberWakes(slot)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    @Override
+    final long cap(long waited) {
+        return waited < FIRST_NANOS ? FIRST_CAP_NANOS : CAP_NANOS;
+    }
+
+    @Override
+    final void look() {
+        channel.checkReplaced();
+    }
+}

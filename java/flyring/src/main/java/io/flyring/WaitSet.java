@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Subscribers and publishers, of one or several channels, that one thread waits for: until one of them has something,
+ * or room. What is in it is used by the thread that waits; any thread may call {@link #wake()}. A wait looks, spins for
+ * 20 microseconds and then sleeps; it allocates nothing. A virtual thread that sleeps here keeps its carrier thread.
+ * Spec 6.16.
+ */
+public final class WaitSet {
+    /** Whether the kernel can wait at several words. */
+    private static final boolean KNOWS_MANY = Sys.canFutexWaitMany();
+    private static final int LOOKS = 16;
+    /** How long an interrupt may take to be noticed. */
+    private static final long MOST_NANOS = 100_000_000;
+
+    private final List<Entry> entries = new ArrayList<>();
+    private final List<Pair> pairs = new ArrayList<>();
+    private final List<AutoCloseable> ready = new ArrayList<>();
+    private final List<AutoCloseable> shown = Collections.unmodifiableList(ready);
+    private final AtomicBoolean woken = new AtomicBoolean();
+    /** The word that {@link #wake()} changes; its own, and no channel's. */
+    private final Memory own = Memory.of(ByteBuffer.allocateDirect(Integer.BYTES));
+    private final Memory time = Memory.of(ByteBuffer.allocateDirect(Linux.TIMESPEC_SIZE));
+    /** A struct futex_waitv for each pair, and for {@link #own} behind them. */
+    private Memory words = Memory.EMPTY;
+    private boolean busy;
+    private long spin = Waiting.DEFAULT_SPIN_NANOS;
+
+    /** What is waited for. */
+    private record Entry(AutoCloseable object, Waiting waiting) {
+    }
+
+    /** A pair of words, and the bits of all who wait for it here. */
+    private static final class Pair {
+        private final WaitingWords words;
+        private final boolean writable;
+        private int mask;
+
+        Pair(WaitingWords words, boolean writable) {
+            this.words = words;
+            this.writable = writable;
+        }
+    }
+
+    /** A set of nothing. */
+    public WaitSet() {
+        build();
+    }
+
+    /**
+     * Adds a subscriber: ready when there is something to poll, or when it is closed or has lost its slot.
+     *
+     * @param subscriber not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(Subscriber subscriber) {
+        return add(subscriber, subscriber.waiting());
+    }
+
+    /**
+     * Adds a lossy subscriber: ready when there is something to poll, or when it is closed.
+     *
+     * @param subscriber not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(LossySubscriber subscriber) {
+        return add(subscriber, subscriber.waiting());
+    }
+
+    /**
+     * Adds a publisher: ready when there is room for what found none last, or when it is closed or has lost its slot.
+     *
+     * @param publisher not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(Publisher publisher) {
+        return add(publisher, publisher.waiting());
+    }
+
+    private WaitSet add(AutoCloseable object, Waiting waiting) {
+        checkIdle();
+        if (indexOf(object) >= 0) {
+            throw new InvalidArgumentException("member", "It is in the wait set already.");
+        }
+        entries.add(new Entry(object, waiting));
+        build();
+        return this;
+    }
+
+    /**
+     * Takes a subscriber or publisher out of the set; close does not.
+     *
+     * @param member what was added.
+     * @throws InvalidArgumentException if it is not in the set.
+     */
+    public void remove(AutoCloseable member) {
+        checkIdle();
+        int index = indexOf(member);
+        if (index < 0) {
+            throw new InvalidArgumentException("member", "It is not in the wait set.");
+        }
+        entries.remove(index);
+        build();
+    }
+
+    /**
+     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     *
+     * @param time 0: sleep at once.
+     * @throws InvalidArgumentException if it is below 0.
+     */
+    public void setSpin(Duration time) {
+        spin = Waiting.spin(time);
+    }
+
+    /**
+     * How many are in the set.
+     *
+     * @return their number.
+     */
+    public int size() {
+        return entries.size();
+    }
+
+    private int indexOf(AutoCloseable member) {
+        for (int i = 0; i < entries.size(); i++) {
+            if (entries.get(i).object == member) {
+                return i;
+            }
+        }
+        return -1;
+    }
+
+    private void checkIdle() {
+        if (busy) {
+            throw new TwoThreadsException("This wait set is in use by another thread. Give each thread its own.");
+        }
+    }
+
+    private void build() {
+        pairs.clear();
+        for (Entry entry : entries) {
+            pairOf(entry.waiting).mask |= entry.waiting.mask();
+        }
+        words = Memory.of(ByteBuffer.allocateDirect((pairs.size() + 1) * Linux.FUTEX_WAITV_SIZE));
+        for (int i = 0; i <= pairs.size(); i++) {
+            int at = i * Linux.FUTEX_WAITV_SIZE;
+            long address = i == pairs.size() ? own.address()
+                : pairs.get(i).words.control().address() + pairs.get(i).words.sequence();
+            words.putLong(at + Linux.FUTEX_WAITV_ADDRESS, address);
+            words.putInt(at + Linux.FUTEX_WAITV_FLAGS, Linux.FUTEX_32);
+        }
+    }
+
+    private Pair pairOf(Waiting waiting) {
+        for (Pair pair : pairs) {
+            if (pair.words.equals(waiting.words())) {
+                return pair;
+            }
+        }
+        Pair pair = new Pair(waiting.words(), waiting.writable());
+        pairs.add(pair);
+        return pair;
+    }
+
+    /**
+     * Whether a wait naps for at most a millisecond at a time instead of being woken: with more than 127 pairs of words
+     * to sleep on, one for each channel and direction, or where the kernel does not know futex_waitv (before Linux
+     * 5.16, and in some sandboxes).
+     *
+     * @return true if it naps.
+     */
+    public boolean naps() {
+        return !KNOWS_MANY || pairs.size() >= Linux.FUTEX_WAITV_MOST;
+    }
+
+    /**
+     * Ends the wait that is under way, or the next one. From any thread.
+     */
+    public void wake() {
+        woken.set(true);
+        own.addRelease(0, 1);
+        Sys.futexWake(own.address(), WaitingWords.ALL_RINGS);
+        Reference.reachabilityFence(own);
+    }
+
+    /**
+     * Waits as long as it takes.
+     *
+     * @return those that are ready; none after {@link #wake()}. Valid until the next wait.
+     * @throws FlyringException as {@link #await(Duration)} does.
+     */
+    public List<AutoCloseable> await() {
+        return await(Waiting.FOREVER);
+    }
+
+    /**
+     * Waits until one of them is ready.
+     *
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return those that are ready; none at the time-out, or after {@link #wake()}. Valid until the next wait.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws ChannelReplacedException if a channel was replaced, within 100 ms; everything works as before.
+     * @throws TwoThreadsException if another thread waits.
+     */
+    public List<AutoCloseable> await(Duration timeout) {
+        return await(Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return those that are ready; none at the time-out, or after {@link #wake()}. Valid until the next wait.
+     * @throws FlyringException as {@link #await(Duration)} does.
+     */
+    public List<AutoCloseable> await(long timeout) {
+        checkIdle();
+        if (timeout < 0) {
+            throw Waiting.negative(timeout);
+        }
+        busy = true;
+        try {
+            if (!collect() && timeout > 0) {
+                sleepUntilReady(timeout);
+            }
+            woken.set(false);
+            return shown;
+        } finally {
+            busy = false;
+        }
+    }
+
+    /** Whether a wait ends: something is ready, or somebody said so. */
+    private boolean collect() {
+        ready.clear();
+        for (int i = 0; i < entries.size(); i++) {
+            if (entries.get(i).waiting.isReady()) {
+                ready.add(entries.get(i).object);
+            }
+        }
+        return !ready.isEmpty() || woken.get();
+    }
+
+    private void sleepUntilReady(long timeout) {
+        final long start = System.nanoTime();
+        final long deadline = Waiting.deadline(start, timeout);
+        final long spun = Math.min(deadline, Waiting.deadline(start, spin));
+        do {
+            for (int i = 0; i < LOOKS; i++) {
+                if (collect()) {
+                    return;
+                }
+                Thread.onSpinWait();
+            }
+        } while (System.nanoTime() < spun);
+        for (long now = System.nanoTime(); now < deadline; now = System.nanoTime()) {
+            Waiting.checkInterrupted("members of a wait set");
+            sleepOnce(deadline, now - start);
+            if (collect()) {
+                return;
+            }
+            for (int i = 0; i < entries.size(); i++) {
+                entries.get(i).waiting.lookAlone();
+            }
+        }
+        Waiting.checkInterrupted("members of a wait set");
+    }
+
+    /** One round for all pairs: sleep 1 to 6. */
+    private void sleepOnce(long deadline, long waited) {
+        final int last = pairs.size();
+        final int ownBefore = own.getIntAcquire(0);
+        words.putLong(last * Linux.FUTEX_WAITV_SIZE, ownBefore & 0xffff_ffffL);
+        boolean some = false;
+        for (int i = 0; i < last; i++) {
+            final Pair pair = pairs.get(i);
+            final Memory control = pair.words.control();
+            final int sequence = control.getIntAcquire(pair.words.sequence()); // sleep 1; pairs with: wake 2
+            words.putLong(i * Linux.FUTEX_WAITV_SIZE, sequence & 0xffff_ffffL);
+            if (pair.writable) {
+                control.setBits(pair.words.asleep(), pair.mask); // sleep 2
+                some = true;
+            }
+        }
+        final boolean reached = some && Sys.membarrier(Linux.MEMBARRIER_GLOBAL_EXPEDITED) == 0; // sleep 3
+        if (some && !reached) {
+            VarHandle.fullFence(); // pairs with: the fence of a waker that is not registered
+        }
+        if (collect()) { // sleep 4
+            return;
+        }
+        long cap = naps() ? Waiting.SHORT_CAP_NANOS : Waiting.FOREVER; // sleep 5
+        for (int i = 0; i < entries.size(); i++) {
+            final Waiting each = entries.get(i).waiting;
+            cap = Math.min(cap, each.writable() && reached && each.othersWake() ? each.cap(waited)
+                : Waiting.SHORT_CAP_NANOS);
+        }
+        Waiting.putTime(time, Math.min(deadline, Waiting.deadline(System.nanoTime(), Math.min(cap, MOST_NANOS))));
+        if (naps()) { // sleep 6
+            Sys.futexWait(own.address(), ownBefore, time.address(), WaitingWords.ALL_RINGS);
+        } else {
+            Sys.futexWaitMany(words.address(), last + 1, time.address());
+        }
+        Reference.reachabilityFence(this);
+    }
+}

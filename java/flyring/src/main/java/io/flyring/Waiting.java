@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * How a publisher or subscriber waits until room or a message is there: it looks, spins for a short time, and then
+ * sleeps in rounds (spec 6.16). Meanwhile another thread may close it: it takes the wait over, and the thread that
+ * waited goes on when that is done. Nothing is allocated.
+ */
+abstract class Waiting {
+    /** A time-out, or a deadline, that never comes. */
+    static final long FOREVER = Long.MAX_VALUE;
+
+    static final long DEFAULT_SPIN_NANOS = 20_000; // about what a wake-up costs
+    static final long SHORT_CAP_NANOS = 1_000_000;
+
+    private static final long NANOS_PER_SECOND = 1_000_000_000L;
+    /** Between two at the clock. */
+    private static final int LOOKS = 16;
+
+    private static final int IDLE = 0;
+    /** It looks and sleeps: it may be taken over. */
+    private static final int WAITING = 1;
+    /** It tries again what it waits for, and is done with that soon. */
+    private static final int TRYING = 2;
+    private static final int TAKEN_OVER = 3;
+
+    private final WaitingWords words;
+    /** Whether sleepers can say that they sleep. */
+    private final boolean writable;
+    private final int mask;
+    private final String what;
+    /** For the kernel: a struct timespec. */
+    private final Memory time = Memory.of(ByteBuffer.allocateDirect(Linux.TIMESPEC_SIZE));
+    private final AtomicInteger state = new AtomicInteger();
+    private long spin = DEFAULT_SPIN_NANOS;
+    private long start;
+    private long deadline;
+    /** Whether the wait that begins has spun. */
+    private boolean spun;
+    private Thread thread;
+
+    /**
+     * For one object.
+     *
+     * @param mask the bit of each ring that it waits for.
+     * @param what what it waits for, for people.
+     */
+    Waiting(WaitingWords words, boolean writable, int mask, String what) {
+        this.words = words;
+        this.writable = writable;
+        this.mask = mask;
+        this.what = what;
+    }
+
+    /** Whether there is something to do but sleep. */
+    abstract boolean isReady();
+
+    /** Whether everybody on the other side wakes those who sleep. */
+    abstract boolean othersWake();
+
+    /** How long one round may take, ns, after a wait of so many. */
+    abstract long cap(long waited);
+
+    /** After a round that found nothing: throws what else ends a wait. */
+    abstract void look();
+
+    /** The same for an object whose own methods are not called between two rounds. */
+    void lookAlone() {
+        look();
+    }
+
+    final WaitingWords words() {
+        return words;
+    }
+
+    final boolean writable() {
+        return writable;
+    }
+
+    final int mask() {
+        return mask;
+    }
+
+    /** Marks the object as in use, so that other threads are refused, or as idle. */
+    abstract void setBusy(boolean busy);
+
+    /** In ns; as long as can be said in them if it is longer. */
+    static long nanos(Duration timeout) {
+        if (timeout == null) {
+            throw new InvalidArgumentException("timeout", "There is no time-out. Give one, or leave it out.");
+        }
+        return timeout.getSeconds() >= FOREVER / NANOS_PER_SECOND ? FOREVER
+            : timeout.getSeconds() < -1 ? -1 : timeout.toNanos();
+    }
+
+    static InvalidArgumentException negative(long timeout) {
+        return new InvalidArgumentException("timeout", "The time-out is " + timeout + " ns; it is 0 or more.");
+    }
+
+    /** When a wait that begins now is over; 0 ns and more. */
+    static long deadline(long now, long timeout) {
+        return timeout >= FOREVER - now ? FOREVER : now + timeout;
+    }
+
+    /** A time to look before one sleeps, in ns. */
+    static long spin(Duration time) {
+        long nanos = nanos(time);
+        if (nanos < 0) {
+            throw new InvalidArgumentException("spin", "The time to spin is " + nanos + " ns; it is 0 or more.");
+        }
+        return nanos;
+    }
+
+    final void spinFor(Duration time) {
+        spin = spin(time);
+    }
+
+    /** A wait begins. */
+    final void begin(long timeout) {
+        start = System.nanoTime();
+        deadline = deadline(start, timeout);
+        spun = false;
+        thread = Thread.currentThread();
+    }
+
+    /** A wait that was made of turns is over. */
+    final void end() {
+        state.set(IDLE);
+    }
+
+    /**
+     * One turn of a wait whose thread tries again after each: waits until it is time for that. It is followed by
+     * another turn, or by {@link #end()}.
+     *
+     * @return false: the deadline has passed. Throws what else ends the wait.
+     */
+    final boolean turn() {
+        enter();
+        try {
+            return round();
+        } finally {
+            leave(TRYING);
+        }
+    }
+
+    /** Waits until there is something to try; false: the deadline has passed. Throws what else ends the wait. */
+    final boolean untilReady() {
+        enter();
+        try {
+            while (round()) {
+                if (isTakenOver() || isReady()) {
+                    return true;
+                }
+            }
+            return false;
+        } finally {
+            leave(IDLE);
+        }
+    }
+
+    private void enter() {
+        state.set(TRYING);
+        setBusy(true);
+        state.set(WAITING);
+    }
+
+    private void leave(int next) {
+        setBusy(false);
+        while (!state.compareAndSet(WAITING, next)) { // who closes it is done soon
+            Thread.yield();
+        }
+    }
+
+    /** Spins, in the first round, then sleeps once, and looks; false: the deadline has passed. */
+    private boolean round() {
+        if (!spun) {
+            spun = true;
+            if (spinUntil(Math.min(deadline, deadline(start, spin)))) {
+                return true;
+            }
+        }
+        long now = System.nanoTime();
+        if (now >= deadline) {
+            return false;
+        }
+        checkInterrupted(what);
+        sleepOnce(cap(now - start));
+        if (!isTakenOver() && !isReady()) {
+            checkInterrupted(what);
+            look();
+        }
+        return true;
+    }
+
+    private boolean isTakenOver() {
+        return state.get() != WAITING;
+    }
+
+    /**
+     * For who closes the object in another thread: whether its thread waits, and does nothing more until {@link #goOn}.
+     */
+    final boolean takeOver() {
+        final long since = System.nanoTime();
+        while (!state.compareAndSet(WAITING, TAKEN_OVER)) {
+            if (state.get() != TRYING || thread == Thread.currentThread()
+                || System.nanoTime() - since > NANOS_PER_SECOND) { // what it publishes may be slow to read
+                return false;
+            }
+            Thread.yield();
+        }
+        return true;
+    }
+
+    boolean isWaiting() {
+        return state.get() == WAITING;
+    }
+
+    /** The thread that waited goes on. */
+    final void goOn() {
+        state.set(WAITING);
+    }
+
+    static void checkInterrupted(String what) {
+        if (Thread.currentThread().isInterrupted()) {
+            throw new CancelledException(what, "The thread was interrupted while it waited for " + what
+                + ". It still is: Thread.interrupted() clears that.");
+        }
+    }
+
+    private boolean spinUntil(long end) {
+        do {
+            for (int i = 0; i < LOOKS; i++) {
+                if (isTakenOver() || isReady()) {
+                    return true;
+                }
+                Thread.onSpinWait();
+            }
+        } while (System.nanoTime() < end);
+        return false;
+    }
+
+    /** A point of CLOCK_MONOTONIC as the kernel wants it. */
+    static void putTime(Memory timespec, long until) {
+        timespec.putLong(0, until / NANOS_PER_SECOND);
+        timespec.putLong(Linux.TIMESPEC_NANOS, until % NANOS_PER_SECOND);
+    }
+
+    /** One round: sleep 1 to 6. */
+    private void sleepOnce(long cap) {
+        final Memory control = words.control();
+        final int sequence = control.getIntAcquire(words.sequence()); // sleep 1; pairs with: wake 2
+        boolean reached = false; // the wakers
+        if (writable) {
+            control.setBits(words.asleep(), mask); // sleep 2
+            reached = Sys.membarrier(Linux.MEMBARRIER_GLOBAL_EXPEDITED) == 0; // sleep 3
+            if (!reached) {
+                VarHandle.fullFence(); // pairs with: the fence of a waker that is not registered
+            }
+        }
+        if (isTakenOver() || isReady()) { // sleep 4
+            return;
+        }
+        final long most = reached && othersWake() ? cap : SHORT_CAP_NANOS; // sleep 5
+        final long until = Math.min(deadline, System.nanoTime() + most);
+        putTime(time, until);
+        Sys.futexWait(control.address() + words.sequence(), sequence, time.address(), mask); // sleep 6
+        Reference.reachabilityFence(control);
+        Reference.reachabilityFence(time);
+    }
+}
