@@ -47,6 +47,8 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         }
         done += part;
     }
+    if (done > 0)
+        wake_if_asleep(&self->waker, self->bit); /* 10: once */
     return done;
 }
 

@@ -16,6 +16,7 @@ static COLD PyObject *offer_large(Publisher *self, const void *bytes, int64_t le
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, ring_record_size(ring, RECORD_HEADER_LENGTH + length), 1);
+    wake_if_asleep(&self->waker, self->bit); /* 10 */
     return PyLong_FromLongLong(ring->end);
 }
 
@@ -41,6 +42,7 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, n, 1);
+    wake_if_asleep(&self->waker, self->bit); /* 10 */
     return PyLong_FromLongLong(ring->end);
 }
 

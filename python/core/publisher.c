@@ -18,14 +18,15 @@ static void publisher_forked(fork_node *node)
 static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *memory, *shape, *lock, *name, *wait;
-    int slot, strategy, default_type;
+    int slot, strategy, default_type, wakes;
     long long epoch, position, count, max_lag, monotonic;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOLLi:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
-                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag, &monotonic, &default_type) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOLLip:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
+                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag, &monotonic, &default_type,
+                          &wakes) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     Memory *file = (Memory *)memory;
@@ -53,6 +54,8 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
     self->evicts = max_lag != 0;
     self->monotonic = monotonic;
+    self->waker = waker_make(data_words(&at, file->base), wakes);
+    self->bit = waiting_bit(slot);
     int shift = 0;
     while ((int64_t)BOUNDARIES << shift < at.capacity)
         shift++;
@@ -87,6 +90,7 @@ void publisher_shut(Publisher *self)
             Py_XDECREF(publisher_close_claim(self, false));
         uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
         STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
+        wake_all(data_words(&self->shape, self->memory->base));
     }
     if (self->claim != NULL) {
         self->claim->data = NULL;
@@ -94,8 +98,10 @@ void publisher_shut(Publisher *self)
     }
     self->closed = true;
     epoch_drop(&self->epoch);
+    if (self->busy && !self->forked)
+        wake_all(room_words(&self->shape, self->memory->base)); /* among them the thread that waits */
     file_shut(self->lock);
-    /* A waiting thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
+    /* That thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
     if (!self->busy && !self->forked)
         publisher_release_memory(self);
 }

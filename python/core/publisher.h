@@ -8,6 +8,7 @@
 #include "ring.h"
 #include "slots.h"
 #include "wait.h"
+#include "waiting.h"
 
 struct Claim;
 struct Layout;
@@ -17,6 +18,8 @@ typedef struct {
     /* Hot: what each offer reads. */
     slot_epoch epoch;
     ring_writer ring;
+    waker waker; /* of readers */
+    uint32_t bit; /* of this ring in its words */
     struct Claim *claim; /* the open one, borrowed: it refers to us */
     bool busy; /* while a wait or a copy has given up the GIL; changed with the GIL held only, so exact */
     bool owner_pending; /* 6.1: the owner record comes before the first record */

@@ -13,13 +13,6 @@
 #define SHORTEST_SLEEP_NS 1000
 #define LONGEST_SLEEP_NS 1000000
 
-int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static inline void pause_cpu(void)
 {
 #if defined(__x86_64__)

@@ -3,13 +3,12 @@
 #ifndef FLYRING_WAIT_H
 #define FLYRING_WAIT_H
 
-#include "errors.h"
+#include "waiting.h"
 
 enum { WAIT_SPIN, WAIT_YIELD, WAIT_BACKOFF };
 #define WAIT_UNLIMITED INT64_MAX
 #define WAIT_NOT 0
 
-int64_t now_ns(void); /* CLOCK_MONOTONIC */
 /* "spin", "yield" or "backoff" -> 0; anything else raises and returns -1. */
 int wait_parse(PyObject *name, int *strategy);
 /* Seconds as a number, or None for no limit -> nanoseconds. Returns -1 with an exception set if it is neither. */

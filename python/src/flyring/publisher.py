@@ -68,6 +68,7 @@ class Publisher(_core.Publisher, Closing):
             max_lag,
             attached.identity.monotonic or 0,
             layout.TYPE_RAW if attached.header.schema_length else 1,
+            attached.wakes,
         )
         self._channel = channel
         self._lock = slot.lock

@@ -44,6 +44,7 @@ class Subscriber(_core.Subscriber, Reader):
             slot.cursors,
             slot.kept,
             wait,
+            attached.wakes,
         )
         self._channel = channel
         self._lock = slot.lock
