@@ -44,6 +44,8 @@ SUBJECTS = {
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
     "wait": ("wait strategies", ALL),
+    "wait_set": ("waiting for many subscribers and publishers", ALL),
+    "waiting": ("sleeping until a message or room is there, and being woken", ALL),
 }
 
 # language: base names, as regular expressions, of subjects that exist in it alone

@@ -75,7 +75,7 @@ static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"register_waker", register_this, METH_NOARGS,
-     "register_waker() -> bool: before a slot is first taken (spec 6.16)"},
+     "register_waker($module, /)\n--\n\nBefore a slot is first taken (spec 6.16)."},
     {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
     {"dispatch", KEYWORDS(sbe_dispatch),
      "dispatch($module, /, handlers, otherwise=None)\n--\n\n"

@@ -50,6 +50,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->shape = at;
     self->slot = slot;
     self->wait = strategy;
+    self->spin = DEFAULT_SPIN_NS;
     self->default_type = default_type;
     self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
     self->evicts = max_lag != 0;
@@ -154,6 +155,17 @@ static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
+static PyObject *publisher_set_spin(Publisher *self, PyObject *seconds)
+{
+    int64_t spin = wait_spin(seconds);
+    if (spin < 0)
+        return publisher_refuse(self);
+    if (publisher_in_use(self))
+        return NULL;
+    self->spin = spin;
+    return Py_NewRef(Py_None);
+}
+
 /* publisher_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
 static PyObject *publisher_check_idle(Publisher *self, PyObject *ignored)
 {
@@ -196,16 +208,19 @@ static PyObject *get_closed(Publisher *self, void *ignored)
 
 static PyMethodDef methods[] = {
     {"offer", KEYWORDS(publisher_offer),
-     "offer($self, /, data, type=1, timeout=0)\n--\n\n"
+     "offer($self, /, data, type=1)\n--\n\n"
      "Copies and publishes one message: the ring's new end position in bytes; None, which is false, if\n"
-     "nothing was published because there was no room within ``timeout`` seconds (0: do not wait; None: no\n"
-     "limit). MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1 (on a channel with a\n"
-     "schema it is 65536 if not given, which no SBE message has)."},
+     "nothing was published because there was no room. MessageTooLargeError; InvalidArgumentError unless\n"
+     "``type`` is 1 to 2^31-1 (on a channel with a schema it is 65536 if not given, which no SBE message has)."},
+    {"send", KEYWORDS(publisher_send),
+     "send($self, /, data, type=1, timeout=None)\n--\n\n"
+     "As ``offer``, but waits for room: the ring's new end position. BackPressuredError if there was none\n"
+     "within ``timeout`` seconds (None: no limit)."},
     {"claim", KEYWORDS(publisher_claim),
-     "claim($self, /, length, type=1, timeout=0)\n--\n\n"
-     "Space for a message of ``length`` bytes, or for one of a message class. BackPressuredError if there was\n"
-     "no room within ``timeout`` seconds. Nothing else can be done with the publisher until it is committed or\n"
-     "aborted; as a context manager it does that itself."},
+     "claim($self, /, length, type=1, timeout=None)\n--\n\n"
+     "Space for a message of ``length`` bytes, or for one of a message class. Waits for room;\n"
+     "BackPressuredError if there was none within ``timeout`` seconds (None: no limit). Nothing else can be\n"
+     "done with the publisher until it is committed or aborted; as a context manager it does that itself."},
     {"try_claim", KEYWORDS(publisher_try_claim),
      "try_claim($self, /, length, type=1)\n--\n\n"
      "As ``claim``, but None if there is no room now."},
@@ -216,6 +231,17 @@ static PyMethodDef methods[] = {
      "offer_batch($self, /, messages, type=1)\n--\n\n"
      "Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none\n"
      "was."},
+    {"send_batch", KEYWORDS(publisher_send_batch),
+     "send_batch($self, /, messages, type=1, timeout=None)\n--\n\n"
+     "As ``offer_batch``, but waits for room as often as it must: how many were taken, all of them unless\n"
+     "``timeout`` seconds passed first."},
+    {"flush", KEYWORDS(publisher_flush),
+     "flush($self, /, timeout=None)\n--\n\n"
+     "Waits until every subscriber that somebody owns has read what was published. TimedOutError after\n"
+     "``timeout`` seconds."},
+    {"set_spin", (PyCFunction)publisher_set_spin, METH_O,
+     "set_spin($self, time, /)\n--\n\n"
+     "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
     {"prefetch", (PyCFunction)publisher_prefetch, METH_NOARGS,
      "prefetch($self, /)\n--\n\n"
      "A hint, for the start of a handler that will answer through this publisher: fetches the cache line in\n"

@@ -25,6 +25,7 @@ Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Me
     self->store_every = shape->capacity / GATE_STORE_DIVISOR;
     self->count = count;
     self->wait = wait;
+    self->spin = DEFAULT_SPIN_NS;
     fork_add(&self->node, forked);
     return self;
 }
@@ -39,6 +40,21 @@ static COLD void release_memory(Reader *self)
         memory_unuse(memory);
 }
 
+/* Where it says that it waits. */
+static waiting_words words_of(const Reader *self)
+{
+    return data_words(&self->shape, self->memory != NULL ? self->memory->base : self->data->base);
+}
+
+/* The thread that waits in it, among others. */
+static COLD void wake_waiting(Reader *self)
+{
+    if (self->memory != NULL)
+        wake_all(words_of(self));
+    else
+        wake_sleepers(words_of(self).sequence, ALL_RINGS); /* nothing can be stored: who sleeps looks again */
+}
+
 void reader_shut(Reader *self)
 {
     if (self->closed)
@@ -46,7 +62,9 @@ void reader_shut(Reader *self)
     if (!self->forked)
         self->kind->expire_messages(self);
     self->kind->give_back(self);
-    self->closed = true;
+    __atomic_store_n(&self->closed, true, __ATOMIC_RELAXED); /* a wait looks at it without the GIL */
+    if (self->use == WAITING && !self->forked)
+        wake_waiting(self);
     /* A waiting thread reads the rings, and releases the memory when it wakes; a forked child may still have views. */
     if (self->use == IDLE && !self->forked)
         release_memory(self);
@@ -201,23 +219,70 @@ static inline bool check_replaced_now_and_then(Reader *self)
     return LIKELY(++self->idle < POLLS_TO_LOOK) || check_replaced_now(self);
 }
 
+/* Whether nothing more is to come: one ring has ended, and every other has, or never had an owner. */
+static bool have_ended(const Reader *self)
+{
+    bool any = false;
+    for (int i = 0; i < self->count; i++) {
+        ring_place at = self->kind->ring_at(self, i);
+        const uint8_t *slot = self->data->base + publisher_slot_offset(&self->shape, at.number);
+        if (ring_ended(&self->shape, self->data->base, at.number, at.cursor))
+            any = true;
+        else if (LOAD64_ACQUIRE(slot + PUBLISHER_SLOT_EPOCH) > 0) /* pairs with 5.2, 4 */
+            return false;
+    }
+    return any;
+}
+
+/* 6.16, cap: the rings' publishers. */
+static bool publishers_wake(void *context)
+{
+    const Reader *self = context;
+    for (int i = 0; i < self->count; i++) {
+        if (!publisher_wakes(&self->shape, self->data->base, self->kind->ring_at(self, i).number))
+            return false;
+    }
+    return true;
+}
+
 /* A check without the GIL counts as a poll, too. It does not take the GIL for 6.13: a slice lasts 2 ms at most. */
 static bool ready(void *context)
 {
     Reader *self = context;
-    if (self->kind->ready(self))
+    if (self->kind->ready(self) || __atomic_load_n(&self->closed, __ATOMIC_RELAXED) ||
+        (self->iterating && have_ended(self)))
         return true;
     if (self->idle < POLLS_TO_LOOK)
         self->idle++;
     return false;
 }
 
+wait_target reader_target(Reader *self)
+{
+    wait_target target = {
+        .words = words_of(self),
+        .mask = 0,
+        .writable = self->memory != NULL,
+        .ready = ready,
+        .others_wake = publishers_wake,
+        .context = self,
+    };
+    for (int i = 0; i < self->count; i++)
+        target.mask |= waiting_bit(self->kind->ring_at(self, i).number);
+    return target;
+}
+
 /* 1 poll again, 0 time is up, -1 an exception. */
 static int wait_for_more(Reader *self, wait_state *state)
 {
+    wait_target target = reader_target(self);
     self->use = WAITING;
-    int result = wait_some(state, ready, self);
-    if (!end_of_wait(self, result != -1) || !self->kind->usable(self))
+    int result = wait_some(state, &target);
+    if (!end_of_wait(self, result != -1))
+        return -1;
+    if (result != 1 && state->strategy == WAIT_BLOCK && !check_replaced_now(self)) /* it looks seldom enough */
+        return -1;
+    if (!self->kind->usable(self))
         return -1;
     return result == -2 ? 0 : 1;
 }
@@ -254,7 +319,7 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
     bool nothing = found_nothing(self, done);
     if (nothing && timeout != WAIT_NOT) {
         wait_state state;
-        wait_begin(&state, self->wait, timeout);
+        wait_begin(&state, self->wait, self->spin, timeout);
         for (int again = 1; nothing && again > 0;) {
             if (!check_replaced_now_and_then(self) || (again = wait_for_more(self, &state)) < 0)
                 done = again = -1;
@@ -314,7 +379,7 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
     if (timeout == WAIT_NOT)
         return Py_NewRef(Py_None);
     wait_state state;
-    wait_begin(&state, self->wait, timeout);
+    wait_begin(&state, self->wait, self->spin, timeout);
     for (;;) {
         int again = wait_for_more(self, &state);
         if (again < 0)
@@ -329,7 +394,35 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
     }
 }
 
+/* Iteration: waits for the next message. NULL without an exception: no more is to come. */
+static PyObject *reader_next(Reader *self)
+{
+    if (!self->kind->usable(self))
+        return NULL;
+    wait_state state;
+    wait_begin(&state, self->wait, self->spin, WAIT_UNLIMITED);
+    for (;;) {
+        PyObject *message = self->kind->take(self);
+        if (message != NULL || PyErr_Occurred() || have_ended(self) || !check_replaced_now_and_then(self))
+            return message;
+        self->iterating = true;
+        int again = wait_for_more(self, &state);
+        self->iterating = false;
+        if (again < 0)
+            return NULL;
+    }
+}
+
 /* Methods */
+
+static PyObject *reader_set_spin(Reader *self, PyObject *seconds)
+{
+    int64_t spin = wait_spin(seconds);
+    if (spin < 0 || reader_in_use(self))
+        return reader_refuse(self);
+    self->spin = spin;
+    return Py_NewRef(Py_None);
+}
 
 static PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -440,6 +533,9 @@ static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 static PyMethodDef methods[] = {
     {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS, "raises what goes before an argument that is refused"},
     {"_poll_arrays", FAST(reader_poll_arrays), "for poll_arrays"},
+    {"set_spin", (PyCFunction)reader_set_spin, METH_O,
+     "set_spin($self, time, /)\n--\n\n"
+     "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
     {"position", (PyCFunction)reader_position, METH_O,
      "position($self, ring, /)\n--\n\n"
      "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."},
@@ -464,6 +560,8 @@ static PyGetSetDef getters[] = {
 static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, reader_next},
     {0, NULL},
 };
 

@@ -54,6 +54,7 @@ typedef struct Reader {
     int use, wait;
     int idle; /* polls in a row that found nothing: 6.13 */
     bool closed, forked;
+    bool iterating; /* a wait ends when its rings have ended */
     bool ended; /* the last poll, by its handler, before anything counted; poll_by looks at it and clears it */
     int count, next; /* rings chosen; the one after the ring that was served last */
     void *rings; /* `count` of the kind's: ring_reader or lossy_ring */
@@ -62,7 +63,8 @@ typedef struct Reader {
     int64_t store_every; /* bytes read, after which a gate is stored */
     /* Cold. */
     Memory *data; /* the read-only mapping */
-    Memory *memory; /* the writable one; NULL of a lossy subscriber */
+    Memory *memory; /* the writable one; NULL in a read-only channel */
+    int64_t spin; /* ns, before it sleeps */
     geometry shape;
     fork_node node;
 } Reader;
@@ -109,6 +111,8 @@ void reader_shut(Reader *self);
 int reader_find_ring(const Reader *self, PyObject *number);
 /* The timeout of the method take: -1 with an exception. */
 int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+/* What it waits for. */
+wait_target reader_target(Reader *self);
 /* The rest of take, after a first attempt gave NULL. */
 PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 

@@ -135,24 +135,29 @@ class Publisher:
         wakes: bool,
         /,
     ) -> Self: ...
-    def offer(self, data: Bytes | MessageFlyweight, type: int = ..., timeout: float | None = 0) -> int | None:
+    def offer(self, data: Bytes | MessageFlyweight, type: int = ...) -> int | None:
         """Copies and publishes one message: the ring's new end position in bytes; None, which is false, if nothing was
-        published because there was no room within ``timeout`` seconds (0: do not wait; None: no limit).
-        MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1. If it is not given it is 1, on a
-        channel with a schema 65536, which no SBE message has. That of a typed message is its template id: do not give
-        it."""
+        published because there was no room. MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1.
+        If it is not given it is 1, on a channel with a schema 65536, which no SBE message has. That of a typed message
+        is its template id: do not give it."""
+
+    def send(self, data: Bytes | MessageFlyweight, type: int = ..., timeout: float | None = None) -> int:
+        """As ``offer``, but waits for room: the ring's new end position in bytes. BackPressuredError if there was none
+        within ``timeout`` seconds (None: no limit)."""
 
     @overload
-    def claim(self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = 0) -> _Message:
+    def claim(
+        self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = None
+    ) -> _Message:
         """A message to be written in place, its header is. ``variable_length``: bytes for its groups and data. The
         block is not cleared: write every field. BackPressuredError as below; InvalidArgumentError if the template id
         cannot be a type."""
 
     @overload
-    def claim(self, length: SupportsIndex, type: int = ..., timeout: float | None = 0) -> Claim:
-        """Space for a message of ``length`` bytes. BackPressuredError if there was no room within ``timeout`` seconds.
-        Nothing else can be done with the publisher until it is committed or aborted; as a context manager it does that
-        itself."""
+    def claim(self, length: SupportsIndex, type: int = ..., timeout: float | None = None) -> Claim:
+        """Space for a message of ``length`` bytes. Waits for room: BackPressuredError if there was none within
+        ``timeout`` seconds (None: no limit). Nothing else can be done with the publisher until it is committed or
+        aborted; as a context manager it does that itself."""
 
     @overload
     def try_claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message | None: ...
@@ -161,9 +166,20 @@ class Publisher:
         """As ``claim``, but None if there is no room now."""
 
     def _check_idle(self) -> None: ...
-    def _offer_array(self, layout: Layout, rows: Any, /) -> int: ...
+    def _offer_array(self, layout: Layout, rows: Any, timeout: float | None, /) -> int: ...
     def offer_batch(self, messages: Iterable[Bytes], type: int = ...) -> int:
         """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
+
+    def send_batch(self, messages: Iterable[Bytes], type: int = ..., timeout: float | None = None) -> int:
+        """As ``offer_batch``, but waits for room as often as it must: how many were taken, all of them unless
+        ``timeout`` seconds passed first (None: no limit)."""
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Waits until every subscriber whose slot somebody owns has read what was published. TimedOutError after
+        ``timeout`` seconds (None: no limit)."""
+
+    def set_spin(self, time: float, /) -> None:
+        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
     def prefetch(self) -> None:
         """A hint, for the start of a handler that will answer through this publisher: fetches the cache line in which
@@ -211,7 +227,16 @@ class Reader:
         /,
     ) -> int: ...
     def take(self, timeout: float | None = 0) -> Message | None:
-        """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
+        """One message that owns its bytes, or None if there was none within ``timeout`` seconds (0: do not wait; None:
+        no limit)."""
+
+    def __iter__(self) -> Self:
+        """Messages that own their bytes, waiting for each. It ends when one ring has ended, and every other has, or
+        never had an owner."""
+
+    def __next__(self) -> Message: ...
+    def set_spin(self, time: float, /) -> None:
+        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
     def position(self, ring: int, /) -> int:
         """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
@@ -257,6 +282,7 @@ class Subscriber(Reader):
 class LossySubscriber(Reader):
     def __new__(
         cls,
+        data: Memory,
         memory: Memory,
         geometry: tuple[int, int, int, int, int, int, int, int],
         rings: tuple[int, ...],

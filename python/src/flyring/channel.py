@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import time
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,7 @@ from .errors import (
     FlyringError,
     InvalidArgumentError,
     NoSuchChannelError,
+    TimedOutError,
 )
 from .header import Foreign, Header, Kind, check_options
 from .lossy import LossySubscriber, Start, WhenLapped
@@ -54,7 +56,7 @@ from .system import (
     remove,
     test_locks,
 )
-from .wait import Wait, check_wait
+from .wait import Wait, check_timeout, check_wait
 
 if TYPE_CHECKING:
     from .sbe.schema import Schema
@@ -191,6 +193,41 @@ class Channel(Closing):
             raise
 
     @classmethod
+    def wait_for(
+        cls,
+        name: str | os.PathLike[str],
+        timeout: float | None = None,
+        *,
+        read_only: bool = False,
+        schema: Schema | None = None,
+        min_schema_version: int = 0,
+        any_file_system: bool = False,
+        wake: bool = True,
+        _identity: Identity = REAL,
+    ) -> Self:
+        """As ``open``, as soon as there is such a channel: TimedOutError if there is none within ``timeout`` seconds
+        (None: no limit). The other errors of ``open`` come at once."""
+        give_up = time.monotonic() + check_timeout(timeout)
+        nap = 0.001
+        while True:
+            try:
+                return cls.open(
+                    name,
+                    read_only=read_only,
+                    schema=schema,
+                    min_schema_version=min_schema_version,
+                    any_file_system=any_file_system,
+                    wake=wake,
+                    _identity=_identity,
+                )
+            except NoSuchChannelError as error:
+                left = give_up - time.monotonic()
+                if left <= 0:
+                    raise TimedOutError(f"a channel at {error.path}") from None
+            time.sleep(min(nap, left))
+            nap = min(2 * nap, 0.016)
+
+    @classmethod
     def open_or_create(
         cls, name: str | os.PathLike[str], kind: Kind, *, _identity: Identity = REAL, **options: Unpack[Options]
     ) -> Self:
@@ -249,7 +286,7 @@ class Channel(Closing):
 
     # What is made from a channel
 
-    def publisher(self, name: str = "", *, max_lag: int = 0, wait: Wait = "backoff") -> Publisher:
+    def publisher(self, name: str = "", *, max_lag: int = 0, wait: Wait = "block") -> Publisher:
         """Takes a publisher slot, and so a ring; with a name, the slot that had it before.
 
         ``max_lag``: a subscriber, kept or not, that is further behind than so many bytes (capacity / 2 to capacity) is
@@ -273,9 +310,16 @@ class Channel(Closing):
         return self._made(publisher, [(self._attached.memory, self.header.ring(slot.slot), self.header.ring_stride)])
 
     def subscriber(
-        self, name: str = "", *, kept: bool = False, rings: Iterable[int] | None = None, wait: Wait = "backoff"
+        self,
+        name: str = "",
+        *,
+        kept: bool = False,
+        rings: Iterable[int] | None = None,
+        timeout: float | None = 0,
+        wait: Wait = "block",
     ) -> Subscriber:
-        """Takes a subscriber slot on the rings given (None: all).
+        """Takes a subscriber slot on the rings given (None: all); waits up to ``timeout`` seconds (None: no limit)
+        until one is free.
 
         It sees what is published from now on; a kept one, which needs a name, what was published since its slot's
         stored positions. NoFreeSlotError; InvalidArgumentError, also (foreign) if the subscriber is a stock Agrona
@@ -284,8 +328,9 @@ class Channel(Closing):
         self._check_writable()
         self._check_ours("subscriber")
         chosen = check_subscriber(self.header, name, kept, rings)
+        patience = check_timeout(timeout)
         check_wait(wait)
-        slot = take_subscriber_slot(self._attached, name, kept, chosen)
+        slot = take_subscriber_slot(self._attached, name, kept, chosen, patience)
         try:
             subscriber = Subscriber(self, slot, wait)
         except BaseException:
@@ -303,7 +348,7 @@ class Channel(Closing):
         start: Start = "now",
         *,
         when_lapped: WhenLapped = "oldest",
-        wait: Wait = "backoff",
+        wait: Wait = "block",
     ) -> LossySubscriber:
         """A reader of the rings given (None: all) that takes no slot, holds no publisher back, and counts what it lost.
 

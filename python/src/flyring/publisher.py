@@ -107,6 +107,14 @@ class Publisher(_core.Publisher, Closing):
         An array with the same fields in other types, or places, is cast, by name. InvalidArgumentError for a class with
         groups or data, and if a field is missing, unknown, or would lose something; MessageTooLargeError.
         """
+        return self._publish_array(message, array, 0)
+
+    def send_array(self, message: type[Message], array: NDArray[numpy.void], timeout: float | None = None) -> int:
+        """As ``offer_array``, but waits for room as often as it must: how many were taken, all of them unless
+        ``timeout`` seconds passed first (None: no limit)."""
+        return self._publish_array(message, array, timeout)
+
+    def _publish_array(self, message: type[Message], array: NDArray[numpy.void], timeout: float | None) -> int:
         from .sbe.dtype import fixed_records_of
 
         try:
@@ -115,7 +123,7 @@ class Publisher(_core.Publisher, Closing):
         except InvalidArgumentError:
             self._check_idle()
             raise
-        return self._offer_array(records.layout, rows)
+        return self._offer_array(records.layout, rows, timeout)
 
     def held_by(self) -> Holder | None:
         """The subscriber slot with the smallest position, or None if no slot gates this ring."""

@@ -28,6 +28,7 @@ from .system import NAME, control_lock, failed, new_lock
 
 PATIENCE = 0.010  # for a slot to become free
 RETRY = 0.001
+LONGEST_NAP = 0.016  # of who waits longer for a slot
 CHANGING = -1  # name_length while the slot's fields change
 
 
@@ -116,8 +117,10 @@ def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int]
     return check_rings(rings, header.publishers)
 
 
-def take_subscriber_slot(channel: Attached, name: str, kept: bool, chosen: list[int] | None) -> SubscriberSlot:
-    """Spec 5.3, after ``check_subscriber``. NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
+def take_subscriber_slot(
+    channel: Attached, name: str, kept: bool, chosen: list[int] | None, patience: float = 0
+) -> SubscriberSlot:
+    """Spec 5.3, after ``check_subscriber``, within so many seconds. NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
@@ -166,7 +169,7 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, chosen: list[
         channel.wake_publishers()
         return SubscriberSlot(lock, k, epoch, tuple(cursors), is_kept, name)
 
-    return take_slot(channel, "subscriber", name, candidates, header.subscriber_slot, take)
+    return take_slot(channel, "subscriber", name, candidates, header.subscriber_slot, take, patience)
 
 
 def evict(channel: Attached, k: int) -> int:
@@ -250,12 +253,14 @@ def take_slot(
     candidates: Callable[[], Sequence[int]],
     offset: Callable[[int], int],
     take: Callable[[File, int], Slot],
+    patience: float = 0,
 ) -> Slot:
     """Steps 1, 2 and the last of both: locks one of the candidates, and takes it under the control lock."""
     if channel.wakes:
         register_waker()  # before it is said in the slot
     lock = new_lock(channel.file, channel.path)
     try:
+        nap, began = RETRY, time.monotonic()
         give_up = 0.0  # from the first look on: the control lock may have taken long
         while True:
             with control_lock(lock, channel.path):
@@ -263,10 +268,12 @@ def take_slot(
                 for k in chosen:
                     if lock.try_lock(offset(k)):
                         return take(lock, k)
-            give_up = give_up or time.monotonic() + PATIENCE
-            if time.monotonic() > give_up:
+            now = time.monotonic()
+            give_up = give_up or now + max(PATIENCE, patience)
+            if now > give_up:
                 break
-            time.sleep(RETRY)
+            time.sleep(nap)
+            nap = RETRY if now < began + PATIENCE else min(2 * nap, LONGEST_NAP)
         raise no_free_slot(channel, lock, kind, name, chosen, offset)
     except BaseException as error:
         lock.close()
