@@ -52,7 +52,7 @@ SUBJECTS = {
 OWN = {
     "cpp": r"span|versions",
     "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|typed_random",
-    "python": r"sbe_\w+|cli(_\w+)?|demo|peer(_\w+)?|typing",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|typing",
 }
 
 

@@ -98,6 +98,8 @@ void publisher_shut(Publisher *self)
         self->claim = NULL;
     }
     self->closed = true;
+    if (self->notifier != NULL && !self->forked)
+        notifier_stop(self->notifier);
     epoch_drop(&self->epoch);
     if (self->busy && !self->forked)
         wake_all(room_words(&self->shape, self->memory->base)); /* among them the thread that waits */
@@ -113,6 +115,7 @@ static void publisher_dealloc(Publisher *self)
     fork_remove(&self->node);
     if (self->lock != NULL)
         publisher_shut(self);
+    notifier_free(self->notifier);
     publisher_release_memory(self);
     Py_XDECREF((PyObject *)self->lock);
     Py_XDECREF(self->name);
@@ -224,6 +227,9 @@ static PyMethodDef methods[] = {
     {"try_claim", KEYWORDS(publisher_try_claim),
      "try_claim($self, /, length, type=1)\n--\n\n"
      "As ``claim``, but None if there is no room now."},
+    {"_fileno", (PyCFunction)publisher_fileno, METH_NOARGS, "for send_async"},
+    {"_arm", (PyCFunction)publisher_arm, METH_O, "for send_async"},
+    {"_is_armed", (PyCFunction)publisher_is_armed, METH_NOARGS, "for send_async"},
     {"_check_idle", (PyCFunction)publisher_check_idle, METH_NOARGS,
      "raises what goes before an argument that is refused"},
     {"_offer_array", FAST(publisher_offer_array), "for offer_array"},

@@ -5,6 +5,7 @@
 #define FLYRING_PUBLISHER_H
 
 #include "memory.h"
+#include "notify.h"
 #include "ring.h"
 #include "slots.h"
 #include "wait.h"
@@ -28,6 +29,7 @@ typedef struct {
     bool closed, forked;
     int wait;
     int64_t spin; /* ns, before it sleeps */
+    notifier *notifier; /* of send_async, or NULL */
     int64_t wanted; /* bytes at the end that found no room last, with the header behind them; 0: none since */
     int32_t slot;
     int32_t default_type; /* of bytes: 1, or on a channel with a schema one that no SBE message has */
@@ -92,6 +94,14 @@ static inline bool publisher_usable(Publisher *self)
 int publisher_reserve(Publisher *self, int64_t n);
 /* 6.2, 1 to 3, for n bytes at the end, the first of whose messages takes `first`. */
 void publisher_recompute(Publisher *self, int64_t n, int64_t first);
+/* For a wait set: while it waits others may close it, and leave the memory to the thread that waits. */
+void publisher_set_waiting(Publisher *self, bool waits);
+/* Looks again for that room, and does what a wait does now and then (6.2, 4): -1 with an exception. */
+int publisher_look_for_room(Publisher *self);
+/* The methods _fileno and _arm, for send_async. */
+PyObject *publisher_fileno(Publisher *self, PyObject *ignored);
+PyObject *publisher_arm(Publisher *self, PyObject *began);
+PyObject *publisher_is_armed(Publisher *self, PyObject *ignored);
 /* What it waits for: room for what found none last. */
 wait_target publisher_target(Publisher *self);
 /* Waits for that room: 1 start again, 0 time is up, -1 an exception. `waiting` is whether `state` was begun. */

@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "memory.h"
 #include "message.h"
+#include "notify.h"
 #include "slots.h"
 #include "wait.h"
 
@@ -65,6 +66,8 @@ typedef struct Reader {
     Memory *data; /* the read-only mapping */
     Memory *memory; /* the writable one; NULL in a read-only channel */
     int64_t spin; /* ns, before it sleeps */
+    notifier *notifier; /* of fileno, or NULL */
+    bool told; /* the last look because of `successor` found it replaced */
     geometry shape;
     fork_node node;
 } Reader;
@@ -113,6 +116,10 @@ int reader_find_ring(const Reader *self, PyObject *number);
 int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 /* What it waits for. */
 wait_target reader_target(Reader *self);
+/* For a wait set: while it waits others may close it, and leave the memory to the thread that waits. */
+void reader_set_waiting(Reader *self, bool waits);
+/* 6.13: false with an exception. */
+bool reader_check_replaced(Reader *self);
 /* The rest of take, after a first attempt gave NULL. */
 PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 

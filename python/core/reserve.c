@@ -237,7 +237,8 @@ static bool room_is_there(void *context)
 {
     Publisher *self = context;
     int64_t gate;
-    return !epoch_holds(&self->epoch) || self->ring.end + self->wanted <= ring_gate_limit(&self->ring, &gate);
+    return self->wanted == 0 || !epoch_holds(&self->epoch) ||
+           self->ring.end + self->wanted <= ring_gate_limit(&self->ring, &gate);
 }
 
 /* 6.16, cap. */
@@ -358,4 +359,51 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
         if (result == -1 || !publisher_usable(self) || (result != 1 && !check_replaced_while_held(self)))
             return NULL;
     }
+}
+
+/* For wait sets, and send_async */
+
+void publisher_set_waiting(Publisher *self, bool waits)
+{
+    self->busy = waits;
+    if (!waits && self->closed) /* meanwhile */
+        publisher_release_memory(self);
+}
+
+int publisher_look_for_room(Publisher *self)
+{
+    if (self->wanted == 0 || self->busy || self->claim != NULL || !epoch_holds(&self->epoch))
+        return 0;
+    return recompute(self, self->wanted - RECORD_HEADER_LENGTH);
+}
+
+PyObject *publisher_fileno(Publisher *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (publisher_in_use(self) || (self->notifier == NULL && (self->notifier = notifier_new()) == NULL))
+        return NULL;
+    return PyLong_FromLong(notifier_fd(self->notifier));
+}
+
+/* After an offer that found no room: its descriptor becomes readable when it should be repeated. `began`: the wait did,
+   ns of CLOCK_MONOTONIC. */
+PyObject *publisher_arm(Publisher *self, PyObject *began)
+{
+    long long since = PyLong_AsLongLong(began);
+    if ((since == -1 && PyErr_Occurred()) || publisher_in_use(self))
+        return NULL;
+    if (self->notifier == NULL) {
+        PyErr_SetString(PyExc_ValueError, "_fileno comes first");
+        return NULL;
+    }
+    wait_target target = publisher_target(self);
+    int armed = notifier_arm(self->notifier, &target, since);
+    return armed < 0 ? NULL : PyBool_FromLong(armed);
+}
+
+PyObject *publisher_is_armed(Publisher *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->notifier != NULL && !self->closed && !self->forked &&
+                           notifier_is_armed(self->notifier));
 }

@@ -59,8 +59,7 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
         return NULL;
     }
     if (!PyArg_ParseTuple(args, "O!O!O!O!iLO!pOp:Subscriber", memory_type, &data, memory_type, &memory, &PyTuple_Type,
-                          &shape, file_type, &lock, &slot, &epoch, &PyTuple_Type, &rings, &kept, &wait,
-                          &wakes) ||
+                          &shape, file_type, &lock, &slot, &epoch, &PyTuple_Type, &rings, &kept, &wait, &wakes) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     geometry at;

@@ -20,7 +20,7 @@ typedef struct {
     int64_t began, deadline; /* by now_ns; or WAIT_UNLIMITED */
     int64_t spin; /* ns, of WAIT_BLOCK: before it sleeps */
     int64_t sleep; /* ns of the next sleep of WAIT_BACKOFF */
-    bool spun;
+    bool spun, slept;
 } wait_state;
 
 void wait_begin(wait_state *state, int strategy, int64_t spin, int64_t timeout);

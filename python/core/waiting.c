@@ -69,15 +69,25 @@ int64_t wait_cap(bool room, int64_t began)
     return now_ns() - began < SECOND_NS ? FIRST_ROOM_CAP_NS : ROOM_CAP_NS;
 }
 
+void set_asleep(const wait_target *target)
+{
+    atomic_fetch_or_explicit(WORD(target->words.asleep), target->mask, memory_order_relaxed);
+}
+
+bool reach_wakers(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+        return true;
+    FENCE_SEQ_CST();
+    return false;
+}
+
 bool announce_sleep(const wait_target *target)
 {
     if (!target->writable)
         return false;
-    atomic_fetch_or_explicit(WORD(target->words.asleep), target->mask, memory_order_relaxed); /* sleep 2 */
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0) /* sleep 3 */
-        return true;
-    FENCE_SEQ_CST();
-    return false;
+    set_asleep(target); /* sleep 2 */
+    return reach_wakers(); /* sleep 3 */
 }
 
 void sleep_once(const wait_target *target, int64_t deadline, int64_t cap)
@@ -99,18 +109,21 @@ bool publisher_wakes(const geometry *shape, const uint8_t *base, int32_t ring)
 {
     const uint8_t *slot = base + publisher_slot_offset(shape, ring);
     int64_t epoch = LOAD64_ACQUIRE(slot + PUBLISHER_SLOT_EPOCH); /* pairs with 5.2, 4 */
-    return shape->foreign == 0 && (epoch <= 0 || LOAD32_RELAXED(slot + PUBLISHER_SLOT_CLOSED) != 0 ||
-                                   LOAD64_RELAXED(slot + PUBLISHER_SLOT_WAKES) == epoch);
+    return shape->foreign != FEATURE_FOREIGN_PUBLISHER &&
+           (epoch <= 0 || epoch > MAX_EPOCH || LOAD32_RELAXED(slot + PUBLISHER_SLOT_CLOSED) != 0 ||
+            LOAD64_RELAXED(slot + PUBLISHER_SLOT_WAKES) == epoch);
 }
 
 bool subscribers_wake(const geometry *shape, const uint8_t *base, int32_t ring)
 {
     const uint8_t *trailer = base + ring_trailer_offset(shape, ring);
+    if (shape->foreign == FEATURE_FOREIGN_SUBSCRIBER)
+        return false;
     for (int32_t k = 0; k < shape->subscribers; k++) {
         const uint8_t *slot = base + subscriber_slot_offset(shape, k);
         if (LOAD64_ACQUIRE(trailer + gate_offset(k)) >= 0 && /* pairs with join 2 and 4 */
             LOAD64_RELAXED(slot + SUBSCRIBER_SLOT_WAKES) != LOAD64_ACQUIRE(slot + SUBSCRIBER_SLOT_EPOCH))
             return false;
     }
-    return shape->foreign == 0;
+    return true;
 }

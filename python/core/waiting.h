@@ -80,7 +80,11 @@ typedef struct {
 int64_t now_ns(void); /* CLOCK_MONOTONIC */
 /* The cap of a wait that began then, if the others wake. */
 int64_t wait_cap(bool room, int64_t began);
-/* Sleep 2 and 3: whether the wakers were reached. */
+/* Sleep 2. */
+void set_asleep(const wait_target *target);
+/* Sleep 3: whether those who wake were reached. */
+bool reach_wakers(void);
+/* Both; false also if the bits cannot be set. */
 bool announce_sleep(const wait_target *target);
 /* One round of a sleep, 1 to 6, until the deadline (by now_ns) at most. */
 void sleep_once(const wait_target *target, int64_t deadline, int64_t cap);

@@ -696,8 +696,9 @@ def test_no_operation_leaks_or_steals_references() -> None:
             assert subscriber.take() is None
             assert subscriber.take(timeout=1e-9) is None
             assert subscriber.poll(print) == 0
-            publisher.offer(b"12345678", 3, 0)
-            publisher.send(bytearray(8), timeout=None)
+            publisher.offer(b"12345678", 3)
+            publisher.send(bytearray(8))
+            publisher.send_batch([b"a"], 3, 1)
             publisher.offer_batch([b"a", bytearray(b"b"), memoryview(b"c")])
             with publisher.claim(8) as claim:  # type: ignore[union-attr]
                 claim[0:4] = b"abcd"

@@ -21,6 +21,7 @@ CLASSES = [
     flyring.Publisher,
     flyring.Subscriber,
     flyring.LossySubscriber,
+    flyring.WaitSet,
     flyring.Message,
     flyring.Claim,
     flyring.Counters,

@@ -165,6 +165,9 @@ class Publisher:
     def try_claim(self, length: SupportsIndex, type: int = ...) -> Claim | None:
         """As ``claim``, but None if there is no room now."""
 
+    def _fileno(self) -> int: ...
+    def _arm(self, began: int, /) -> bool: ...
+    def _is_armed(self) -> bool: ...
     def _check_idle(self) -> None: ...
     def _offer_array(self, layout: Layout, rows: Any, timeout: float | None, /) -> int: ...
     def offer_batch(self, messages: Iterable[Bytes], type: int = ...) -> int:
@@ -235,6 +238,12 @@ class Reader:
         never had an owner."""
 
     def __next__(self) -> Message: ...
+    def fileno(self) -> int:
+        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll or take
+        that finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+
+    def _is_armed(self) -> bool: ...
+    def _have_ended(self) -> bool: ...
     def set_spin(self, time: float, /) -> None:
         """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
@@ -304,6 +313,36 @@ class LossySubscriber(Reader):
 
     def lost_bytes(self, ring: int, /) -> int:
         """Bytes of the ring, padding included, that were overwritten before they were read, since the start."""
+
+@final
+class WaitSet:
+    """Subscribers and publishers, of one or several channels, that one thread waits for."""
+
+    def __new__(cls) -> Self: ...
+    def add(self, member: Reader | Publisher, /) -> None:
+        """A subscriber, lossy or not: ready when a message may be there. A publisher: ready when there is room for what
+        found none last. InvalidArgumentError if it is in the set."""
+
+    def remove(self, member: Reader | Publisher, /) -> None:
+        """InvalidArgumentError if it is not in the set."""
+
+    def wait(self, timeout: float | None = None) -> list[Any]:
+        """Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that are
+        ready, in the order in which they were added. What was closed, or has lost its slot, is ready: its next method
+        says what happened. ChannelReplacedError; TwoThreadsError if one of them is in use."""
+
+    def wake(self) -> None:
+        """Ends the wait that is under way, or the next one. From any thread."""
+
+    def set_spin(self, time: float, /) -> None:
+        """How long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."""
+
+    @property
+    def naps(self) -> bool:
+        """Whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no
+        futex_waitv, or there are more than 127 pairs of words to sleep on (one for each channel and direction)."""
+
+    def __len__(self) -> int: ...
 
 # SBE (flyring.sbe)
 

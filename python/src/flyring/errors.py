@@ -228,14 +228,14 @@ class BackPressuredError(FlyringError):
 
 
 class TimedOutError(FlyringError, TimeoutError):
-    """What was waited for did not come in time. Carries ``waited_for``: what that was."""
+    """What was waited for did not come in time. Carries ``what_for``: what that was."""
 
     code = "timed-out"
     _errno = errno.ETIMEDOUT
 
-    def __init__(self, waited_for: str) -> None:
-        self.waited_for = waited_for
-        super().__init__(f"timed out waiting for {waited_for}; wait longer, or look at why it does not come")
+    def __init__(self, what_for: str) -> None:
+        self.what_for = what_for
+        super().__init__(f"timed out waiting for {what_for}; wait longer, or look at why it does not come")
 
 
 class MessageTooLargeError(FlyringError, ValueError):
