@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from agrona import OneToOneRingBuffer
 from flyring import (
     BackPressuredError,

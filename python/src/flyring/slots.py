@@ -120,7 +120,8 @@ def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int]
 def take_subscriber_slot(
     channel: Attached, name: str, kept: bool, chosen: list[int] | None, patience: float = 0
 ) -> SubscriberSlot:
-    """Spec 5.3, after ``check_subscriber``, within so many seconds. NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
+    """Spec 5.3, after ``check_subscriber``, within so many seconds. NoFreeSlotError, CorruptRingError,
+    ChannelDiffersError (rings), IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
