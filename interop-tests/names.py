@@ -44,13 +44,15 @@ SUBJECTS = {
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
     "wait": ("wait strategies", ALL),
+    "wait_set": ("waiting for many subscribers and publishers", ALL),
+    "waiting": ("sleeping until a message or room is there, and being woken", ALL),
 }
 
 # language: base names, as regular expressions, of subjects that exist in it alone
 OWN = {
     "cpp": r"span|versions",
     "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|typed_random",
-    "python": r"sbe_\w+|cli(_\w+)?|demo|peer(_\w+)?|typing",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|typing",
 }
 
 

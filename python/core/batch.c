@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offer_batch: many messages in one claim (spec 6.3). */
+/* offer_batch and send_batch: many messages in one claim (spec 6.3). */
 #include "batch.h"
 #include "arguments.h"
 
@@ -90,20 +90,22 @@ static void write_part(ring_writer *ring, const void *all, Py_ssize_t first, Py_
     ring_advance(ring, total, count);
 }
 
-static Py_ssize_t offer_all(Publisher *self, batch *messages, int32_t type)
+static Py_ssize_t offer_all(Publisher *self, batch *messages, int32_t type, int64_t timeout)
 {
     messages->type = type;
-    return offer_parts(self, messages, messages->count, record_length_of, that_fit, write_part);
+    return offer_parts(self, messages, messages->count, timeout, record_length_of, that_fit, write_part);
 }
 
-PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+static PyObject *batch_any(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool waits)
 {
-    static const char *const parameters[] = {"messages", "type"};
-    static const signature expected = {parameters, 2, 1};
-    PyObject *values[2] = {NULL, NULL};
+    static const char *const parameters[] = {"messages", "type", "timeout"};
+    const signature expected = {parameters, waits ? 3 : 2, 1};
+    PyObject *values[3] = {NULL, NULL, NULL};
     int32_t type = self->default_type;
+    int64_t timeout = waits ? WAIT_UNLIMITED : WAIT_NOT;
     if (!parse_arguments(&expected, args, n, names, values) ||
-        (values[1] != NULL && (type = parse_type(values[1])) == 0))
+        (values[1] != NULL && (type = parse_type(values[1])) == 0) ||
+        (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
         return publisher_refuse(self);
     PyObject *tuple = PySequence_Tuple(values[0]);
     if (tuple == NULL)
@@ -113,9 +115,9 @@ PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize
     if (!batch_acquire(&messages, tuple, self->ring.longest - RECORD_HEADER_LENGTH)) {
         publisher_refuse(self);
     } else {
-        /* Now: getting the buffers may have run Python code. From here on none runs until all is written. */
+        /* Now: getting the buffers may have run Python code. From here on none runs while it writes. */
         if (publisher_usable(self)) {
-            Py_ssize_t taken = offer_all(self, &messages, type);
+            Py_ssize_t taken = offer_all(self, &messages, type, timeout);
             if (taken >= 0)
                 result = PyLong_FromSsize_t(taken);
         }
@@ -123,4 +125,14 @@ PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize
     }
     Py_DECREF(tuple);
     return result;
+}
+
+PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return batch_any(self, args, n, names, false);
+}
+
+PyObject *publisher_send_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return batch_any(self, args, n, names, true);
 }

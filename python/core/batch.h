@@ -15,22 +15,37 @@ typedef Py_ssize_t part_fit(const ring_writer *ring, const void *all, Py_ssize_t
 /* Publishes `count` messages, which have room, as one claim of `total` bytes. */
 typedef void part_write(ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t total);
 
-/* How many of `count` messages were taken, or -1 with an exception. */
-ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_t count, part_length *length,
-                                     part_fit *fit, part_write *write)
+/* How many of `count` messages were taken within `timeout` ns, or -1 with an exception. */
+ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_t count, int64_t timeout,
+                                     part_length *length, part_fit *fit, part_write *write)
 {
     ring_writer *ring = &self->ring;
-    Py_ssize_t done = 0;
+    Py_ssize_t done = 0, woken = 0;
+    wait_state state;
+    bool waiting = false;
     while (done < count) {
         int64_t limit_before = ring->limit;
-        if (done > 0)
+        if (done > 0 && timeout == WAIT_NOT)
             self->held_since = 0; /* some were taken: no test (6.2, 4) whose error would hide how many */
         int room = publisher_reserve(self, length(ring, all, done));
         if (room < 0 && done == 0)
             return -1;
-        if (room <= 0) {
+        if (room < 0) {
             PyErr_Clear(); /* some were taken: the next call raises it again */
             break;
+        }
+        if (room == 0) {
+            if (timeout == WAIT_NOT)
+                break;
+            if (done > woken) /* who makes room may be asleep */
+                wake_if_asleep(&self->waker, self->bit); /* 10 */
+            woken = done;
+            room = publisher_wait_for_room(self, &state, &waiting, timeout);
+            if (room < 0)
+                return -1;
+            if (room == 0)
+                break;
+            continue;
         }
         int64_t most = ring_to_wrap(ring) < ring->longest ? ring_to_wrap(ring) : ring->longest, total;
         Py_ssize_t part = fit(ring, all, done, count, most, &total);
@@ -47,6 +62,8 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         }
         done += part;
     }
+    if (done > woken)
+        wake_if_asleep(&self->waker, self->bit); /* 10: once */
     return done;
 }
 

@@ -121,6 +121,21 @@ void lock_release(File *self, int64_t at)
     lock_set(self, F_UNLCK, at, 1);
 }
 
+/* 1 another description has a lock there, 0 none has, -1 errno. */
+static int test_lock(const File *self, int64_t at, int64_t length)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
+    while (fcntl(self->fd, F_OFD_GETLK, &range) != 0)
+        if (errno != EINTR)
+            return -1;
+    return range.l_type != F_UNLCK;
+}
+
+bool lock_is_held(const File *self, int64_t at)
+{
+    return file_is_ours(self) && test_lock(self, at, 1) == 1;
+}
+
 void file_shut(File *self)
 {
     fork_lock();
@@ -196,13 +211,10 @@ static PyObject *file_is_locked(File *self, PyObject *args)
     long long at, length = 1;
     if (!PyArg_ParseTuple(args, "L|L:is_locked", &at, &length))
         return NULL;
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
     if (!file_is_ours(self))
         return raise_errno(EBADF);
-    while (fcntl(self->fd, F_OFD_GETLK, &range) != 0)
-        if (errno != EINTR)
-            return PyErr_SetFromErrno(PyExc_OSError);
-    return PyBool_FromLong(range.l_type != F_UNLCK);
+    int held = test_lock(self, at, length);
+    return held < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyBool_FromLong(held);
 }
 
 static PyObject *file_get_ours(File *self, void *ignored)

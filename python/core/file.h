@@ -19,6 +19,8 @@ bool file_is_ours(const File *file);
 /* One byte of the file: true if the lock was got. Never blocks. */
 bool lock_try(File *file, int64_t at);
 void lock_release(File *file, int64_t at);
+/* Whether another description has it. */
+bool lock_is_held(const File *file, int64_t at);
 /* Unlocks everything and closes. */
 void file_shut(File *file);
 

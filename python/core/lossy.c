@@ -41,25 +41,27 @@ static bool add_rings(Lossy *self, PyObject *rings)
 
 static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *memory, *shape, *rings, *wait;
+    PyObject *data, *memory, *shape, *rings, *wait;
     int oldest, newest, strategy;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!ppO:LossySubscriber", memory_type, &memory, &PyTuple_Type, &shape, &PyTuple_Type,
-                          &rings, &oldest, &newest, &wait) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!O!ppO:LossySubscriber", memory_type, &data, memory_type, &memory, &PyTuple_Type,
+                          &shape, &PyTuple_Type, &rings, &oldest, &newest, &wait) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     geometry at;
-    if (!memory_covers((Memory *)memory, 0, 0) || !geometry_parse(shape, ((Memory *)memory)->length, &at))
+    if (!memory_covers((Memory *)data, 0, 0) || !memory_covers((Memory *)memory, 0, ((Memory *)data)->length) ||
+        !geometry_parse(shape, ((Memory *)data)->length, &at))
         return NULL;
     if (PyTuple_Size(rings) < 1 || PyTuple_Size(rings) > at.publishers || at.foreign == FEATURE_FOREIGN_PUBLISHER) {
         PyErr_SetString(PyExc_ValueError, "not rings of this channel");
         return NULL;
     }
-    Lossy *self = (Lossy *)reader_new(type, &lossy_kind, (Memory *)memory, NULL, &at, (int)PyTuple_Size(rings),
-                                      strategy, lossy_forked);
+    Lossy *self = (Lossy *)reader_new(type, &lossy_kind, (Memory *)data,
+                                      ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to say that it waits */
+                                      &at, (int)PyTuple_Size(rings), strategy, lossy_forked);
     if (self == NULL)
         return NULL;
     self->longest = at.capacity / MAX_MESSAGE_DIVISOR;

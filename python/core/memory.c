@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "arguments.h"
 #include "layout.h"
+#include "waiting.h"
 
 #include <sys/mman.h>
 
@@ -296,6 +297,16 @@ static PyObject *memory_fence(Memory *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
+/* Wake all of the pair of words that begins there (spec 6.16). */
+static PyObject *memory_wake_all(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    uint8_t *at = cell(self, args, n, 1, 8, true, NULL);
+    if (at == NULL)
+        return NULL;
+    wake_all((waiting_words){at, at + 4});
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *memory_populate(Memory *self, PyObject *args)
 {
     long long offset, length;
@@ -374,6 +385,8 @@ static PyMethodDef methods[] = {
      "compare_and_set64(offset, expected, value) -> bool, sequentially consistent"},
     {"read", FAST(memory_read), "read(offset, length) -> bytes, a plain copy"},
     {"write", FAST(memory_write), "write(offset, data), a plain copy"},
+    {"wake_all", FAST(memory_wake_all),
+     "wake_all(offset): sequence += 1, release, of the pair of words there; wakes all who sleep on it (spec 6.16)"},
     {"fence", (PyCFunction)memory_fence, METH_NOARGS, "fence(): sequentially consistent"},
     {"populate", (PyCFunction)memory_populate, METH_VARARGS,
      "populate(offset, length): maps these whole pages now, so that no first lap pays for it. Kernels before 5.14\n"

@@ -5,6 +5,7 @@
 #include "lossy.h"
 #include "sbe/sbe.h"
 #include "subscriber.h"
+#include "wait_set.h"
 
 #include <sys/vfs.h>
 
@@ -65,9 +66,17 @@ static PyObject *close_all(PyObject *module, PyObject *users)
     return Py_NewRef(Py_None);
 }
 
+static PyObject *register_this(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyBool_FromLong(register_waker());
+}
+
 static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
+    {"register_waker", register_this, METH_NOARGS,
+     "register_waker($module, /)\n--\n\nBefore a slot is first taken (spec 6.16)."},
     {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
     {"dispatch", KEYWORDS(sbe_dispatch),
      "dispatch($module, /, handlers, otherwise=None)\n--\n\n"
@@ -93,21 +102,10 @@ static int execute(PyObject *module)
     loaded = true;
     /* A base type before those that derive from it. */
     make_type *const makers[] = {
-        make_file_type,
-        make_held_type,
-        make_memory_type,
-        make_message_type,
-        make_publisher_type,
-        make_claim_type,
-        make_reader_type,
-        make_subscriber_type,
-        make_lossy_type,
-        make_flyweight_type,
-        make_message_flyweight_type,
-        make_field_type,
-        make_layout_type,
-        make_group_type,
-        make_group_iterator_type,
+        make_file_type,       make_held_type,     make_memory_type,    make_message_type,
+        make_publisher_type,  make_claim_type,    make_reader_type,    make_subscriber_type,
+        make_lossy_type,      make_wait_set_type, make_flyweight_type, make_message_flyweight_type,
+        make_field_type,      make_layout_type,   make_group_type,     make_group_iterator_type,
         make_dispatcher_type,
     };
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {

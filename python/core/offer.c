@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offer and claim (spec 6.1). */
+/* offer, send and claim (spec 6.1). */
 #include "arguments.h"
 #include "publisher.h"
 #include "sbe/sbe.h"
@@ -16,6 +16,7 @@ static COLD PyObject *offer_large(Publisher *self, const void *bytes, int64_t le
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, ring_record_size(ring, RECORD_HEADER_LENGTH + length), 1);
+    wake_if_asleep(&self->waker, self->bit); /* 10 */
     return PyLong_FromLongLong(ring->end);
 }
 
@@ -41,16 +42,18 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, n, 1);
+    wake_if_asleep(&self->waker, self->bit); /* 10 */
     return PyLong_FromLongLong(ring->end);
 }
 
-PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+/* offer, and send, which waits. `waits` is known when this is compiled. */
+ALWAYS_INLINE PyObject *offer_any(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool waits)
 {
     static const char *const parameters[] = {"data", "type", "timeout"};
-    static const signature expected = {parameters, 3, 1};
+    const signature expected = {parameters, waits ? 3 : 2, 1};
     PyObject *values[3] = {NULL, NULL, NULL};
     int32_t type = self->default_type;
-    int64_t timeout = WAIT_NOT;
+    int64_t timeout = waits ? WAIT_UNLIMITED : WAIT_NOT;
     if (LIKELY(n == 1 && names == NULL)) {
         values[0] = args[0];
     } else {
@@ -75,6 +78,20 @@ PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     return position;
 }
 
+PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return offer_any(self, args, n, names, false);
+}
+
+PyObject *publisher_send(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    PyObject *position = offer_any(self, args, n, names, true);
+    if (LIKELY(position != Py_None))
+        return position;
+    Py_DECREF(position);
+    return publisher_back_pressured(self);
+}
+
 PyObject *publisher_back_pressured(Publisher *self)
 {
     PyObject *holder = PyObject_CallMethod((PyObject *)self, "held_by", NULL);
@@ -88,7 +105,7 @@ ALWAYS_INLINE PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_s
     const signature expected = {parameters, must ? 3 : 2, 1};
     PyObject *values[3] = {NULL, NULL, NULL};
     int32_t type = self->default_type;
-    int64_t timeout = WAIT_NOT;
+    int64_t timeout = must ? WAIT_UNLIMITED : WAIT_NOT;
     if (n > 0 && !PyLong_CheckExact(args[0]) && PyType_Check(args[0]))
         return publisher_claim_message(self, args, n, names, must);
     if (!parse_arguments(&expected, args, n, names, values) ||

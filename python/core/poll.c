@@ -15,7 +15,7 @@ static void give_up(Subscriber *self)
         lock_try(self->lock, slot_lock)) { /* still ours: take back what was stored after the eviction */
         uint8_t *slot = self->base.memory->base + subscriber_slot_offset(&self->base.shape, self->slot);
         STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
-        clear_gates(&self->base.shape, self->base.memory->base, self->slot);
+        stop_gating(&self->base.shape, self->base.memory->base, self->slot);
     }
     file_shut(self->lock);
 }
@@ -30,7 +30,7 @@ static COLD bool unpin(Subscriber *self)
     Message *message = self->base.pinned;
     self->base.pinned = NULL;
     if (epoch_holds(&self->base.epoch) && !self->pinned_ring->corrupt)
-        store_gate(self->pinned_ring);
+        store_gate(self, self->pinned_ring);
     Py_DECREF((PyObject *)message);
     return true;
 }
@@ -117,7 +117,7 @@ static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char
                       "a many to one ring needs it");
     ring->corrupt = true;
     if (!self->kept)
-        store_gate_at(ring, NOT_GATING, COUNT_UNKNOWN);
+        store_gate_at(self, ring, NOT_GATING, COUNT_UNKNOWN);
     raise_error("CorruptRingError", "(iLs)", ring->number, (long long)ring->cursor, text);
 }
 
@@ -126,7 +126,7 @@ static inline bool store_gate_if_due(Subscriber *self, ring_reader *ring)
 {
     if (LIKELY(ring->cursor - ring->stored < self->base.store_every))
         return true;
-    store_gate(ring);
+    store_gate(self, ring);
     return still_ours(self);
 }
 
@@ -230,9 +230,9 @@ static COLD void end_of_failed(Subscriber *self, ring_reader *ring, bool pinned,
 {
     if (pinned) {
         self->pinned_ring = ring;
-        store_gate_at(ring, start, ring->count < 0 ? COUNT_UNKNOWN : ring->count - messages);
+        store_gate_at(self, ring, start, ring->count < 0 ? COUNT_UNKNOWN : ring->count - messages);
     } else {
-        store_gate(ring);
+        store_gate(self, ring);
     }
     FENCE_ACQUIRE(); /* 6.9, 5 */
     if (!epoch_holds(&self->base.epoch) && !self->lost)
@@ -254,7 +254,7 @@ static COLD Py_ssize_t after_action(Subscriber *self, ring_reader *ring, int res
         count_messages(ring, -messages);
         done -= (Py_ssize_t)messages;
     }
-    store_gate(ring);
+    store_gate(self, ring);
     if (!still_ours(self))
         return -1;
     return result == COMMIT ? 0 : reader_poll_ended(done, result);
@@ -294,7 +294,7 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *re
         return -1;
     if (ring->stored == ring->cursor)
         return done;
-    store_gate(ring); /* 6.9, 4: at the end */
+    store_gate(self, ring); /* 6.9, 4: at the end */
     return LIKELY(still_ours(self)) ? done : -1;
 }
 
@@ -365,7 +365,7 @@ static inline PyObject *take_once(Subscriber *self)
         }
         if (more == 0) {
             if (UNLIKELY(ring->stored != ring->cursor)) {
-                store_gate(ring);
+                store_gate(self, ring);
                 if (!still_ours(self))
                     return NULL;
             }
@@ -384,7 +384,7 @@ static inline PyObject *take_once(Subscriber *self)
         ring->cursor = found.next;
         count_messages(ring, 1);
         self->base.next = at;
-        store_gate(ring);
+        store_gate(self, ring);
         if (UNLIKELY(!still_ours(self))) {
             Py_DECREF((PyObject *)message);
             return NULL;
@@ -458,7 +458,7 @@ static void kind_give_back(Reader *base)
         if (!epoch_holds(&self->base.epoch))
             give_up(self);
         else if (!self->kept)
-            clear_gates(&base->shape, base->memory->base, self->slot); /* 6.6 */
+            stop_gating(&base->shape, base->memory->base, self->slot); /* 6.6 */
     }
     epoch_drop(&self->base.epoch);
     file_shut(self->lock);

@@ -18,14 +18,15 @@ static void publisher_forked(fork_node *node)
 static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *memory, *shape, *lock, *name, *wait;
-    int slot, strategy, default_type;
+    int slot, strategy, default_type, wakes;
     long long epoch, position, count, max_lag, monotonic;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOLLi:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
-                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag, &monotonic, &default_type) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!iLLLSOLLip:Publisher", memory_type, &memory, &PyTuple_Type, &shape, file_type,
+                          &lock, &slot, &epoch, &position, &count, &name, &wait, &max_lag, &monotonic, &default_type,
+                          &wakes) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     Memory *file = (Memory *)memory;
@@ -49,10 +50,13 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->shape = at;
     self->slot = slot;
     self->wait = strategy;
+    self->spin = DEFAULT_SPIN_NS;
     self->default_type = default_type;
     self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
     self->evicts = max_lag != 0;
     self->monotonic = monotonic;
+    self->waker = waker_make(data_words(&at, file->base), wakes);
+    self->bit = waiting_bit(slot);
     int shift = 0;
     while ((int64_t)BOUNDARIES << shift < at.capacity)
         shift++;
@@ -87,15 +91,20 @@ void publisher_shut(Publisher *self)
             Py_XDECREF(publisher_close_claim(self, false));
         uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
         STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
+        wake_all(data_words(&self->shape, self->memory->base));
     }
     if (self->claim != NULL) {
         self->claim->data = NULL;
         self->claim = NULL;
     }
     self->closed = true;
+    if (self->notifier != NULL && !self->forked)
+        notifier_stop(self->notifier);
     epoch_drop(&self->epoch);
+    if (self->busy && !self->forked)
+        wake_all(room_words(&self->shape, self->memory->base)); /* among them the thread that waits */
     file_shut(self->lock);
-    /* A waiting thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
+    /* That thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
     if (!self->busy && !self->forked)
         publisher_release_memory(self);
 }
@@ -106,6 +115,7 @@ static void publisher_dealloc(Publisher *self)
     fork_remove(&self->node);
     if (self->lock != NULL)
         publisher_shut(self);
+    notifier_free(self->notifier);
     publisher_release_memory(self);
     Py_XDECREF((PyObject *)self->lock);
     Py_XDECREF(self->name);
@@ -145,6 +155,17 @@ static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
     ring_prefetch(&self->ring);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *publisher_set_spin(Publisher *self, PyObject *seconds)
+{
+    int64_t spin = wait_spin(seconds);
+    if (spin < 0)
+        return publisher_refuse(self);
+    if (publisher_in_use(self))
+        return NULL;
+    self->spin = spin;
     return Py_NewRef(Py_None);
 }
 
@@ -190,19 +211,25 @@ static PyObject *get_closed(Publisher *self, void *ignored)
 
 static PyMethodDef methods[] = {
     {"offer", KEYWORDS(publisher_offer),
-     "offer($self, /, data, type=1, timeout=0)\n--\n\n"
+     "offer($self, /, data, type=1)\n--\n\n"
      "Copies and publishes one message: the ring's new end position in bytes; None, which is false, if\n"
-     "nothing was published because there was no room within ``timeout`` seconds (0: do not wait; None: no\n"
-     "limit). MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1 (on a channel with a\n"
-     "schema it is 65536 if not given, which no SBE message has)."},
+     "nothing was published because there was no room. MessageTooLargeError; InvalidArgumentError unless\n"
+     "``type`` is 1 to 2^31-1 (on a channel with a schema it is 65536 if not given, which no SBE message has)."},
+    {"send", KEYWORDS(publisher_send),
+     "send($self, /, data, type=1, timeout=None)\n--\n\n"
+     "As ``offer``, but waits for room: the ring's new end position. BackPressuredError if there was none\n"
+     "within ``timeout`` seconds (None: no limit)."},
     {"claim", KEYWORDS(publisher_claim),
-     "claim($self, /, length, type=1, timeout=0)\n--\n\n"
-     "Space for a message of ``length`` bytes, or for one of a message class. BackPressuredError if there was\n"
-     "no room within ``timeout`` seconds. Nothing else can be done with the publisher until it is committed or\n"
-     "aborted; as a context manager it does that itself."},
+     "claim($self, /, length, type=1, timeout=None)\n--\n\n"
+     "Space for a message of ``length`` bytes, or for one of a message class. Waits for room;\n"
+     "BackPressuredError if there was none within ``timeout`` seconds (None: no limit). Nothing else can be\n"
+     "done with the publisher until it is committed or aborted; as a context manager it does that itself."},
     {"try_claim", KEYWORDS(publisher_try_claim),
      "try_claim($self, /, length, type=1)\n--\n\n"
      "As ``claim``, but None if there is no room now."},
+    {"_fileno", (PyCFunction)publisher_fileno, METH_NOARGS, "for send_async"},
+    {"_arm", (PyCFunction)publisher_arm, METH_O, "for send_async"},
+    {"_is_armed", (PyCFunction)publisher_is_armed, METH_NOARGS, "for send_async"},
     {"_check_idle", (PyCFunction)publisher_check_idle, METH_NOARGS,
      "raises what goes before an argument that is refused"},
     {"_offer_array", FAST(publisher_offer_array), "for offer_array"},
@@ -210,6 +237,17 @@ static PyMethodDef methods[] = {
      "offer_batch($self, /, messages, type=1)\n--\n\n"
      "Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none\n"
      "was."},
+    {"send_batch", KEYWORDS(publisher_send_batch),
+     "send_batch($self, /, messages, type=1, timeout=None)\n--\n\n"
+     "As ``offer_batch``, but waits for room as often as it must: how many were taken, all of them unless\n"
+     "``timeout`` seconds passed first."},
+    {"flush", KEYWORDS(publisher_flush),
+     "flush($self, /, timeout=None)\n--\n\n"
+     "Waits until every subscriber that somebody owns has read what was published. TimedOutError after\n"
+     "``timeout`` seconds."},
+    {"set_spin", (PyCFunction)publisher_set_spin, METH_O,
+     "set_spin($self, time, /)\n--\n\n"
+     "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
     {"prefetch", (PyCFunction)publisher_prefetch, METH_NOARGS,
      "prefetch($self, /)\n--\n\n"
      "A hint, for the start of a handler that will answer through this publisher: fetches the cache line in\n"

@@ -5,9 +5,11 @@
 #define FLYRING_PUBLISHER_H
 
 #include "memory.h"
+#include "notify.h"
 #include "ring.h"
 #include "slots.h"
 #include "wait.h"
+#include "waiting.h"
 
 struct Claim;
 struct Layout;
@@ -17,6 +19,8 @@ typedef struct {
     /* Hot: what each offer reads. */
     slot_epoch epoch;
     ring_writer ring;
+    waker waker; /* of readers */
+    uint32_t bit; /* of this ring in its words */
     struct Claim *claim; /* the open one, borrowed: it refers to us */
     bool busy; /* while a wait or a copy has given up the GIL; changed with the GIL held only, so exact */
     bool owner_pending; /* 6.1: the owner record comes before the first record */
@@ -24,6 +28,9 @@ typedef struct {
     bool copying; /* without the GIL, into the ring: it cannot be closed */
     bool closed, forked;
     int wait;
+    int64_t spin; /* ns, before it sleeps */
+    notifier *notifier; /* of send_async, or NULL */
+    int64_t wanted; /* bytes at the end that found no room last, with the header behind them; 0: none since */
     int32_t slot;
     int32_t default_type; /* of bytes: 1, or on a channel with a schema one that no SBE message has */
     int64_t held_since; /* ns: held back first, or the last test (6.2, 4); 0: not held back */
@@ -87,7 +94,19 @@ static inline bool publisher_usable(Publisher *self)
 int publisher_reserve(Publisher *self, int64_t n);
 /* 6.2, 1 to 3, for n bytes at the end, the first of whose messages takes `first`. */
 void publisher_recompute(Publisher *self, int64_t n, int64_t first);
-/* The same, waiting for `timeout` ns. */
+/* For a wait set: while it waits others may close it, and leave the memory to the thread that waits. */
+void publisher_set_waiting(Publisher *self, bool waits);
+/* Looks again for that room, and does what a wait does now and then (6.2, 4): -1 with an exception. */
+int publisher_look_for_room(Publisher *self);
+/* The methods _fileno and _arm, for send_async. */
+PyObject *publisher_fileno(Publisher *self, PyObject *ignored);
+PyObject *publisher_arm(Publisher *self, PyObject *began);
+PyObject *publisher_is_armed(Publisher *self, PyObject *ignored);
+/* What it waits for: room for what found none last. */
+wait_target publisher_target(Publisher *self);
+/* Waits for that room: 1 start again, 0 time is up, -1 an exception. `waiting` is whether `state` was begun. */
+int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, int64_t timeout);
+/* Both, waiting for `timeout` ns. */
 int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout);
 
 /* publisher.c */
@@ -104,12 +123,15 @@ void publisher_end_copy(Publisher *self, PyThreadState *state);
 
 PyTypeObject *make_publisher_type(PyObject *module), *make_claim_type(PyObject *module);
 
-/* Methods: offer.c, batch.c */
+/* Methods: offer.c, batch.c, reserve.c */
 PyObject *publisher_offer(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *publisher_send(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *publisher_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *publisher_try_claim(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 /* Raises BackPressuredError. NULL. */
 PyObject *publisher_back_pressured(Publisher *self);
 PyObject *publisher_offer_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *publisher_send_batch(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
 #endif

@@ -25,6 +25,7 @@ Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Me
     self->store_every = shape->capacity / GATE_STORE_DIVISOR;
     self->count = count;
     self->wait = wait;
+    self->spin = DEFAULT_SPIN_NS;
     fork_add(&self->node, forked);
     return self;
 }
@@ -39,6 +40,21 @@ static COLD void release_memory(Reader *self)
         memory_unuse(memory);
 }
 
+/* Where it says that it waits. */
+static waiting_words words_of(const Reader *self)
+{
+    return data_words(&self->shape, self->memory != NULL ? self->memory->base : self->data->base);
+}
+
+/* The thread that waits in it, among others. */
+static COLD void wake_waiting(Reader *self)
+{
+    if (self->memory != NULL)
+        wake_all(words_of(self));
+    else
+        wake_sleepers(words_of(self).sequence, ALL_RINGS); /* nothing can be stored: who sleeps looks again */
+}
+
 void reader_shut(Reader *self)
 {
     if (self->closed)
@@ -46,7 +62,11 @@ void reader_shut(Reader *self)
     if (!self->forked)
         self->kind->expire_messages(self);
     self->kind->give_back(self);
-    self->closed = true;
+    __atomic_store_n(&self->closed, true, __ATOMIC_RELAXED); /* a wait looks at it without the GIL */
+    if (self->notifier != NULL && !self->forked)
+        notifier_stop(self->notifier);
+    if (self->use == WAITING && !self->forked)
+        wake_waiting(self);
     /* A waiting thread reads the rings, and releases the memory when it wakes; a forked child may still have views. */
     if (self->use == IDLE && !self->forked)
         release_memory(self);
@@ -56,6 +76,7 @@ void reader_dealloc(Reader *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     fork_remove(&self->node);
+    notifier_free(self->notifier);
     release_memory(self);
     Py_XDECREF((PyObject *)self->pinned);
     Py_XDECREF((PyObject *)self->spare);
@@ -201,25 +222,141 @@ static inline bool check_replaced_now_and_then(Reader *self)
     return LIKELY(++self->idle < POLLS_TO_LOOK) || check_replaced_now(self);
 }
 
+/* Whether nothing more is to come: one ring has ended, and every other has, or never had an owner. */
+static bool have_ended(const Reader *self)
+{
+    bool any = false;
+    for (int i = 0; i < self->count; i++) {
+        ring_place at = self->kind->ring_at(self, i);
+        const uint8_t *slot = self->data->base + publisher_slot_offset(&self->shape, at.number);
+        int64_t epoch = LOAD64_ACQUIRE(slot + PUBLISHER_SLOT_EPOCH); /* pairs with 5.2, 4 */
+        if (ring_ended(&self->shape, self->data->base, at.number, at.cursor))
+            any = true;
+        else if (epoch > 0 && epoch <= MAX_EPOCH)
+            return false;
+    }
+    return any;
+}
+
+/* 6.16, cap: the rings' publishers. */
+static bool publishers_wake(void *context)
+{
+    const Reader *self = context;
+    for (int i = 0; i < self->count; i++) {
+        if (!publisher_wakes(&self->shape, self->data->base, self->kind->ring_at(self, i).number))
+            return false;
+    }
+    return true;
+}
+
+/* Whether there is something to do but sleep: without the GIL. */
+static bool is_ready(void *context)
+{
+    Reader *self = context;
+    return self->kind->ready(self) || __atomic_load_n(&self->closed, __ATOMIC_RELAXED);
+}
+
 /* A check without the GIL counts as a poll, too. It does not take the GIL for 6.13: a slice lasts 2 ms at most. */
 static bool ready(void *context)
 {
     Reader *self = context;
-    if (self->kind->ready(self))
+    if (is_ready(self) || (self->iterating && have_ended(self)))
         return true;
     if (self->idle < POLLS_TO_LOOK)
         self->idle++;
     return false;
 }
 
+wait_target reader_target(Reader *self)
+{
+    wait_target target = {
+        .words = words_of(self),
+        .mask = 0,
+        .writable = self->memory != NULL,
+        .ready = is_ready,
+        .others_wake = publishers_wake,
+        .context = self,
+    };
+    for (int i = 0; i < self->count; i++)
+        target.mask |= waiting_bit(self->kind->ring_at(self, i).number);
+    return target;
+}
+
 /* 1 poll again, 0 time is up, -1 an exception. */
 static int wait_for_more(Reader *self, wait_state *state)
 {
+    wait_target target = reader_target(self);
+    target.ready = ready;
     self->use = WAITING;
-    int result = wait_some(state, ready, self);
-    if (!end_of_wait(self, result != -1) || !self->kind->usable(self))
+    int result = wait_some(state, &target);
+    if (!end_of_wait(self, result != -1))
+        return -1;
+    if (result != 1 && state->slept && !check_replaced_now(self)) /* seldom enough */
+        return -1;
+    if (!self->kind->usable(self))
         return -1;
     return result == -2 ? 0 : 1;
+}
+
+void reader_set_waiting(Reader *self, bool waits)
+{
+    self->use = waits ? WAITING : IDLE;
+    if (!waits && self->closed) /* meanwhile */
+        release_memory(self);
+}
+
+bool reader_check_replaced(Reader *self)
+{
+    return check_replaced_now(self);
+}
+
+/* fileno */
+
+/* After a poll that found nothing: the descriptor becomes readable when something may be there. False with an exception,
+   also if the channel was replaced: not the time after it said so. */
+static COLD bool rearm(Reader *self)
+{
+    const uint8_t *successor = self->data->base + self->shape.control + CONTROL_SUCCESSOR;
+    if (self->told) {
+        self->told = false;
+    } else if (LOAD32_RELAXED(successor) != 0 && !check_replaced_now(self)) {
+        self->told = true;
+        return false;
+    }
+    wait_target target = reader_target(self);
+    return notifier_arm(self->notifier, &target, 0) >= 0;
+}
+
+static inline bool rearm_if_asked(Reader *self)
+{
+    return LIKELY(self->notifier == NULL) || rearm(self);
+}
+
+static PyObject *reader_fileno(Reader *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->closed || self->forked)
+        return raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+    if (self->notifier == NULL && (self->notifier = notifier_new()) == NULL)
+        return NULL;
+    return PyLong_FromLong(notifier_fd(self->notifier));
+}
+
+/* For receive: whether its descriptor says that nothing is there. */
+static PyObject *reader_is_armed(Reader *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->notifier != NULL && !self->closed && !self->forked &&
+                           notifier_is_armed(self->notifier));
+}
+
+/* For async for: whether nothing more is to come. */
+static PyObject *reader_have_ended(Reader *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (reader_in_use(self))
+        return NULL;
+    return PyBool_FromLong(have_ended(self));
 }
 
 /* Reading */
@@ -254,7 +391,7 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
     bool nothing = found_nothing(self, done);
     if (nothing && timeout != WAIT_NOT) {
         wait_state state;
-        wait_begin(&state, self->wait, timeout);
+        wait_begin(&state, self->wait, self->spin, timeout);
         for (int again = 1; nothing && again > 0;) {
             if (!check_replaced_now_and_then(self) || (again = wait_for_more(self, &state)) < 0)
                 done = again = -1;
@@ -266,6 +403,8 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
     }
     if (done > 0)
         self->idle = 0;
+    else if (nothing && done == 0 && !rearm_if_asked(self))
+        done = -1;
     Py_DECREF((PyObject *)self);
     return done < 0 ? NULL : PyLong_FromSsize_t(done);
 }
@@ -307,14 +446,19 @@ int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, P
     return timeout;
 }
 
+static inline PyObject *found_none(Reader *self)
+{
+    return rearm_if_asked(self) ? Py_NewRef(Py_None) : NULL;
+}
+
 PyObject *reader_take_waiting(Reader *self, int64_t timeout)
 {
     if (PyErr_Occurred() || !check_replaced_now_and_then(self))
         return NULL;
     if (timeout == WAIT_NOT)
-        return Py_NewRef(Py_None);
+        return found_none(self);
     wait_state state;
-    wait_begin(&state, self->wait, timeout);
+    wait_begin(&state, self->wait, self->spin, timeout);
     for (;;) {
         int again = wait_for_more(self, &state);
         if (again < 0)
@@ -325,11 +469,39 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
         if (!check_replaced_now_and_then(self))
             return NULL;
         if (again == 0)
-            return Py_NewRef(Py_None);
+            return found_none(self);
+    }
+}
+
+/* Iteration: waits for the next message. NULL without an exception: no more is to come. */
+static PyObject *reader_next(Reader *self)
+{
+    if (!self->kind->usable(self))
+        return NULL;
+    wait_state state;
+    wait_begin(&state, self->wait, self->spin, WAIT_UNLIMITED);
+    for (;;) {
+        PyObject *message = self->kind->take(self);
+        if (message != NULL || PyErr_Occurred() || have_ended(self) || !check_replaced_now_and_then(self))
+            return message;
+        self->iterating = true;
+        int again = wait_for_more(self, &state);
+        self->iterating = false;
+        if (again < 0)
+            return NULL;
     }
 }
 
 /* Methods */
+
+static PyObject *reader_set_spin(Reader *self, PyObject *seconds)
+{
+    int64_t spin = wait_spin(seconds);
+    if (spin < 0 || reader_in_use(self))
+        return reader_refuse(self);
+    self->spin = spin;
+    return Py_NewRef(Py_None);
+}
 
 static PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -440,6 +612,15 @@ static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 static PyMethodDef methods[] = {
     {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS, "raises what goes before an argument that is refused"},
     {"_poll_arrays", FAST(reader_poll_arrays), "for poll_arrays"},
+    {"_is_armed", (PyCFunction)reader_is_armed, METH_NOARGS, "for receive"},
+    {"_have_ended", (PyCFunction)reader_have_ended, METH_NOARGS, "for async for"},
+    {"fileno", (PyCFunction)reader_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\n"
+     "A descriptor that is readable while something may be there: for select, epoll and other loops. A poll\n"
+     "or take that finds nothing makes it unreadable; do not read from it. It lives as long as this object."},
+    {"set_spin", (PyCFunction)reader_set_spin, METH_O,
+     "set_spin($self, time, /)\n--\n\n"
+     "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
     {"position", (PyCFunction)reader_position, METH_O,
      "position($self, ring, /)\n--\n\n"
      "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."},
@@ -464,6 +645,8 @@ static PyGetSetDef getters[] = {
 static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, reader_next},
     {0, NULL},
 };
 

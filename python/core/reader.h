@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "memory.h"
 #include "message.h"
+#include "notify.h"
 #include "slots.h"
 #include "wait.h"
 
@@ -54,6 +55,7 @@ typedef struct Reader {
     int use, wait;
     int idle; /* polls in a row that found nothing: 6.13 */
     bool closed, forked;
+    bool iterating; /* a wait ends when its rings have ended */
     bool ended; /* the last poll, by its handler, before anything counted; poll_by looks at it and clears it */
     int count, next; /* rings chosen; the one after the ring that was served last */
     void *rings; /* `count` of the kind's: ring_reader or lossy_ring */
@@ -62,7 +64,10 @@ typedef struct Reader {
     int64_t store_every; /* bytes read, after which a gate is stored */
     /* Cold. */
     Memory *data; /* the read-only mapping */
-    Memory *memory; /* the writable one; NULL of a lossy subscriber */
+    Memory *memory; /* the writable one; NULL in a read-only channel */
+    int64_t spin; /* ns, before it sleeps */
+    notifier *notifier; /* of fileno, or NULL */
+    bool told; /* the last look because of `successor` found it replaced */
     geometry shape;
     fork_node node;
 } Reader;
@@ -109,6 +114,12 @@ void reader_shut(Reader *self);
 int reader_find_ring(const Reader *self, PyObject *number);
 /* The timeout of the method take: -1 with an exception. */
 int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+/* What it waits for. */
+wait_target reader_target(Reader *self);
+/* For a wait set: while it waits others may close it, and leave the memory to the thread that waits. */
+void reader_set_waiting(Reader *self, bool waits);
+/* 6.13: false with an exception. */
+bool reader_check_replaced(Reader *self);
 /* The rest of take, after a first attempt gave NULL. */
 PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 

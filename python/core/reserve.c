@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reserving room for a record, and what a publisher does when it is held back (spec 6.1, 1 and 2; 6.2, 6.7). */
+#include "arguments.h"
 #include "publisher.h"
 
 #define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
@@ -129,7 +130,7 @@ static void blocked(Publisher *self, int64_t n, int64_t now)
 /* 6.2, 5, room again. */
 static void unblocked(Publisher *self)
 {
-    self->held_since = 0;
+    self->held_since = self->wanted = 0;
     if (!self->blocked)
         return;
     uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
@@ -197,6 +198,7 @@ static int recompute(Publisher *self, int64_t n)
             self->held_since = now;
         if (!self->blocked)
             blocked(self, wanted, now);
+        self->wanted = wanted + RECORD_HEADER_LENGTH;
         return 0;
     }
 }
@@ -230,24 +232,40 @@ int publisher_reserve(Publisher *self, int64_t n)
     }
 }
 
-static bool gates_moved(void *context)
+/* Whether what found no room last has some now. */
+static bool room_is_there(void *context)
 {
     Publisher *self = context;
     int64_t gate;
-    return !epoch_holds(&self->epoch) || ring_gate_limit(&self->ring, &gate) > self->ring.limit;
+    return self->wanted == 0 || !epoch_holds(&self->epoch) ||
+           self->ring.end + self->wanted <= ring_gate_limit(&self->ring, &gate);
 }
 
-/* Waits for any gate to move: 1 start again, 0 time is up, -1 an exception. */
-static int wait_for_room(Publisher *self, wait_state *state, bool *waiting, int64_t timeout)
+/* 6.16, cap. */
+static bool readers_wake(void *context)
 {
-    if (timeout == WAIT_NOT)
-        return 0;
-    if (!*waiting) {
-        wait_begin(state, self->wait, timeout);
-        *waiting = true;
-    }
+    const Publisher *self = context;
+    return subscribers_wake(&self->shape, self->memory->base, self->slot);
+}
+
+wait_target publisher_target(Publisher *self)
+{
+    return (wait_target){
+        .words = room_words(&self->shape, self->memory->base),
+        .mask = self->bit,
+        .writable = true,
+        .room = true,
+        .ready = room_is_there,
+        .others_wake = readers_wake,
+        .context = self,
+    };
+}
+
+/* A slice of a wait: as wait_some, with -1 also if the publisher was closed. */
+static int wait_here(Publisher *self, wait_state *state, const wait_target *target)
+{
     self->busy = true;
-    int result = wait_some(state, gates_moved, self);
+    int result = wait_some(state, target);
     self->busy = false;
     if (self->closed) { /* by another thread meanwhile, which left the memory to this one */
         publisher_release_memory(self);
@@ -255,7 +273,20 @@ static int wait_for_room(Publisher *self, wait_state *state, bool *waiting, int6
             raise_error("ClosedError", "(s)", "publisher");
         return -1;
     }
-    if (result == -1)
+    return result;
+}
+
+int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, int64_t timeout)
+{
+    if (timeout == WAIT_NOT)
+        return 0;
+    if (!*waiting) {
+        wait_begin(state, self->wait, self->spin, timeout);
+        *waiting = true;
+    }
+    wait_target target = publisher_target(self);
+    int result = wait_here(self, state, &target);
+    if (result == -1 || !publisher_usable(self))
         return -1;
     return result == -2 ? 0 : 1;
 }
@@ -268,10 +299,111 @@ int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout)
         int result = publisher_reserve(self, n);
         if (result != 0)
             return result;
-        result = wait_for_room(self, &state, &waiting, timeout);
+        result = publisher_wait_for_room(self, &state, &waiting, timeout);
         if (result <= 0)
             return result;
-        if (!publisher_usable(self))
-            return -1;
     }
+}
+
+/* flush */
+
+/* Whether a slot's gate, if it is one, has not reached the end. */
+static bool is_behind(const Publisher *self, int32_t slot)
+{
+    int64_t gate = LOAD64_ACQUIRE(self->ring.trailer + gate_offset(slot)); /* pairs with poll 4 */
+    return gate >= 0 && gate < self->ring.end;
+}
+
+static bool nobody_is_behind(void *context)
+{
+    Publisher *self = context;
+    for (int32_t slot = 0; slot < self->ring.subscribers; slot++) {
+        if (is_behind(self, slot))
+            return !epoch_holds(&self->epoch);
+    }
+    return true;
+}
+
+/* Whether somebody owns a slot that is behind. */
+static bool an_owner_is_behind(const Publisher *self)
+{
+    for (int32_t slot = 0; slot < self->ring.subscribers; slot++) {
+        int64_t at = subscriber_slot_offset(&self->shape, slot) + CONTROL_SLOT_LOCK;
+        if (is_behind(self, slot) && (self->shape.foreign != 0 || lock_is_held(self->lock, at))) /* 6.15: it counts */
+            return true;
+    }
+    return false;
+}
+
+PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"timeout"};
+    static const signature expected = {parameters, 1, 0};
+    PyObject *values[1] = {NULL};
+    int64_t timeout = WAIT_UNLIMITED;
+    if (!parse_arguments(&expected, args, n, names, values) ||
+        (values[0] != NULL && (timeout = wait_timeout(values[0])) < 0))
+        return publisher_refuse(self);
+    if (!publisher_usable(self))
+        return NULL;
+    wait_state state;
+    wait_begin(&state, self->wait, self->spin, timeout);
+    wait_target target = publisher_target(self);
+    target.ready = nobody_is_behind;
+    for (int result = 0;;) {
+        if (!an_owner_is_behind(self))
+            return Py_NewRef(Py_None);
+        if (timeout == WAIT_NOT || result == -2)
+            return raise_error("TimedOutError", "(s)", "every reader to have read what was published");
+        result = wait_here(self, &state, &target);
+        if (result == -1 || !publisher_usable(self) || (result != 1 && !check_replaced_while_held(self)))
+            return NULL;
+    }
+}
+
+/* For wait sets, and send_async */
+
+void publisher_set_waiting(Publisher *self, bool waits)
+{
+    self->busy = waits;
+    if (!waits && self->closed) /* meanwhile */
+        publisher_release_memory(self);
+}
+
+int publisher_look_for_room(Publisher *self)
+{
+    if (self->wanted == 0 || self->busy || self->claim != NULL || !epoch_holds(&self->epoch))
+        return 0;
+    return recompute(self, self->wanted - RECORD_HEADER_LENGTH);
+}
+
+PyObject *publisher_fileno(Publisher *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (publisher_in_use(self) || (self->notifier == NULL && (self->notifier = notifier_new()) == NULL))
+        return NULL;
+    return PyLong_FromLong(notifier_fd(self->notifier));
+}
+
+/* After an offer that found no room: its descriptor becomes readable when it should be repeated. `began`: the wait did,
+   ns of CLOCK_MONOTONIC. */
+PyObject *publisher_arm(Publisher *self, PyObject *began)
+{
+    long long since = PyLong_AsLongLong(began);
+    if ((since == -1 && PyErr_Occurred()) || publisher_in_use(self))
+        return NULL;
+    if (self->notifier == NULL) {
+        PyErr_SetString(PyExc_ValueError, "_fileno comes first");
+        return NULL;
+    }
+    wait_target target = publisher_target(self);
+    int armed = notifier_arm(self->notifier, &target, since);
+    return armed < 0 ? NULL : PyBool_FromLong(armed);
+}
+
+PyObject *publisher_is_armed(Publisher *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->notifier != NULL && !self->closed && !self->forked &&
+                           notifier_is_armed(self->notifier));
 }

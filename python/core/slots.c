@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "slots.h"
 #include "ring.h"
+#include "waiting.h"
 
 const int64_t dead_epoch_word = INT64_MIN; /* no epoch is negative */
 
-void clear_gates(const geometry *shape, uint8_t *base, int32_t slot)
+void stop_gating(const geometry *shape, uint8_t *base, int32_t slot)
 {
     for (int32_t ring = 0; ring < shape->publishers; ring++) {
         /* 6.6, 6.7: after the last read of what is given up; pairs with the acquire of 6.2, 2 */
         STORE64_RELEASE(base + ring_trailer_offset(shape, ring) + gate_offset(slot), NOT_GATING);
     }
+    wake_all(room_words(shape, base));
 }
 
 /* 6.11, under the control lock: takes a subscriber slot away from its owner. */
@@ -19,7 +21,8 @@ static void evict_slot(const geometry *shape, uint8_t *base, int32_t slot)
     atomic_fetch_add_explicit(ATOMIC64(at + SUBSCRIBER_SLOT_EPOCH), 1,
                               memory_order_seq_cst); /* pairs with 5.4, 6.9, 5 */
     STORE32_RELEASE(at + SUBSCRIBER_SLOT_EVICTING, 1); /* until the next join: 5.3, 4 (acquire) */
-    clear_gates(shape, base, slot);
+    stop_gating(shape, base, slot);
+    wake_all(data_words(shape, base)); /* the victim, if it sleeps */
 }
 
 bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed)
@@ -63,7 +66,7 @@ bool take_back(const geometry *shape, uint8_t *base, File *lock, const uint8_t *
         if (!lock_try(lock, control_lock))
             return any; /* not this time */
         if (is_evicted(slot)) { /* under the lock: the gates may be the next owner's by now */
-            clear_gates(shape, base, k);
+            stop_gating(shape, base, k);
             any = true;
         }
         lock_release(lock, control_lock);
@@ -92,7 +95,7 @@ bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t
         if (!is_kept(slot) && holds_back(gate, needed)) {
             atomic_fetch_add_explicit(ATOMIC64(slot + SUBSCRIBER_SLOT_EPOCH), 1,
                                       memory_order_release); /* pairs with 5.4 */
-            clear_gates(shape, base, k);
+            stop_gating(shape, base, k);
             any = true;
         }
         lock_release(lock, offset + CONTROL_SLOT_LOCK);

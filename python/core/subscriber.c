@@ -39,6 +39,7 @@ static bool add_rings(Subscriber *self, PyObject *rings)
             .count = count < 0 ? UNKNOWN : count,
             .from = &self->senders[i],
             .number = ring,
+            .bit = waiting_bit(ring),
         };
         self->senders[i].ring = ring;
         if (self->base.shape.foreign == 0) /* else it is not known: 6.15 */
@@ -51,14 +52,14 @@ static bool add_rings(Subscriber *self, PyObject *rings)
 static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *data, *memory, *shape, *lock, *rings, *wait;
-    int slot, kept, strategy;
+    int slot, kept, strategy, wakes;
     long long epoch;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!O!iLO!pO:Subscriber", memory_type, &data, memory_type, &memory, &PyTuple_Type,
-                          &shape, file_type, &lock, &slot, &epoch, &PyTuple_Type, &rings, &kept, &wait) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!O!iLO!pOp:Subscriber", memory_type, &data, memory_type, &memory, &PyTuple_Type,
+                          &shape, file_type, &lock, &slot, &epoch, &PyTuple_Type, &rings, &kept, &wait, &wakes) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     geometry at;
@@ -77,6 +78,7 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->lock = (File *)Py_NewRef(lock);
     self->slot = slot;
     self->kept = kept;
+    self->waker = waker_make(room_words(&at, ((Memory *)memory)->base), wakes);
     epoch_watch(&self->base.epoch, ((Memory *)memory)->base + subscriber_slot_offset(&at, slot) + SUBSCRIBER_SLOT_EPOCH,
                 epoch);
     if (!add_rings(self, rings)) {

@@ -5,6 +5,7 @@
 
 #include "reader.h"
 #include "ring.h"
+#include "waiting.h"
 
 typedef struct {
     uint8_t *data; /* mapped read-only */
@@ -14,11 +15,13 @@ typedef struct {
     int64_t count; /* of the cursor (6.5), wrapping; below 0: not known */
     sender *from;
     int32_t number;
+    uint32_t bit; /* of this ring in the words of who waits */
     bool corrupt; /* reported; not read again */
 } ring_reader;
 
 typedef struct {
     Reader base;
+    waker waker; /* of publishers */
     ring_reader *pinned_ring; /* of base.pinned: the gate stays at its record */
     bool lost, kept;
     int32_t slot;
@@ -31,19 +34,20 @@ static inline ring_reader *subscriber_rings(const Subscriber *self)
     return self->base.rings;
 }
 
-/* 6.9, 4: `count` is that of the position. */
-static inline void store_gate_at(ring_reader *ring, int64_t position, int64_t count)
+/* 6.9, 4 and 6: `count` is that of the position. */
+static inline void store_gate_at(const Subscriber *self, ring_reader *ring, int64_t position, int64_t count)
 {
     if (ring->stored != position) {
         ring->stored = position;
         STORE64_RELAXED(ring->gate + GATE_COUNT, count < 0 ? COUNT_UNKNOWN : count);
         STORE64_RELEASE(ring->gate, position); /* after the last read below it; pairs with 6.2, 2 */
+        wake_if_asleep(&self->waker, ring->bit); /* 6.9, 6 */
     }
 }
 
-static inline void store_gate(ring_reader *ring)
+static inline void store_gate(const Subscriber *self, ring_reader *ring)
 {
-    store_gate_at(ring, ring->cursor, ring->count);
+    store_gate_at(self, ring, ring->cursor, ring->count);
 }
 
 static inline void count_messages(ring_reader *ring, int64_t messages)

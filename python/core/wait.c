@@ -7,18 +7,11 @@
 
 /* Longer than a round trip through another process, far less than a GIL switch (5 ms). */
 #define SPIN_WITH_GIL_NS 20000
-#define SIGNAL_CHECK_NS 2000000 /* how long at most without the GIL: Ctrl-C is seen after this */
+#define SIGNAL_CHECK_NS 2000000 /* how long at most without the GIL, unless it sleeps: Ctrl-C is seen after this */
 #define CLOCK_EVERY 32 /* spins between two reads of the clock */
 #define YIELDS_BEFORE_SLEEP 100
 #define SHORTEST_SLEEP_NS 1000
 #define LONGEST_SLEEP_NS 1000000
-
-int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static inline void pause_cpu(void)
 {
@@ -31,16 +24,16 @@ static inline void pause_cpu(void)
 
 int wait_parse(PyObject *name, int *strategy)
 {
-    static const char *const names[] = {"spin", "yield", "backoff"};
+    static const char *const names[] = {"block", "spin", "yield", "backoff"};
     if (PyUnicode_Check(name)) {
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
             if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0) {
                 *strategy = i;
                 return 0;
             }
         }
     }
-    raise_error("InvalidArgumentError", "(ss)", "wait", "must be \"spin\", \"yield\" or \"backoff\"");
+    raise_error("InvalidArgumentError", "(ss)", "wait", "must be \"block\", \"spin\", \"yield\" or \"backoff\"");
     return -1;
 }
 
@@ -58,19 +51,38 @@ int64_t wait_timeout(PyObject *seconds)
     return value >= 4e9 ? WAIT_UNLIMITED : (int64_t)(value * 1e9);
 }
 
-void wait_begin(wait_state *state, int strategy, int64_t timeout)
+int64_t wait_spin(PyObject *seconds)
 {
-    state->strategy = strategy;
-    state->deadline = timeout == WAIT_UNLIMITED ? WAIT_UNLIMITED : now_ns() + timeout;
-    state->sleep = SHORTEST_SLEEP_NS;
-    state->spun = false;
+    double value = PyFloat_AsDouble(seconds);
+    if (value == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(value >= 0.0)) {
+        raise_error("InvalidArgumentError", "(ss)", "time", "must be seconds, 0 or more");
+        return -1;
+    }
+    return value >= 4e9 ? WAIT_UNLIMITED / 2 : (int64_t)(value * 1e9);
 }
 
-static bool spin_until(int64_t end, bool (*ready)(void *), void *context)
+void wait_begin(wait_state *state, int strategy, int64_t spin, int64_t timeout)
+{
+    state->strategy = strategy;
+    state->began = now_ns();
+    state->deadline = timeout == WAIT_UNLIMITED ? WAIT_UNLIMITED : state->began + timeout;
+    state->spin = strategy == WAIT_BLOCK ? spin : SPIN_WITH_GIL_NS;
+    state->sleep = SHORTEST_SLEEP_NS;
+    state->spun = state->slept = false;
+}
+
+static int64_t earlier(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+static bool spin_until(int64_t end, const wait_target *target)
 {
     do {
         for (int i = 0; i < CLOCK_EVERY; i++) {
-            if (ready(context))
+            if (target->ready(target->context))
                 return true;
             pause_cpu();
         }
@@ -78,27 +90,27 @@ static bool spin_until(int64_t end, bool (*ready)(void *), void *context)
     return false;
 }
 
-static bool yield_until(int64_t end, bool (*ready)(void *), void *context)
+static bool yield_until(int64_t end, const wait_target *target)
 {
     do {
-        if (ready(context))
+        if (target->ready(target->context))
             return true;
         sched_yield();
     } while (now_ns() < end);
     return false;
 }
 
-static bool back_off_until(wait_state *state, int64_t end, bool (*ready)(void *), void *context)
+static bool back_off_until(wait_state *state, int64_t end, const wait_target *target)
 {
     if (state->sleep == SHORTEST_SLEEP_NS) {
         for (int i = 0; i < YIELDS_BEFORE_SLEEP; i++) {
-            if (ready(context))
+            if (target->ready(target->context))
                 return true;
             sched_yield();
         }
     }
     for (;;) {
-        if (ready(context))
+        if (target->ready(target->context))
             return true;
         int64_t left = end - now_ns();
         if (left <= 0)
@@ -110,7 +122,27 @@ static bool back_off_until(wait_state *state, int64_t end, bool (*ready)(void *)
     }
 }
 
-int wait_some(wait_state *state, bool (*ready)(void *), void *context)
+/* Without the GIL: a slice of the wait. */
+static bool wait_slice(wait_state *state, const wait_target *target)
+{
+    int64_t now = now_ns(), end = earlier(now + SIGNAL_CHECK_NS, state->deadline);
+    switch (state->strategy) {
+    case WAIT_SPIN:
+        return spin_until(end, target);
+    case WAIT_YIELD:
+        return yield_until(end, target);
+    case WAIT_BACKOFF:
+        return back_off_until(state, end, target);
+    default:
+        if (now < state->began + state->spin)
+            return spin_until(earlier(end, state->began + state->spin), target);
+        state->slept = true;
+        sleep_once(target, state->deadline, wait_cap(target->room, state->began));
+        return target->ready(target->context); /* sleep 7 */
+    }
+}
+
+int wait_some(wait_state *state, const wait_target *target)
 {
     bool found;
     if (state->spun && (now_ns() >= state->deadline || PyErr_CheckSignals() < 0)) {
@@ -119,19 +151,11 @@ int wait_some(wait_state *state, bool (*ready)(void *), void *context)
     }
     if (!state->spun) {
         state->spun = true;
-        int64_t end = now_ns() + SPIN_WITH_GIL_NS;
-        found = spin_until(end < state->deadline ? end : state->deadline, ready, context);
+        int64_t end = state->began + earlier(state->spin, SPIN_WITH_GIL_NS);
+        found = spin_until(earlier(end, state->deadline), target);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        int64_t end = now_ns() + SIGNAL_CHECK_NS;
-        if (end > state->deadline)
-            end = state->deadline;
-        if (state->strategy == WAIT_SPIN)
-            found = spin_until(end, ready, context);
-        else if (state->strategy == WAIT_YIELD)
-            found = yield_until(end, ready, context);
-        else
-            found = back_off_until(state, end, ready, context);
+        found = wait_slice(state, target);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0)
             return -1;

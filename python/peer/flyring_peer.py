@@ -30,9 +30,9 @@ from flyring._identity import Identity
 from flyring_stream import Stream, StreamMismatchError, Verifier, die
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
-MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call")
+MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call", "what_for")
 OPTIONS = ("capacity", "publishers", "subscribers", "alignment", "foreign", "counters")
-MORE_OPTIONS = ("schema", "schema_id", "schema_version", "mode", "any_file_system")
+MORE_OPTIONS = ("schema", "schema_id", "schema_version", "mode", "any_file_system", "wake")
 BATCH = 8
 
 Request = dict[str, Any]
@@ -76,6 +76,16 @@ def described(message: Message) -> dict[str, Any]:
         "position": message.position,
         "sender": {"name": message.sender.name, "epoch": message.sender.epoch},
     }
+
+
+def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request) -> bool:
+    """Whether a request says that the verbs wait, and sleep: "wait": "block". "spin": how long they look before, ns."""
+    wait = request.get("wait", "backoff")
+    if wait not in ("backoff", "block"):
+        raise BadRequestError(f"wait: {wait}")
+    if "spin" in request:
+        user.set_spin(request["spin"] / 1e9)
+    return wait == "block"
 
 
 class Peer:
@@ -161,7 +171,12 @@ class Peer:
         return self._make(request, Channel.replace)
 
     def op_open(self, request: Request) -> Answer:
-        return self._attached(request, Channel.open(request["name"], read_only=bool(request.get("read_only", False))))
+        read_only, wake = bool(request.get("read_only", False)), request.get("wake", True)
+        if "timeout" in request:
+            channel = Channel.wait_for(request["name"], request["timeout"], read_only=read_only, wake=wake)
+        else:
+            channel = Channel.open(request["name"], read_only=read_only, wake=wake)
+        return self._attached(request, channel)
 
     def op_info(self, request: Request) -> Answer:
         channel = self.channels[request["channel"]]
@@ -203,7 +218,10 @@ class Peer:
 
     def op_subscriber(self, request: Request) -> Answer:
         subscriber = self.channels[request["channel"]].subscriber(
-            request.get("name") or "", kept=bool(request.get("kept", False)), rings=request.get("rings")
+            request.get("name") or "",
+            kept=bool(request.get("kept", False)),
+            rings=request.get("rings"),
+            timeout=request.get("timeout", 0),
         )
         self.subscribers[request["subscriber"]] = subscriber
         return {
@@ -243,17 +261,30 @@ class Peer:
 
     def op_offer(self, request: Request) -> Answer:
         publisher = self.publishers[request["publisher"]]
-        position = publisher.offer(bytes.fromhex(request["data"]), request.get("type", 1))
+        data, kind = bytes.fromhex(request["data"]), request.get("type", 1)
+        if "timeout" in request:
+            return {"position": publisher.send(data, kind, request["timeout"])}
+        position = publisher.offer(data, kind)
         return {"position": -1 if position is None else position}
+
+    def op_flush(self, request: Request) -> Answer:
+        self.publishers[request["publisher"]].flush(request.get("timeout"))
+        return {}
 
     def op_offer_batch(self, request: Request) -> Answer:
         publisher = self.publishers[request["publisher"]]
         messages = [bytes.fromhex(data) for data in request["data"]]
+        if "timeout" in request:
+            return {"taken": publisher.send_batch(messages, request.get("type", 1), request["timeout"])}
         return {"taken": publisher.offer_batch(messages, request.get("type", 1))}
 
     def op_claim(self, request: Request) -> Answer:
         handle = request["publisher"]
-        claim = self.publishers[handle].try_claim(request["length"], request.get("type", 1))
+        publisher, length, kind = self.publishers[handle], request["length"], request.get("type", 1)
+        if "timeout" in request:
+            claim: flyring.Claim | None = publisher.claim(length, kind, request["timeout"])
+        else:
+            claim = publisher.try_claim(length, kind)
         if claim is not None:
             self.claims[handle] = claim
         return {"claimed": claim is not None}
@@ -286,17 +317,19 @@ class Peer:
         start = time.monotonic()
         give_up = start + request.get("seconds", 60)
         idle, back_pressured, i = Idle(), 0, first
+        blocks = says_block(publisher, request)
         while i < end:
+            left = max(0.0, give_up - time.monotonic()) if blocks else 0
             way = ("offer", "claim", "batch")[i % 3] if how == "mix" else how
             kind, data = stream.message(i)
             if i == last:
                 taken = self._claim_and_die(publisher, data, kind)
             elif way == "offer":
-                taken = int(publisher.offer(data, kind) is not None)
+                taken = self._send(publisher, data, kind, left) if blocks else int(bool(publisher.offer(data, kind)))
             elif way == "claim":
                 if how == "mix" and i % 30 == 1 and (aborted := publisher.try_claim(len(data), kind)) is not None:
                     aborted.abort()
-                taken = self._claim_and_commit(publisher, data, kind)
+                taken = self._claim_and_commit(publisher, data, kind, left)
             else:
                 batch = [data]
                 while len(batch) < BATCH and i + len(batch) < end and i + len(batch) != last:
@@ -304,14 +337,14 @@ class Peer:
                     if next_kind != kind:
                         break
                     batch.append(next_data)
-                taken = publisher.offer_batch(batch, kind)
+                taken = publisher.send_batch(batch, kind, left)
             if taken:
                 i += taken
                 idle.reset()
             else:
                 back_pressured += 1
                 idle.wait()
-                if idle.turns % 64 == 0 and time.monotonic() > give_up:
+                if (blocks or idle.turns % 64 == 0) and time.monotonic() > give_up:
                     raise RefusedError(
                         "timeout", f"held back at message {i}: {publisher.held_by()}", counts=[i - first]
                     )
@@ -323,8 +356,18 @@ class Peer:
         }
 
     @staticmethod
-    def _claim_and_commit(publisher: Publisher, data: bytes, kind: int) -> int:
+    def _send(publisher: Publisher, data: bytes, kind: int, timeout: float) -> int:
+        try:
+            return int(publisher.send(data, kind, timeout) > 0)
+        except flyring.BackPressuredError:
+            return 0
+
+    @staticmethod
+    def _claim_and_commit(publisher: Publisher, data: bytes, kind: int, timeout: float) -> int:
         claim = publisher.try_claim(len(data), kind)
+        if claim is None and timeout > 0:
+            with contextlib.suppress(flyring.BackPressuredError):
+                claim = publisher.claim(len(data), kind, timeout)
         if claim is None:
             return 0
         claim[:] = data
@@ -342,13 +385,15 @@ class Peer:
     # Subscribing
 
     def op_take(self, request: Request) -> Answer:
-        message = self.subscribers[request["subscriber"]].take()
+        message = self.subscribers[request["subscriber"]].take(request.get("timeout", 0))
         return {"message": None if message is None else described(message)}
 
     def op_poll(self, request: Request) -> Answer:
         messages: list[dict[str, Any]] = []
         subscriber = self.subscribers[request["subscriber"]]
-        subscriber.poll(lambda message: messages.append(described(message)), request.get("limit", 256))
+        subscriber.poll(
+            lambda message: messages.append(described(message)), request.get("limit", 256), request.get("timeout", 0)
+        )
         return {"messages": messages}
 
     def _lossy(self, request: Request) -> LossySubscriber:
@@ -375,7 +420,8 @@ class Peer:
         subscriber, how = self.subscribers[request["subscriber"]], request.get("how", "poll")
         if how not in ("poll", "take", "mix"):
             raise BadRequestError(f"how: {how}")
-        verifier = Verifier(subscriber, request["streams"], request.get("die_at"))
+        blocks = says_block(subscriber, request)
+        verifier = Verifier(subscriber, request["streams"], request.get("die_at"), 0.2 if blocks else 0)
         start = time.monotonic()
         give_up = start + request.get("seconds", 60)
         idle, turn = Idle(), 0
@@ -385,8 +431,9 @@ class Peer:
                 if verifier.turn(how == "take" or (how == "mix" and turn % 2 == 1), min(256, missing)):
                     idle.reset()
                 else:
-                    idle.wait()
-                    if idle.turns % 64 == 0 and time.monotonic() > give_up:
+                    if not blocks:
+                        idle.wait()
+                    if (blocks or idle.turns % 64 == 0) and time.monotonic() > give_up:
                         raise RefusedError("timeout", "not all messages came in time", counts=verifier.counts())
         except StreamMismatchError as wrong:
             raise RefusedError(

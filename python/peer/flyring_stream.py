@@ -163,9 +163,13 @@ class Verifier:
     """Checks messages, of one stream per ring, as a subscriber gets them."""
 
     def __init__(
-        self, subscriber: Subscriber | LossySubscriber, streams: list[dict[str, Any]], die_at: int | None
+        self,
+        subscriber: Subscriber | LossySubscriber,
+        streams: list[dict[str, Any]],
+        die_at: int | None,
+        timeout: float = 0,
     ) -> None:
-        self.subscriber, self.die_at = subscriber, die_at
+        self.subscriber, self.die_at, self.timeout = subscriber, die_at, timeout
         lost = subscriber.lost_messages if isinstance(subscriber, LossySubscriber) else lambda ring: 0
         self.streams = {int(stream["ring"]): RingStream(stream, lost) for stream in streams}
         self.count = 0
@@ -180,11 +184,11 @@ class Verifier:
     def turn(self, take: bool, limit: int) -> bool:
         """Takes or polls some: whether there was any."""
         if take and self.count != self.die_at:  # what take returns is consumed already
-            message = self.subscriber.take()
+            message = self.subscriber.take(self.timeout)
             if message is not None:
                 self.check(message)
             return message is not None
-        return self.subscriber.poll(self.check, 1 if take else limit) > 0
+        return self.subscriber.poll(self.check, 1 if take else limit, self.timeout) > 0
 
     def check(self, message: Message) -> None:
         stream = self.streams.get(message.ring)

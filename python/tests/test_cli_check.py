@@ -132,7 +132,7 @@ def damages(header: Header) -> dict[str, tuple[int, bytes, str, str]]:
         "reserved word": (trailer + layout.TRAILER_HEARTBEAT, i64(1), "not-zero", "4.7"),
         "between slots": (publisher + 200, b"\1", "not-zero", "4.4"),
         "behind the schema": (header.file_length - 1, b"\1", "not-zero", "4.1"),
-        "futex word": (header.control_offset + layout.CONTROL_DATA_SEQUENCE, i32(1), "not-zero", "4.3"),
+        "queue word": (header.control_offset + layout.CONTROL_JOBS_SEQUENCE, i32(1), "not-zero", "4.3"),
     }
 
 

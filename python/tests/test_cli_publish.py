@@ -43,7 +43,7 @@ with Channel.open("quotes") as channel, channel.publisher("live") as publisher:
             instrument = {"id": number, "symbol": symbol, "exchange": "XLON", "currency": "EUR", "kind": "OPTION"}
             trade = {"instrument": instrument, "timestamp": 1, "price": -number, "size": 3, "side": "SELL"}
             data, kind = from_dict(prices.Trade, trade), 2
-        publisher.offer(data, kind, timeout=None)
+        publisher.send(data, kind, timeout=None)
     print("done", flush=True)
 """
 

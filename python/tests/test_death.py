@@ -31,7 +31,7 @@ CLAIM_AT_THE_END = """
     publisher, left, length = channel.publisher("owner"), int(sys.argv[2]), int(sys.argv[3])
     sent = 0
     while publisher.position < 8192 or publisher.position % 4096 != 4096 - left:
-        assert publisher.offer(b"%04d" % sent, timeout=10)
+        assert publisher.send(b"%04d" % sent, timeout=10)
         sent += 1
     claim = publisher.claim(length, timeout=10)
     claim[:] = b"\\xff" * length
@@ -158,7 +158,7 @@ def test_a_zombie_that_nobody_reaps_holds_nothing(child: Start) -> None:
         give_up = time.monotonic() + 10
         while Path(f"/proc/{victim.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
             assert time.monotonic() < give_up
-        assert publisher.offer(b"12345678", timeout=5)
+        assert publisher.send(b"12345678", timeout=5)
         with channel.publisher("p") as heir, channel.subscriber() as subscriber:
             assert (heir.ring, subscriber.slot) == (0 if publisher.ring else 1, 0)
         assert Path(f"/proc/{victim.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

@@ -194,7 +194,7 @@ def test_a_kept_victim_that_stores_a_gate_afterwards_is_not_resumed_there(child:
         assert (gates(channel, 0), evicting(channel, 0)) == ([64], 1)
         fill(publisher, 1000)
         time.sleep(0.002)
-        assert publisher.offer(bytes(1000), timeout=5)  # retired: the gate of an evicted slot is nowhere to resume
+        assert publisher.send(bytes(1000), timeout=5)  # retired: the gate of an evicted slot is nowhere to resume
         with channel.subscriber("log") as log:
             assert (log.position(0), log.kept) == (publisher.position, True)
 
@@ -443,7 +443,7 @@ def append_to(taken: list[Subscriber], take: Callable[[], Subscriber]) -> Callab
 
 def check_owner(channel: Channel, subscriber: Subscriber, publisher: Publisher) -> bool:
     """Whether it lost its slot; if not, it is heard and it gates."""
-    publisher.offer(b"after", timeout=5)
+    publisher.send(b"after", timeout=5)
     try:
         last = None
         while (message := subscriber.take()) is not None:
@@ -485,7 +485,7 @@ def test_retire_against_a_slots_next_owner() -> None:
             taken: list[Subscriber] = []
             pause = rng.random() / 400
             in_two_threads(
-                lambda: publisher.offer(bytes(100), timeout=10),
+                lambda: publisher.send(bytes(100), timeout=10),
                 after(pause, append_to(taken, channel.subscriber)),
             )
             outcomes[taken[0].epoch - dead.epoch] += 1  # 1: the next owner was first; 2: it was retired before

@@ -174,7 +174,7 @@ def test_a_file_of_a_newer_minor_version_is_written_to_and_what_is_reserved_stay
         count = channel.publishers if channel.foreign != "publisher" else 0
         publishers = [channel.publisher() for _ in range(count)]
         for publisher in publishers:
-            assert publisher.offer(b"from an older version", 77, timeout=2)
+            assert publisher.send(b"from an older version", 77, timeout=2)
             with publisher.claim(5, 78, timeout=2) as claim:
                 claim[:] = b"claim"
                 claim.commit()

@@ -137,7 +137,7 @@ def wrong_offers(publisher: Any) -> list[Callable[[], Any]]:
         lambda: publisher.offer(b"", 0),
         lambda: publisher.offer(bytes(5000)),
         lambda: publisher.offer(7),
-        lambda: publisher.offer(b"", timeout=-1),
+        lambda: publisher.send(b"", timeout=-1),
         lambda: publisher.claim(-1),
         lambda: publisher.claim(5000),
         lambda: publisher.claim(2**70),
@@ -272,7 +272,7 @@ def test_two_threads_in_one_object_are_told() -> None:
         thread.join()
 
         fill(publisher)
-        waiting = threading.Thread(target=lambda: publisher.offer(b"y", timeout=10))
+        waiting = threading.Thread(target=lambda: publisher.send(b"y", timeout=10))
         waiting.start()
         until_two_threads(lambda: publisher.offer(b"z"))
         while subscriber.poll(lambda message: None):
@@ -291,7 +291,7 @@ def until_two_threads(attempt: Callable[[], Any]) -> None:
     pytest.fail("nobody was told")
 
 
-@pytest.mark.parametrize("wait", ["spin", "yield", "backoff"])
+@pytest.mark.parametrize("wait", ["block", "spin", "yield", "backoff"])
 def test_closing_wakes_a_thread_that_waits(wait: Any) -> None:
     with Channel.create("wakes", "broadcast", capacity=4096) as channel:
         publisher, subscriber = channel.publisher(wait=wait), channel.subscriber(wait=wait)
@@ -309,7 +309,7 @@ def test_closing_wakes_a_thread_that_waits(wait: Any) -> None:
             pass
         calls: list[Callable[[], Any]] = [
             lambda: subscriber.take(timeout=None),
-            lambda: publisher.offer(b"", timeout=None),
+            lambda: publisher.send(b"", timeout=None),
         ]
         threads = [threading.Thread(target=run, args=(call,)) for call in calls]
         for thread in threads:
@@ -332,7 +332,7 @@ def test_many_threads_with_objects_of_their_own() -> None:
         def publish(number: int) -> None:
             with channel.publisher() as publisher:
                 for i in range(2000):
-                    assert publisher.offer(i.to_bytes(8, "little"), timeout=30)
+                    assert publisher.send(i.to_bytes(8, "little"), timeout=30)
 
         def read(number: int) -> None:
             for _ in range(6000):
@@ -696,8 +696,9 @@ def test_no_operation_leaks_or_steals_references() -> None:
             assert subscriber.take() is None
             assert subscriber.take(timeout=1e-9) is None
             assert subscriber.poll(print) == 0
-            publisher.offer(b"12345678", 3, 0)
-            publisher.offer(bytearray(8), timeout=None)
+            publisher.offer(b"12345678", 3)
+            publisher.send(bytearray(8))
+            publisher.send_batch([b"a"], 3, 1)
             publisher.offer_batch([b"a", bytearray(b"b"), memoryview(b"c")])
             with publisher.claim(8) as claim:  # type: ignore[union-attr]
                 claim[0:4] = b"abcd"

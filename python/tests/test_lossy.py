@@ -474,7 +474,7 @@ def test_a_forked_child_and_a_closed_reader_are_told() -> None:
     assert (reader.lost_messages(0), "closed" in repr(reader)) == (0, True)
 
 
-@pytest.mark.parametrize("wait", ["spin", "yield", "backoff"])
+@pytest.mark.parametrize("wait", ["block", "spin", "yield", "backoff"])
 def test_waiting(child: Callable[..., Child], wait: Any) -> None:
     with Channel.create("waits", "broadcast", publishers=1) as channel:
         reader = channel.lossy_subscriber(wait=wait)

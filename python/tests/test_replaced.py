@@ -100,7 +100,7 @@ def test_a_peek_that_finds_nothing_is_an_idle_poll() -> None:
 @pytest.mark.parametrize(
     ("call", "wait"),
     [
-        *(("take", wait) for wait in ("spin", "yield", "backoff")),
+        *(("take", wait) for wait in ("block", "spin", "yield", "backoff")),
         *(("poll", wait) for wait in ("spin", "yield")),
         pytest.param("poll", "backoff", marks=pytest.mark.long),  # as take: one loop
     ],
@@ -125,7 +125,7 @@ def test_a_publisher_that_is_held_back_finds_out() -> None:
         assert caught.value.channel_id == new.id
         assert publisher.offer(bytes(100)) is None  # not sticky
         for attempt in (
-            lambda: publisher.offer(bytes(100), timeout=10),
+            lambda: publisher.send(bytes(100), timeout=10),
             lambda: publisher.claim(100, timeout=10),
         ):
             with pytest.raises(ChannelReplacedError):

@@ -180,7 +180,7 @@ def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
         assert publisher.offer(bytes(56)) is None  # alive, so it is waited for, however long
         assert publisher.try_claim(56) is None
         with pytest.raises(flyring.BackPressuredError, match="'slow'") as caught:
-            publisher.claim(56)
+            publisher.claim(56, timeout=0.001)
         assert (caught.value.code, caught.value.holder) == ("back-pressured", holder)
         assert publisher.readers == 2
         assert publisher.offer_batch([bytes(56)]) == 0

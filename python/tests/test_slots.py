@@ -16,6 +16,7 @@ import pytest
 
 from conftest import Child, drain
 from flyring import (
+    BackPressuredError,
     Channel,
     ChannelDiffersError,
     CorruptRingError,
@@ -211,7 +212,7 @@ def test_a_dead_subscriber_does_not_hold_its_publisher_back(child: Start) -> Non
         assert publisher.offer(bytes(100)) is None  # stopped, but not dead
         reader.kill()
         start = time.monotonic()
-        assert publisher.offer(bytes(100), timeout=10)
+        assert publisher.send(bytes(100), timeout=10)
         assert time.monotonic() - start < 5
         assert publisher.held_by() is None
         until(lambda: publisher.offer(bytes(100)) is not None)
@@ -226,7 +227,8 @@ def test_a_dead_kept_subscriber_is_waited_for(child: Start) -> None:
         while publisher.offer(b"%d" % sent):
             sent += 1
         reader.kill()
-        assert publisher.offer(b"more", timeout=0.05) is None
+        with pytest.raises(BackPressuredError):
+            publisher.send(b"more", timeout=0.05)
         holder = publisher.held_by()
         assert holder is not None
         assert (holder.name, holder.live, holder.kept, holder.pid) == ("log", False, True, pid)

@@ -324,7 +324,7 @@ def test_a_gate_that_an_evicted_owner_stored_late_is_taken_back_by_the_publisher
     stale = memory.load64(gate)
     slots.evict(subscriber.slot)
     memory.store64(gate, stale)  # it leaves the store buffer of the victim, which never polls again
-    assert publisher.offer(bytes(8), timeout=5)
+    assert publisher.send(bytes(8), timeout=5)
     assert memory.load64(gate) == layout.NOT_GATING
     subscriber.close()
     publisher.close()

@@ -14,7 +14,7 @@ import pytest
 from conftest import Child
 from flyring import BackPressuredError, Channel, InvalidArgumentError
 
-STRATEGIES: list[Any] = ["spin", "yield", "backoff"]
+STRATEGIES: list[Any] = ["block", "spin", "yield", "backoff"]
 
 
 @pytest.mark.parametrize("wait", STRATEGIES)
@@ -27,10 +27,15 @@ def test_time_outs_last_as_long_as_they_say(wait: Any) -> None:
             assert subscriber.poll(print, timeout=timeout) == 0
             while publisher.offer(bytes(1000)):
                 pass
-            assert publisher.offer(bytes(1000), timeout=timeout) is None
-            with pytest.raises(BackPressuredError):
-                publisher.claim(1000, timeout=timeout)
-            assert 4 * timeout <= time.monotonic() - start < 4 * timeout + 2
+            sends: list[Callable[[], Any]] = [
+                lambda timeout=timeout: publisher.send(bytes(1000), timeout=timeout),
+                lambda timeout=timeout: publisher.claim(1000, timeout=timeout),
+            ]
+            for send in sends:
+                with pytest.raises(BackPressuredError):
+                    send()
+            assert publisher.send_batch([bytes(1000)], timeout=timeout) == 0
+            assert 5 * timeout <= time.monotonic() - start < 5 * timeout + 2
             while subscriber.take():
                 pass
 
@@ -45,7 +50,7 @@ def test_a_waiting_reader_and_writer_go_on_when_they_can(wait: Any) -> None:
             for i in range(200):
                 if i % 50 == 0:
                     time.sleep(0.01)
-                assert publisher.offer(b"%d" % i * 50, timeout=None)
+                assert publisher.send(b"%d" % i * 50, timeout=None)
             done.append(True)
 
         thread = threading.Thread(target=publish)
@@ -67,7 +72,7 @@ def test_a_waiting_reader_and_writer_go_on_when_they_can(wait: Any) -> None:
 
 @pytest.mark.parametrize("wait", STRATEGIES)
 @pytest.mark.parametrize(
-    "call", ["s.take(timeout=None)", "s.poll(print, timeout=None)", "p.offer(bytes(500), timeout=None)"]
+    "call", ["s.take(timeout=None)", "s.poll(print, timeout=None)", "p.send(bytes(500), timeout=None)"]
 )
 def test_control_c_ends_a_wait(child: Callable[..., Child], wait: str, call: str) -> None:
     code = """

@@ -45,7 +45,7 @@ def generated(name: str) -> int:
             with publisher.claim(8) as claim:
                 assert_type(claim, flyring.Claim)
                 claim[0:8] = b"12345678"
-            assert_type(publisher.offer(b"abc", timeout=None), int | None)
+            assert_type(publisher.send(b"abc", timeout=None), int)
             publisher.offer(bytearray(3), 5)
             publisher.offer(memoryview(b"abc"))
             publisher.offer(array.array("d", [1.5]))

@@ -28,7 +28,7 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
     static const char *const parameters[] = {"message", "variable_length", "timeout"};
     const signature expected = {parameters, must ? 3 : 2, 1};
     PyObject *values[3] = {args[0], NULL, NULL};
-    int64_t timeout = WAIT_NOT, variable = 0;
+    int64_t timeout = must ? WAIT_UNLIMITED : WAIT_NOT, variable = 0;
     if (UNLIKELY(n != 1 || names != NULL)) {
         values[0] = NULL;
         if (!parse_arguments(&expected, args, n, names, values) ||

@@ -58,11 +58,11 @@ static void write_part(ring_writer *ring, const void *source, Py_ssize_t first, 
     ring_advance(ring, total, count);
 }
 
-/* _offer_array(layout, rows): of a buffer with one dimension, the first block_length bytes of each item. */
+/* _offer_array(layout, rows, timeout): of a buffer with one dimension, the first block_length bytes of each item. */
 PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize_t n)
 {
-    if (n != 2 || Py_TYPE(args[0]) != layout_type) {
-        PyErr_SetString(PyExc_TypeError, "a Layout and rows are expected");
+    if (n != 3 || Py_TYPE(args[0]) != layout_type) {
+        PyErr_SetString(PyExc_TypeError, "a Layout, rows and a timeout are expected");
         return NULL;
     }
     const Layout *layout = (const Layout *)(void *)args[0];
@@ -77,6 +77,9 @@ PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize
         PyErr_SetString(PyExc_ValueError, "the layout of a message that can be published is expected");
         return NULL;
     }
+    int64_t timeout = wait_timeout(args[2]);
+    if (timeout < 0)
+        return publisher_refuse(self);
     int64_t length = length_of(&all), longest = self->ring.longest;
     if (length > longest)
         return publisher_refuse_length(self, length - RECORD_HEADER_LENGTH);
@@ -89,7 +92,7 @@ PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize
     } else if (publisher_usable(self)) { /* getting the buffer may have run Python code; from here on none does */
         all.row = view.buf;
         all.stride = view.strides[0];
-        Py_ssize_t taken = offer_parts(self, &all, view.shape[0], record_length, that_fit, write_part);
+        Py_ssize_t taken = offer_parts(self, &all, view.shape[0], timeout, record_length, that_fit, write_part);
         if (taken >= 0)
             result = PyLong_FromSsize_t(taken);
     }

@@ -14,7 +14,7 @@ The layout is documented in spec/channel.md and shared with the C++ and Java bin
 
 from typing import TYPE_CHECKING
 
-from ._core import Claim, Message
+from ._core import Claim, Message, WaitSet
 from .action import Action
 from .channel import Channel, Options, unlink
 from .counters import Counter, Counters
@@ -38,6 +38,7 @@ from .errors import (
     NotAChannelError,
     SlotLostError,
     SlotOwner,
+    TimedOutError,
     TruncatedError,
     TwoThreadsError,
     UnsuitableFileSystemError,
@@ -94,12 +95,14 @@ __all__ = [
     "Stats",
     "Subscriber",
     "SubscriberStats",
+    "TimedOutError",
     "TruncatedError",
     "TwoThreadsError",
     "UnsuitableFileSystemError",
     "VersionTooNewError",
     "ViewAliveError",
     "Wait",
+    "WaitSet",
     "WhenLapped",
     "channel_path",
     "unlink",

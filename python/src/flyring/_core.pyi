@@ -25,6 +25,7 @@ Bytes: TypeAlias = Buffer | ArrayInterface
 
 def crc32c(data: Buffer, /) -> int: ...
 def file_system_type(fd: int, /) -> int: ...
+def register_waker() -> bool: ...
 def close_all(users: list[Any], /) -> None: ...
 @final
 class Memory:
@@ -43,6 +44,7 @@ class Memory:
     def compare_and_set64(self, offset: int, expected: int, value: int, /) -> bool: ...
     def read(self, offset: int, length: int, /) -> bytes: ...
     def write(self, offset: int, data: Buffer, /) -> None: ...
+    def wake_all(self, offset: int, /) -> None: ...
     def fence(self) -> None: ...
     def walk(
         self, ring: int, capacity: int, alignment: int, start: int, end: int, check_types: bool = False, /
@@ -130,26 +132,32 @@ class Publisher:
         max_lag: int,
         monotonic: int,
         default_type: int,
+        wakes: bool,
         /,
     ) -> Self: ...
-    def offer(self, data: Bytes | MessageFlyweight, type: int = ..., timeout: float | None = 0) -> int | None:
+    def offer(self, data: Bytes | MessageFlyweight, type: int = ...) -> int | None:
         """Copies and publishes one message: the ring's new end position in bytes; None, which is false, if nothing was
-        published because there was no room within ``timeout`` seconds (0: do not wait; None: no limit).
-        MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1. If it is not given it is 1, on a
-        channel with a schema 65536, which no SBE message has. That of a typed message is its template id: do not give
-        it."""
+        published because there was no room. MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1.
+        If it is not given it is 1, on a channel with a schema 65536, which no SBE message has. That of a typed message
+        is its template id: do not give it."""
+
+    def send(self, data: Bytes | MessageFlyweight, type: int = ..., timeout: float | None = None) -> int:
+        """As ``offer``, but waits for room: the ring's new end position in bytes. BackPressuredError if there was none
+        within ``timeout`` seconds (None: no limit)."""
 
     @overload
-    def claim(self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = 0) -> _Message:
+    def claim(
+        self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = None
+    ) -> _Message:
         """A message to be written in place, its header is. ``variable_length``: bytes for its groups and data. The
         block is not cleared: write every field. BackPressuredError as below; InvalidArgumentError if the template id
         cannot be a type."""
 
     @overload
-    def claim(self, length: SupportsIndex, type: int = ..., timeout: float | None = 0) -> Claim:
-        """Space for a message of ``length`` bytes. BackPressuredError if there was no room within ``timeout`` seconds.
-        Nothing else can be done with the publisher until it is committed or aborted; as a context manager it does that
-        itself."""
+    def claim(self, length: SupportsIndex, type: int = ..., timeout: float | None = None) -> Claim:
+        """Space for a message of ``length`` bytes. Waits for room: BackPressuredError if there was none within
+        ``timeout`` seconds (None: no limit). Nothing else can be done with the publisher until it is committed or
+        aborted; as a context manager it does that itself."""
 
     @overload
     def try_claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message | None: ...
@@ -157,10 +165,24 @@ class Publisher:
     def try_claim(self, length: SupportsIndex, type: int = ...) -> Claim | None:
         """As ``claim``, but None if there is no room now."""
 
+    def _fileno(self) -> int: ...
+    def _arm(self, began: int, /) -> bool: ...
+    def _is_armed(self) -> bool: ...
     def _check_idle(self) -> None: ...
-    def _offer_array(self, layout: Layout, rows: Any, /) -> int: ...
+    def _offer_array(self, layout: Layout, rows: Any, timeout: float | None, /) -> int: ...
     def offer_batch(self, messages: Iterable[Bytes], type: int = ...) -> int:
         """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
+
+    def send_batch(self, messages: Iterable[Bytes], type: int = ..., timeout: float | None = None) -> int:
+        """As ``offer_batch``, but waits for room as often as it must: how many were taken, all of them unless
+        ``timeout`` seconds passed first (None: no limit)."""
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Waits until every subscriber whose slot somebody owns has read what was published. TimedOutError after
+        ``timeout`` seconds (None: no limit)."""
+
+    def set_spin(self, time: float, /) -> None:
+        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
     def prefetch(self) -> None:
         """A hint, for the start of a handler that will answer through this publisher: fetches the cache line in which
@@ -208,7 +230,22 @@ class Reader:
         /,
     ) -> int: ...
     def take(self, timeout: float | None = 0) -> Message | None:
-        """One message that owns its bytes, or None if there was none within ``timeout`` seconds."""
+        """One message that owns its bytes, or None if there was none within ``timeout`` seconds (0: do not wait; None:
+        no limit)."""
+
+    def __iter__(self) -> Self:
+        """Messages that own their bytes, waiting for each. It ends when one ring has ended, and every other has, or
+        never had an owner."""
+
+    def __next__(self) -> Message: ...
+    def fileno(self) -> int:
+        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll or take
+        that finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+
+    def _is_armed(self) -> bool: ...
+    def _have_ended(self) -> bool: ...
+    def set_spin(self, time: float, /) -> None:
+        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
     def position(self, ring: int, /) -> int:
         """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
@@ -239,6 +276,7 @@ class Subscriber(Reader):
         rings: tuple[tuple[int, int, int], ...],
         kept: bool,
         wait: str,
+        wakes: bool,
         /,
     ) -> Self: ...
     def _check(self) -> None: ...
@@ -253,6 +291,7 @@ class Subscriber(Reader):
 class LossySubscriber(Reader):
     def __new__(
         cls,
+        data: Memory,
         memory: Memory,
         geometry: tuple[int, int, int, int, int, int, int, int],
         rings: tuple[int, ...],
@@ -274,6 +313,36 @@ class LossySubscriber(Reader):
 
     def lost_bytes(self, ring: int, /) -> int:
         """Bytes of the ring, padding included, that were overwritten before they were read, since the start."""
+
+@final
+class WaitSet:
+    """Subscribers and publishers, of one or several channels, that one thread waits for."""
+
+    def __new__(cls) -> Self: ...
+    def add(self, member: Reader | Publisher, /) -> None:
+        """A subscriber, lossy or not: ready when a message may be there. A publisher: ready when there is room for what
+        found none last. InvalidArgumentError if it is in the set."""
+
+    def remove(self, member: Reader | Publisher, /) -> None:
+        """InvalidArgumentError if it is not in the set."""
+
+    def wait(self, timeout: float | None = None) -> list[Any]:
+        """Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that are
+        ready, in the order in which they were added. What was closed, or has lost its slot, is ready: its next method
+        says what happened. ChannelReplacedError; TwoThreadsError if one of them is in use."""
+
+    def wake(self) -> None:
+        """Ends the wait that is under way, or the next one. From any thread."""
+
+    def set_spin(self, time: float, /) -> None:
+        """How long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."""
+
+    @property
+    def naps(self) -> bool:
+        """Whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no
+        futex_waitv, or there are more than 127 pairs of words to sleep on (one for each channel and direction)."""
+
+    def __len__(self) -> int: ...
 
 # SBE (flyring.sbe)
 

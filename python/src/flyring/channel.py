@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import time
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import index
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 from uuid import UUID
@@ -27,6 +28,7 @@ from .errors import (
     FlyringError,
     InvalidArgumentError,
     NoSuchChannelError,
+    TimedOutError,
 )
 from .header import Foreign, Header, Kind, check_options
 from .lossy import LossySubscriber, Start, WhenLapped
@@ -54,7 +56,7 @@ from .system import (
     remove,
     test_locks,
 )
-from .wait import Wait, check_wait
+from .wait import Wait, check_timeout, check_wait
 
 if TYPE_CHECKING:
     from .sbe.schema import Schema
@@ -90,6 +92,8 @@ class Options(TypedDict, total=False):
     """Permission bits of the file (0o600)."""
     any_file_system: bool
     """True: do not insist on the file systems of spec 3.1 (False)."""
+    wake: bool
+    """False: nothing that is made from this channel wakes those who sleep; see ``Channel.open`` (True)."""
 
 
 class Channel(Closing):
@@ -107,6 +111,7 @@ class Channel(Closing):
         schema: bytes,
         identity: Identity,
         any_file_system: bool,
+        wake: bool,
         read_only: bool = False,
     ) -> None:
         """For this package, which gives ``file`` away when this returns; use the class methods."""
@@ -118,7 +123,7 @@ class Channel(Closing):
         self._data = memory = Memory(file, header.sections_end, False, path)
         if not read_only:
             memory = Memory(file, header.sections_end, True, path)
-        self._attached = Attached(path, file, header, memory, identity)
+        self._attached = Attached(path, file, header, memory, identity, wake)
         self._closed = False
 
     @classmethod
@@ -148,6 +153,7 @@ class Channel(Closing):
         schema: Schema | None = None,
         min_schema_version: int = 0,
         any_file_system: bool = False,
+        wake: bool = True,
         _identity: Identity = REAL,
     ) -> Self:
         """Attaches after full validation (spec 3.3).
@@ -158,6 +164,9 @@ class Channel(Closing):
         ``schema``: the channel must have one with the same id, of any version (spec/messages.md 2).
         ``min_schema_version``: the channel's schema must be at least so new. ChannelDiffersError (``schema``,
         ``schema_id``, ``schema_version``) if not.
+
+        ``wake``: False: nothing that is made from this channel wakes those who sleep, and no sleeper interrupts this
+        process, if all of its channels have it so. Who waits for it looks every millisecond (spec 6.16).
 
         NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
         CorruptHeaderError, UnsuitableFileSystemError, InvalidArgumentError, IoError.
@@ -176,12 +185,47 @@ class Channel(Closing):
                 test_locks(file, path)
             check_schema(path, header, None if schema is None else schema.id, min_schema_version)
             text = os.pread(file.fileno(), header.schema_length, header.schema_offset)
-            return cls(file, path, header, text, _identity, any_file_system, read_only)
+            return cls(file, path, header, text, _identity, any_file_system, wake, read_only)
         except BaseException as error:
             file.close()
             if isinstance(error, OSError) and not isinstance(error, FlyringError):
                 raise failed("attach", error, path) from error
             raise
+
+    @classmethod
+    def wait_for(
+        cls,
+        name: str | os.PathLike[str],
+        timeout: float | None = None,
+        *,
+        read_only: bool = False,
+        schema: Schema | None = None,
+        min_schema_version: int = 0,
+        any_file_system: bool = False,
+        wake: bool = True,
+        _identity: Identity = REAL,
+    ) -> Self:
+        """As ``open``, as soon as there is such a channel: TimedOutError if there is none within ``timeout`` seconds
+        (None: no limit). The other errors of ``open`` come at once."""
+        give_up = time.monotonic() + check_timeout(timeout)
+        nap = 0.001
+        while True:
+            try:
+                return cls.open(
+                    name,
+                    read_only=read_only,
+                    schema=schema,
+                    min_schema_version=min_schema_version,
+                    any_file_system=any_file_system,
+                    wake=wake,
+                    _identity=_identity,
+                )
+            except NoSuchChannelError as error:
+                left = give_up - time.monotonic()
+                if left <= 0:
+                    raise TimedOutError(f"a channel at {error.path}") from None
+            time.sleep(min(nap, left))
+            nap = min(2 * nap, 0.016)
 
     @classmethod
     def open_or_create(
@@ -195,7 +239,12 @@ class Channel(Closing):
         description = describe(kind, options, _identity)
         while True:
             with contextlib.suppress(NoSuchChannelError):
-                channel = cls.open(path, any_file_system=options.get("any_file_system", False), _identity=_identity)
+                channel = cls.open(
+                    path,
+                    any_file_system=options.get("any_file_system", False),
+                    wake=options.get("wake", True),
+                    _identity=_identity,
+                )
                 try:
                     channel._compare(description[0])
                 except BaseException:
@@ -210,18 +259,17 @@ class Channel(Closing):
         cls, path: str, description: tuple[Header, bytes], options: Options, identity: Identity, replace: bool
     ) -> Self:
         header, schema = description
-        if replace:
-            tell_successor(path, layout.SUCCESSOR_REPLACED)
         any_file_system = options.get("any_file_system", False)
         made: list[Self] = []
 
         def make(file: File) -> None:
             write_content(file, header, schema, identity)
-            made.append(cls(file, path, header, schema, identity, any_file_system))
+            made.append(cls(file, path, header, schema, identity, any_file_system, options.get("wake", True)))
             test_locks(file, path)
 
         try:
-            create_file(path, header.file_length, options.get("mode", 0o600), any_file_system, replace, make)
+            with successor(path, layout.SUCCESSOR_REPLACED if replace else 0):
+                create_file(path, header.file_length, options.get("mode", 0o600), any_file_system, replace, make)
         except BaseException:
             for channel in made:
                 channel.close()
@@ -238,7 +286,7 @@ class Channel(Closing):
 
     # What is made from a channel
 
-    def publisher(self, name: str = "", *, max_lag: int = 0, wait: Wait = "backoff") -> Publisher:
+    def publisher(self, name: str = "", *, max_lag: int = 0, wait: Wait = "block") -> Publisher:
         """Takes a publisher slot, and so a ring; with a name, the slot that had it before.
 
         ``max_lag``: a subscriber, kept or not, that is further behind than so many bytes (capacity / 2 to capacity) is
@@ -262,9 +310,16 @@ class Channel(Closing):
         return self._made(publisher, [(self._attached.memory, self.header.ring(slot.slot), self.header.ring_stride)])
 
     def subscriber(
-        self, name: str = "", *, kept: bool = False, rings: Iterable[int] | None = None, wait: Wait = "backoff"
+        self,
+        name: str = "",
+        *,
+        kept: bool = False,
+        rings: Iterable[int] | None = None,
+        timeout: float | None = 0,
+        wait: Wait = "block",
     ) -> Subscriber:
-        """Takes a subscriber slot on the rings given (None: all).
+        """Takes a subscriber slot on the rings given (None: all); waits up to ``timeout`` seconds (None: no limit)
+        until one is free.
 
         It sees what is published from now on; a kept one, which needs a name, what was published since its slot's
         stored positions. NoFreeSlotError; InvalidArgumentError, also (foreign) if the subscriber is a stock Agrona
@@ -273,8 +328,9 @@ class Channel(Closing):
         self._check_writable()
         self._check_ours("subscriber")
         chosen = check_subscriber(self.header, name, kept, rings)
+        patience = check_timeout(timeout)
         check_wait(wait)
-        slot = take_subscriber_slot(self._attached, name, kept, chosen)
+        slot = take_subscriber_slot(self._attached, name, kept, chosen, patience)
         try:
             subscriber = Subscriber(self, slot, wait)
         except BaseException:
@@ -292,7 +348,7 @@ class Channel(Closing):
         start: Start = "now",
         *,
         when_lapped: WhenLapped = "oldest",
-        wait: Wait = "backoff",
+        wait: Wait = "block",
     ) -> LossySubscriber:
         """A reader of the rings given (None: all) that takes no slot, holds no publisher back, and counts what it lost.
 
@@ -472,7 +528,7 @@ class Channel(Closing):
                 self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reopen, (type(self), self.path, self._any_file_system, self._read_only)
+        return reopen, (type(self), self.path, self._any_file_system, self._read_only, self._attached.wakes)
 
     def __repr__(self) -> str:
         return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
@@ -481,9 +537,9 @@ class Channel(Closing):
 COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "foreign", "counters", "schema_id")
 
 
-def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool) -> Channel:
+def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool, wake: bool) -> Channel:
     """What a pickled channel becomes."""
-    return cls.open(path, any_file_system=any_file_system, read_only=read_only)
+    return cls.open(path, any_file_system=any_file_system, read_only=read_only, wake=wake)
 
 
 def channel_at(path: str) -> UUID | None:
@@ -499,19 +555,28 @@ def channel_at(path: str) -> UUID | None:
         return None
 
 
-def tell_successor(path: str, successor: int) -> None:
-    """Spec 3.2: tells those who have the channel at a path that it is about to lose its name. A hint: whatever fails is
-    ignored."""
-    with contextlib.suppress(FlyringError, OSError, ValueError):
-        file = open_file(path)
-        try:
-            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
-            at = Header.parse(page, size, path).control_offset
-            memory = Memory(file, at + layout.SECTION_ALIGNMENT, True, path)
-            memory.store32(at + layout.CONTROL_SUCCESSOR, successor)
-            memory.close()
-        finally:
-            file.close()
+@contextlib.contextmanager
+def successor(path: str, what: int) -> Iterator[None]:
+    """Spec 3.2: tells those who have the channel at a path what is about to become of its name (0: nothing), and wakes
+    them at the end, when the name has changed. A hint: whatever fails is ignored."""
+    old: Memory | None = None
+    if what:
+        with contextlib.suppress(FlyringError, OSError, ValueError):
+            file = open_file(path)
+            try:
+                page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
+                control = Header.parse(page, size, path).control_offset
+                old = Memory(file, control + layout.SECTION_ALIGNMENT, True, path)
+                old.store32(control + layout.CONTROL_SUCCESSOR, what)
+            finally:
+                file.close()
+    try:
+        yield
+    finally:
+        if old is not None:
+            old.wake_all(control + layout.CONTROL_DATA_SEQUENCE)
+            old.wake_all(control + layout.CONTROL_ROOM_SEQUENCE)
+            old.close()
 
 
 def unlink(name: str | os.PathLike[str]) -> None:
@@ -520,7 +585,7 @@ def unlink(name: str | os.PathLike[str]) -> None:
     NoSuchChannelError; NotAChannelError if the file has not our magic (nothing is removed then); AccessDeniedError.
     """
     path = channel_path(name)
-    remove(path, lambda: tell_successor(path, layout.SUCCESSOR_UNLINKED))
+    remove(path, lambda: successor(path, layout.SUCCESSOR_UNLINKED))
 
 
 def check_schema(path: str, header: Header, schema_id: int | None, min_schema_version: int) -> None:

@@ -227,6 +227,17 @@ class BackPressuredError(FlyringError):
         super().__init__(f"there is no room in the ring: {who}")
 
 
+class TimedOutError(FlyringError, TimeoutError):
+    """What was waited for did not come in time. Carries ``what_for``: what that was."""
+
+    code = "timed-out"
+    _errno = errno.ETIMEDOUT
+
+    def __init__(self, what_for: str) -> None:
+        self.what_for = what_for
+        super().__init__(f"timed out waiting for {what_for}; wait longer, or look at why it does not come")
+
+
 class MessageTooLargeError(FlyringError, ValueError):
     """The message is longer than the ring takes. Carries ``length`` and ``limit`` (bytes of payload)."""
 

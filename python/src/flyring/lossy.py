@@ -35,7 +35,7 @@ class LossySubscriber(_core.LossySubscriber, Reader):
     One poll follows each ring over at most two losses; what it did not reach is for the next one.
     """
 
-    __slots__ = ("__weakref__", "_channel")
+    __slots__ = ("__weakref__", "_channel", "_readable")
 
     def __new__(
         cls, channel: Channel, rings: Iterable[int] | None, start: Start, when_lapped: WhenLapped, wait: Wait
@@ -48,7 +48,14 @@ class LossySubscriber(_core.LossySubscriber, Reader):
             raise InvalidArgumentError("when_lapped", f'{when_lapped!r} must be "oldest" or "newest"')
         numbers = tuple(range(header.publishers) if chosen is None else chosen)
         self = super().__new__(
-            cls, channel._data, header.geometry, numbers, start == "oldest", when_lapped == "newest", wait
+            cls,
+            channel._data,
+            channel._attached.memory,
+            header.geometry,
+            numbers,
+            start == "oldest",
+            when_lapped == "newest",
+            wait,
         )
         self._channel = channel
         return self

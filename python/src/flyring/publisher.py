@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from . import _core, layout
 from .closing import Closing
-from .errors import ClosedError, InvalidArgumentError
+from .errors import BackPressuredError, ClosedError, InvalidArgumentError
+from .loops import Readable
 from .slots import PublisherSlot, read_slot
 from .system import is_locked
-from .wait import Wait
+from .wait import Wait, check_timeout
 
 if TYPE_CHECKING:
     import numpy
@@ -46,11 +48,12 @@ class Publisher(_core.Publisher, Closing):
     while held back, if another channel has got the name (nothing was published then; the publisher works as before).
     """
 
-    __slots__ = ("__weakref__", "_channel", "_lock", "_name")
+    __slots__ = ("__weakref__", "_channel", "_lock", "_name", "_readable")
 
     _channel: Channel
     _lock: _core.File
     _name: str
+    _readable: Readable
 
     def __new__(cls, channel: Channel, slot: PublisherSlot, wait: Wait, max_lag: int) -> Self:
         attached = channel._attached
@@ -68,6 +71,7 @@ class Publisher(_core.Publisher, Closing):
             max_lag,
             attached.identity.monotonic or 0,
             layout.TYPE_RAW if attached.header.schema_length else 1,
+            attached.wakes,
         )
         self._channel = channel
         self._lock = slot.lock
@@ -106,6 +110,14 @@ class Publisher(_core.Publisher, Closing):
         An array with the same fields in other types, or places, is cast, by name. InvalidArgumentError for a class with
         groups or data, and if a field is missing, unknown, or would lose something; MessageTooLargeError.
         """
+        return self._publish_array(message, array, 0)
+
+    def send_array(self, message: type[Message], array: NDArray[numpy.void], timeout: float | None = None) -> int:
+        """As ``offer_array``, but waits for room as often as it must: how many were taken, all of them unless
+        ``timeout`` seconds passed first (None: no limit)."""
+        return self._publish_array(message, array, timeout)
+
+    def _publish_array(self, message: type[Message], array: NDArray[numpy.void], timeout: float | None) -> int:
         from .sbe.dtype import fixed_records_of
 
         try:
@@ -114,7 +126,32 @@ class Publisher(_core.Publisher, Closing):
         except InvalidArgumentError:
             self._check_idle()
             raise
-        return self._offer_array(records.layout, rows)
+        return self._offer_array(records.layout, rows, timeout)
+
+    async def send_async(
+        self, data: _core.Bytes | _core.MessageFlyweight, type: int | None = None, timeout: float | None = None
+    ) -> int:
+        """``send`` in the event loop that runs (asyncio's, uvloop or trio): the ring's new end position in bytes.
+        BackPressuredError if there was no room within ``timeout`` seconds (None: no limit). One that is cancelled has
+        published nothing. ``type``: None as if it was not given to ``send``.
+
+        For one task at a time (TwoThreadsError).
+        """
+        self._check_idle()
+        began = time.monotonic_ns()
+        give_up = began / 1e9 + check_timeout(timeout)
+        try:
+            readable = self._readable
+        except AttributeError:
+            readable = self._readable = Readable(self._fileno(), "publisher")
+        await readable.give_others_a_turn()
+        while (position := self.offer(data) if type is None else self.offer(data, type)) is None:
+            left = give_up - time.monotonic()
+            if left <= 0:
+                raise BackPressuredError(self.held_by())
+            if self._arm(began):
+                await readable.wait(self, left)
+        return position
 
     def held_by(self) -> Holder | None:
         """The subscriber slot with the smallest position, or None if no slot gates this ring."""

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, SupportsIndex
+import math
+import time
+from typing import TYPE_CHECKING, Self, SupportsIndex
 
 from . import _core
 from .closing import Closing
 from .errors import InvalidArgumentError
+from .loops import Readable
+from .wait import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +30,44 @@ class Reader(Closing, _core.Reader):
     __slots__ = ()
 
     _channel: Channel
+    _readable: Readable
+
+    def _get_readable(self) -> Readable:
+        try:
+            return self._readable
+        except AttributeError:
+            self._readable = Readable(self.fileno(), "subscriber")
+            return self._readable
+
+    async def receive(self, timeout: float | None = None) -> _core.Message | None:
+        """``take`` in the event loop that runs (asyncio's, uvloop or trio): one message that owns its bytes, or None if
+        there was none within ``timeout`` seconds (None: no limit). One that is cancelled has consumed nothing.
+
+        For one task at a time (TwoThreadsError).
+        """
+        self._check_idle()
+        give_up = time.monotonic() + check_timeout(timeout)
+        readable = self._get_readable()
+        await readable.give_others_a_turn()
+        while (message := self.take()) is None:
+            left = give_up - time.monotonic()
+            if left <= 0:
+                return None
+            await readable.wait(self, left)
+        return message
+
+    def __aiter__(self) -> Self:
+        """As ``for message in subscriber``, in the event loop that runs."""
+        return self
+
+    async def __anext__(self) -> _core.Message:
+        readable = self._get_readable()
+        await readable.give_others_a_turn()
+        while (message := self.take()) is None:
+            if self._have_ended():
+                raise StopAsyncIteration
+            await readable.wait(self, math.inf)
+        return message
 
     def _check_replaced(self) -> None:
         """Spec 6.13. The C core calls it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from . import layout
-from ._core import File, Memory
+from ._core import File, Memory, register_waker
 from ._identity import Identity
 from .errors import (
     ChannelDiffersError,
@@ -28,6 +28,7 @@ from .system import NAME, control_lock, failed, new_lock
 
 PATIENCE = 0.010  # for a slot to become free
 RETRY = 0.001
+LONGEST_NAP = 0.016  # of who waits longer for a slot
 CHANGING = -1  # name_length while the slot's fields change
 
 
@@ -40,6 +41,15 @@ class Attached:
     header: Header
     memory: Memory  # read-only if the channel is
     identity: Identity
+    wakes: bool  # those who sleep; else this process opted out (6.16)
+
+    def wake_readers(self) -> None:
+        """Wake all of data."""
+        self.memory.wake_all(self.header.control_offset + layout.CONTROL_DATA_SEQUENCE)
+
+    def wake_publishers(self) -> None:
+        """Wake all of room."""
+        self.memory.wake_all(self.header.control_offset + layout.CONTROL_ROOM_SEQUENCE)
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,7 @@ def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
         renew_boot(channel)
         position, count = recover(channel, k)
         epoch = change_slot(channel, slot, wanted, position)
+        channel.wake_readers()
         return PublisherSlot(lock, k, epoch, position, count, wanted)
 
     return take_slot(channel, "publisher", name, candidates, header.publisher_slot, take)
@@ -106,8 +117,11 @@ def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int]
     return check_rings(rings, header.publishers)
 
 
-def take_subscriber_slot(channel: Attached, name: str, kept: bool, chosen: list[int] | None) -> SubscriberSlot:
-    """Spec 5.3, after ``check_subscriber``. NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
+def take_subscriber_slot(
+    channel: Attached, name: str, kept: bool, chosen: list[int] | None, patience: float = 0
+) -> SubscriberSlot:
+    """Spec 5.3, after ``check_subscriber``, within so many seconds. NoFreeSlotError, CorruptRingError,
+    ChannelDiffersError (rings), IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
@@ -153,9 +167,10 @@ def take_subscriber_slot(channel: Attached, name: str, kept: bool, chosen: list[
                 is_kept = True
             if memory.load32(evicting):
                 memory.store32(evicting, 0)  # pairs with 6.11 and the next owner's load
+        channel.wake_publishers()
         return SubscriberSlot(lock, k, epoch, tuple(cursors), is_kept, name)
 
-    return take_slot(channel, "subscriber", name, candidates, header.subscriber_slot, take)
+    return take_slot(channel, "subscriber", name, candidates, header.subscriber_slot, take, patience)
 
 
 def evict(channel: Attached, k: int) -> int:
@@ -173,6 +188,8 @@ def evict(channel: Attached, k: int) -> int:
             memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 1)  # pairs with 5.3, 5 and 6.11
             for ring in range(header.publishers):
                 memory.store64(header.gate(ring, k), layout.NOT_GATING)  # pairs with 6.2, 2
+            channel.wake_publishers()
+            channel.wake_readers()  # the victim, if it sleeps
     finally:
         lock.close()
     return -1 if -1 in unread else sum(unread)
@@ -237,10 +254,14 @@ def take_slot(
     candidates: Callable[[], Sequence[int]],
     offset: Callable[[int], int],
     take: Callable[[File, int], Slot],
+    patience: float = 0,
 ) -> Slot:
     """Steps 1, 2 and the last of both: locks one of the candidates, and takes it under the control lock."""
+    if channel.wakes:
+        register_waker()  # before it is said in the slot
     lock = new_lock(channel.file, channel.path)
     try:
+        nap, began = RETRY, time.monotonic()
         give_up = 0.0  # from the first look on: the control lock may have taken long
         while True:
             with control_lock(lock, channel.path):
@@ -248,10 +269,12 @@ def take_slot(
                 for k in chosen:
                     if lock.try_lock(offset(k)):
                         return take(lock, k)
-            give_up = give_up or time.monotonic() + PATIENCE
-            if time.monotonic() > give_up:
+            now = time.monotonic()
+            give_up = give_up or now + max(PATIENCE, patience)
+            if now > give_up:
                 break
-            time.sleep(RETRY)
+            time.sleep(nap)
+            nap = RETRY if now < began + PATIENCE else min(2 * nap, LONGEST_NAP)
         raise no_free_slot(channel, lock, kind, name, chosen, offset)
     except BaseException as error:
         lock.close()
@@ -276,10 +299,10 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
     memory.store64(slot + layout.PUBLISHER_SLOT_ATTACHED_AT, identity.wall_clock())
     if renamed:
         memory.write(slot + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
-    epoch = memory.add64(slot + layout.PUBLISHER_SLOT_EPOCH, 1) + 1  # pairs with 5.4; evict may be raising it too
-    if not 0 < epoch <= layout.MAX_EPOCH + 1:
-        epoch = 1
-        memory.store64(slot + layout.PUBLISHER_SLOT_EPOCH, epoch)
+    before = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # nobody else raises it: we have both locks
+    epoch = before + 1 if 0 <= before <= layout.MAX_EPOCH else 1
+    memory.store64_plain(slot + layout.PUBLISHER_SLOT_WAKES, epoch if channel.wakes else 0)
+    memory.store64(slot + layout.PUBLISHER_SLOT_EPOCH, epoch)  # pairs with 5.4
     if renamed:
         memory.store32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH, len(name))  # pairs with 6.12 (acquire)
     return epoch
@@ -301,6 +324,7 @@ def give_back(channel: Attached, slot: SubscriberSlot) -> None:
     if not slot.kept:
         for ring in range(channel.header.publishers):
             channel.memory.store64(channel.header.gate(ring, slot.slot), layout.NOT_GATING)  # pairs with 6.2, 2
+        channel.wake_publishers()
     slot.lock.close()
 
 

@@ -26,7 +26,7 @@ class Subscriber(_core.Subscriber, Reader):
     before).
     """
 
-    __slots__ = ("__weakref__", "_channel", "_lock", "_name")
+    __slots__ = ("__weakref__", "_channel", "_lock", "_name", "_readable")
 
     _lock: _core.File
     _name: str
@@ -44,6 +44,7 @@ class Subscriber(_core.Subscriber, Reader):
             slot.cursors,
             slot.kept,
             wait,
+            attached.wakes,
         )
         self._channel = channel
         self._lock = slot.lock

@@ -11,6 +11,7 @@ import resource
 import secrets
 import stat
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from . import layout
 from ._core import File, Held, file_system_type
@@ -217,8 +218,8 @@ def check_file_system(file: File, path: str, any_file_system: bool, read_only: b
         )
 
 
-def remove(path: str, before: Callable[[], None]) -> None:
-    """Removes a channel's name (spec 3.2): ``before`` is called just before."""
+def remove(path: str, around: Callable[[], AbstractContextManager[None]]) -> None:
+    """Removes a channel's name (spec 3.2), within ``around()``."""
     check_folder(path, create=False)
     try:
         file = File(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -232,8 +233,8 @@ def remove(path: str, before: Callable[[], None]) -> None:
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         if not regular or os.pread(file.fileno(), 8, 0) != bytes.fromhex(layout.MAGIC_HEX):
             raise NotAChannelError(path, "it does not begin with the magic; nothing was removed")
-        before()
-        os.unlink(path)
+        with around():
+            os.unlink(path)
     except FlyringError:
         raise
     except FileNotFoundError as error:

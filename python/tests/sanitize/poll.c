@@ -17,6 +17,7 @@ void *read_all(void *argument)
     self.base.capacity = CAPACITY;
     self.base.mask = CAPACITY - 1;
     self.base.alignment = start->alignment;
+    self.waker = waker_make((waiting_words){NULL, NULL}, false);
     self.base.store_every = CAPACITY / GATE_STORE_DIVISOR;
     for (int64_t sequence = 0; sequence < MESSAGES;) {
         record found;
@@ -24,7 +25,7 @@ void *read_all(void *argument)
         if (more < 0)
             stop("a corrupt ring", sequence, ring.cursor);
         if (more == 0) {
-            store_gate(&ring);
+            store_gate(&self, &ring);
             usleep(10);
             continue;
         }
@@ -36,8 +37,8 @@ void *read_all(void *argument)
         sequence++;
         ring.cursor = found.next;
         if (ring.cursor - ring.stored >= self.base.store_every)
-            store_gate(&ring);
+            store_gate(&self, &ring);
     }
-    store_gate(&ring);
+    store_gate(&self, &ring);
     return NULL;
 }

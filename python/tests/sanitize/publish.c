@@ -52,6 +52,7 @@ static void take_ring(int64_t alignment)
     for (int64_t e = 0; e < BOUNDARIES; e++)
         *(int64_t *)(ring_memory + CAPACITY + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE) = e == 0 ? 0 : -1;
     epoch_watch(&publisher.epoch, (const uint8_t *)&epoch_word, 1);
+    publisher.waker = waker_make((waiting_words){NULL, NULL}, false);
     publisher.owner_pending = true;
     publisher.memory = &control;
     publisher.shape.control = 4096;

@@ -31,7 +31,7 @@ def _publish(channel: Channel, schema: Schema | None, lines: BinaryIO, as_name: 
                 continue
             try:
                 payload, kind = parse_line(line, schema)
-                publisher.offer(payload, kind, timeout=None)
+                publisher.send(payload, kind)
             except (RefusedLineError, SbeError, MessageTooLargeError, InvalidArgumentError) as error:
                 refused += 1
                 print(f"flyring: line {number} is refused: {printable(str(error))}", file=sys.stderr, flush=True)

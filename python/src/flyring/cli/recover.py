@@ -141,6 +141,7 @@ def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
     memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)
     for ring in range(header.publishers):
         memory.store64(header.gate(ring, k), layout.NOT_GATING)
+    channel.wake_publishers()
     rings = [ring for ring, gate in enumerate(gates) if gate != layout.NOT_GATING]
     outcome.done.append({"action": "retire", "where": where, "what": f"it held back rings {rings}, and does no more"})
 

@@ -15,8 +15,7 @@ from .report import Findings
 
 Range = tuple[int, int]  # offsets in the file: first, and behind the last
 
-NOBODY_WRITES = {"handovers", "data_sequence", "data_asleep", "room_sequence", "room_asleep", "jobs_sequence",
-                 "jobs_asleep", "wakes", "busy_since", "taken_end", "attempts"}  # fmt: skip
+NOBODY_WRITES = {"handovers", "jobs_sequence", "jobs_asleep", "busy_since", "taken_end", "attempts"}
 AGRONA = {"head_cache", "correlation", "heartbeat"}
 
 

@@ -142,7 +142,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--warmup", type=int, default=100_000, metavar="N", help="round trips before them (100000)")
     parser.add_argument("--rate", type=float, default=0, metavar="R", help="messages per second; 0: no schedule (0)")
     parser.add_argument("--core", type=int, default=-1, metavar="N", help="pin the process to this core; -1: do not")
-    parser.add_argument("--wait", choices=("spin", "yield", "backoff"), default="spin")
+    parser.add_argument("--wait", choices=("block", "spin", "yield", "backoff"), default="spin")
     parser.add_argument("--capacity", type=int, default=1 << 20, metavar="BYTES")
     parser.add_argument("--alignment", type=int, choices=(64, 8), default=64)
     parser.add_argument("--timeout", type=float, default=30, metavar="S", help="give up after this silence (30)")

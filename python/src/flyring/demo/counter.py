@@ -19,7 +19,8 @@ STOP = -1
 
 
 def pause(strategy: str) -> Callable[[int], None]:
-    """What to do after the n-th read of the counter that found no change."""
+    """What to do after the n-th read of the counter that found no change. Nobody wakes who waits for it: with "block"
+    it backs off."""
     if strategy == "spin":
         return lambda reads: None
     if strategy == "yield":

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from .. import Message, Publisher, Subscriber
+from .. import BackPressuredError, Message, Publisher, Subscriber
 from . import DemoError
 
 MESSAGE = struct.Struct("<qqdq")  # sequence, send time (ns), price, quantity
@@ -33,22 +34,24 @@ class Ping:
         self.size: int = options.size
         self.rate: float = options.rate
         self.timeout: float = options.timeout
-        self.offer, self.take = publisher.offer, subscriber.take
+        self.publish, self.take = publisher.send, subscriber.take
         self.sequence = 0
 
     def connect(self) -> None:
         """Publishes probes until one is answered."""
         give_up = time.monotonic() + self.timeout
         while time.monotonic() < give_up:
-            self.offer(content(PROBE, time.monotonic_ns(), 1, self.size))
+            self.publish(content(PROBE, time.monotonic_ns(), 1, self.size), 1, self.timeout)
             if self.take(PROBE_INTERVAL) is not None:
                 return
         raise DemoError(f"no answer within {self.timeout:g} s; is the other side running?")
 
     def send(self, sequence: int, send_time: int) -> bytes:
         """Publishes a message; returns the answer to expect, made up while the message is on its way."""
-        if self.offer(content(sequence, send_time, 1, self.size), 1, self.timeout) is None:
-            raise DemoError(f"the other side did not read for {self.timeout:g} s")
+        try:
+            self.publish(content(sequence, send_time, 1, self.size), 1, self.timeout)
+        except BackPressuredError as error:
+            raise DemoError(f"the other side did not read for {self.timeout:g} s") from error
         return content(sequence, send_time, -1, self.size)
 
     def receive(self, sequence: int, expected: bytes, answer: Message | None) -> None:
@@ -72,17 +75,17 @@ class Ping:
         """Mean nanoseconds of `count` round trips, by two readings of the clock."""
         first = self.sequence + 1
         self.sequence += count
-        offer, take, size, timeout = self.offer, self.take, self.size, self.timeout
+        publish, take, size, timeout = self.publish, self.take, self.size, self.timeout
         start = time.monotonic_ns()
         question = content(first, start, 1, size)
-        for sequence in range(first, first + count):
-            if offer(question, 1, timeout) is None:
-                raise DemoError(f"the other side did not read for {timeout:g} s")
-            expected = content(sequence, start, -1, size)  # while the message is on its way, as the next one is made
-            question = content(sequence + 1, start, 1, size)
-            answer = take(timeout)
-            if answer is None or answer != expected:
-                self.receive(sequence, expected, answer)
+        with not_read(timeout):
+            for sequence in range(first, first + count):
+                publish(question, 1, timeout)
+                expected = content(sequence, start, -1, size)  # while the message is on its way, as the next one is
+                question = content(sequence + 1, start, 1, size)
+                answer = take(timeout)
+                if answer is None or answer != expected:
+                    self.receive(sequence, expected, answer)
         return (time.monotonic_ns() - start) / max(count, 1)
 
     def timed(self, count: int, record: Callable[[int], object]) -> float:
@@ -109,7 +112,17 @@ class Ping:
         return total / count
 
     def stop(self) -> None:
-        self.offer(content(STOP, time.monotonic_ns(), 1, self.size), 1, 1)
+        with contextlib.suppress(BackPressuredError):
+            self.publish(content(STOP, time.monotonic_ns(), 1, self.size), 1, 1)
+
+
+@contextlib.contextmanager
+def not_read(timeout: float) -> Iterator[None]:
+    """DemoError if there is no room."""
+    try:
+        yield
+    except BackPressuredError as error:
+        raise DemoError(f"the other side did not read for {timeout:g} s") from error
 
 
 def content(sequence: int, send_time: int, sign: int, size: int, pack: Callable[..., bytes] = MESSAGE.pack) -> bytes:
@@ -120,17 +133,17 @@ def content(sequence: int, send_time: int, sign: int, size: int, pack: Callable[
 
 def pong(options: argparse.Namespace, publisher: Publisher, subscriber: Subscriber) -> None:
     """The answering side."""
-    take, offer, prefetch = subscriber.take, publisher.offer, publisher.prefetch
+    take, publish, prefetch = subscriber.take, publisher.send, publisher.prefetch
     unpack, pack = MESSAGE.unpack_from, MESSAGE.pack
     timeout: float = options.timeout
-    while (message := take(timeout)) is not None:
-        prefetch()  # for the answer
-        sequence, send_time, price, quantity = unpack(message)
-        if sequence == STOP:
-            return
-        answer = pack(sequence, send_time, price, -quantity)
-        if len(message) != 32:
-            answer += message.data[MESSAGE.size :]
-        if offer(answer, 1, timeout) is None:
-            raise DemoError(f"the other side did not read for {timeout:g} s")
+    with not_read(timeout):
+        while (message := take(timeout)) is not None:
+            prefetch()  # for the answer
+            sequence, send_time, price, quantity = unpack(message)
+            if sequence == STOP:
+                return
+            answer = pack(sequence, send_time, price, -quantity)
+            if len(message) != 32:
+                answer += message.data[MESSAGE.size :]
+            publish(answer, 1, timeout)
     raise DemoError(f"no message for {timeout:g} s; is the other side running?")

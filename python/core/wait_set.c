@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* WaitSet: one wait for many readers and publishers, of several channels (spec 6.16, spec/api.md). */
+#include "wait_set.h"
+#include "publisher.h"
+#include "reader.h"
+
+#define LEAST_LOOKS 16
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *members; /* a list, in the order in which they were added */
+    _Atomic uint32_t wakes; /* how often wake was called */
+    uint32_t seen; /* of them, by a wait */
+    bool waiting, has_waitv;
+    int64_t spin; /* ns */
+} WaitSet;
+
+/* One wait, or one turn of it. */
+typedef struct {
+    WaitSet *set;
+    PyObject **members; /* as they are when it begins; with a reference to each */
+    wait_target *targets; /* of the members */
+    futex_word *words; /* of this process first, then each of the targets' once */
+    Py_ssize_t count;
+    int word_count;
+} waiting;
+
+static bool is_reader(PyObject *member)
+{
+    return PyObject_TypeCheck(member, reader_type);
+}
+
+static bool is_closed(PyObject *member)
+{
+    if (is_reader(member))
+        return ((Reader *)member)->closed || ((Reader *)member)->forked;
+    return ((Publisher *)member)->closed || ((Publisher *)member)->forked;
+}
+
+/* Raises and returns true if another thread, or a handler of it, is inside. */
+static bool is_in_use(PyObject *member)
+{
+    bool reader = is_reader(member);
+    if (is_closed(member) || (reader ? ((Reader *)member)->use == IDLE : !((Publisher *)member)->busy))
+        return false;
+    raise_error("TwoThreadsError", "(s)", reader ? "subscriber" : "publisher");
+    return true;
+}
+
+/* While another thread may close it, the memory stays: the waiting one gives it back. */
+static void set_waiting(PyObject *member, bool waits)
+{
+    if (is_reader(member))
+        reader_set_waiting((Reader *)member, waits);
+    else
+        publisher_set_waiting((Publisher *)member, waits);
+}
+
+static bool is_woken(const WaitSet *set)
+{
+    return atomic_load_explicit(&set->wakes, memory_order_acquire) != set->seen;
+}
+
+/* Without the GIL. */
+static bool is_anything(const waiting *wait)
+{
+    for (Py_ssize_t i = 0; i < wait->count; i++) {
+        if (wait->targets[i].ready(wait->targets[i].context))
+            return true;
+    }
+    return is_woken(wait->set);
+}
+
+/* Finds what to sleep on. */
+static void list_words(waiting *wait)
+{
+    wait->word_count = 1;
+    for (Py_ssize_t i = 0; i < wait->count; i++) {
+        futex_word word = futex_word_of(wait->targets[i].words.sequence, 0, false);
+        int at = 1;
+        while (at < wait->word_count && wait->words[at].address != word.address)
+            at++;
+        if (at == wait->word_count)
+            wait->words[wait->word_count++] = word;
+    }
+}
+
+/* With more there is no call that sleeps on them all. */
+static bool naps(const WaitSet *set, int words)
+{
+    return (!set->has_waitv && words > 1) || words > MOST_FUTEX_WORDS;
+}
+
+/* One round, 1 to 6 of spec 6.16, for all of them: without the GIL. */
+static void sleep_on_all(waiting *wait, int64_t began, int64_t deadline)
+{
+    WaitSet *set = wait->set;
+    bool napping = naps(set, wait->word_count), reached = !napping;
+    wait->words[0] = futex_word_of(&set->wakes, atomic_load_explicit(&set->wakes, memory_order_acquire), true);
+    for (int i = 1; i < wait->word_count && !napping; i++) /* sleep 1; pairs with wake 2 */
+        wait->words[i].value = (uint32_t)LOAD32_ACQUIRE((void *)(uintptr_t)wait->words[i].address);
+    for (Py_ssize_t i = 0; i < wait->count && !napping; i++) {
+        if (wait->targets[i].writable)
+            set_asleep(&wait->targets[i]); /* sleep 2 */
+        else
+            reached = false;
+    }
+    if (wait->count > 0 && !napping && !reach_wakers()) /* sleep 3 */
+        reached = false;
+    if (is_anything(wait)) /* sleep 4 */
+        return;
+    int64_t now = now_ns(), until = deadline;
+    for (Py_ssize_t i = 0; i < wait->count; i++) { /* sleep 5 */
+        const wait_target *target = &wait->targets[i];
+        int64_t cap = reached && target->others_wake(target->context) ? wait_cap(target->room, began) : SHORT_CAP_NS;
+        until = now + cap < until ? now + cap : until;
+    }
+    if (!sleep_on_words(wait->words, napping ? 1 : wait->word_count, until, napping)) /* sleep 6 */
+        set->has_waitv = false;
+}
+
+/* Without the GIL: one turn. */
+static void wait_turn(waiting *wait, bool spins, int64_t began, int64_t deadline)
+{
+    if (!spins) {
+        sleep_on_all(wait, began, deadline);
+        return;
+    }
+    int64_t end = began + wait->set->spin;
+    end = end < deadline ? end : deadline;
+    do {
+        for (int i = 0; i < LEAST_LOOKS; i++) {
+            if (is_anything(wait))
+                return;
+        }
+    } while (now_ns() < end);
+}
+
+/* What a wait does now and then, 6.2, 4 and 6.13: false with an exception. */
+static bool look_after(waiting *wait)
+{
+    for (Py_ssize_t i = 0; i < wait->count; i++) {
+        PyObject *member = wait->members[i];
+        if (is_closed(member))
+            continue;
+        if (!is_reader(member)) {
+            if (publisher_look_for_room((Publisher *)member) < 0)
+                return false;
+            continue;
+        }
+        Py_ssize_t first = 0; /* one reader of each channel looks for all */
+        while (wait->targets[first].words.sequence != wait->targets[i].words.sequence)
+            first++;
+        if (first == i && !reader_check_replaced((Reader *)member))
+            return false;
+    }
+    return true;
+}
+
+/* Those that are ready: NULL with an exception. Their targets are made anew. */
+static PyObject *find_ready(waiting *wait)
+{
+    PyObject *ready = PyList_New(0);
+    for (Py_ssize_t i = 0; ready != NULL && i < wait->count; i++) {
+        PyObject *member = wait->members[i];
+        bool is_ready = is_closed(member);
+        if (!is_ready && is_in_use(member)) {
+            Py_CLEAR(ready);
+            break;
+        }
+        if (!is_ready) {
+            wait->targets[i] =
+                is_reader(member) ? reader_target((Reader *)member) : publisher_target((Publisher *)member);
+            is_ready = wait->targets[i].ready(wait->targets[i].context);
+        }
+        if (is_ready && PyList_Append(ready, member) < 0)
+            Py_CLEAR(ready);
+    }
+    return ready;
+}
+
+static void turn_without_gil(waiting *wait, bool spins, int64_t began, int64_t deadline)
+{
+    for (Py_ssize_t i = 0; i < wait->count; i++)
+        set_waiting(wait->members[i], true);
+    Py_BEGIN_ALLOW_THREADS
+    wait_turn(wait, spins, began, deadline);
+    Py_END_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < wait->count; i++)
+        set_waiting(wait->members[i], false);
+}
+
+static PyObject *wait_for_any(waiting *wait, int64_t timeout)
+{
+    int64_t began = now_ns(), deadline = timeout == WAIT_UNLIMITED ? WAIT_UNLIMITED : began + timeout;
+    for (bool spins = true;; spins = false) {
+        PyObject *ready = find_ready(wait);
+        if (ready == NULL || PyList_Size(ready) > 0 || is_woken(wait->set) || now_ns() >= deadline)
+            return ready;
+        Py_DECREF(ready);
+        list_words(wait);
+        turn_without_gil(wait, spins, began, deadline);
+        if (PyErr_CheckSignals() < 0 || (!spins && !look_after(wait)))
+            return NULL;
+    }
+}
+
+static PyObject *wait_set_wait(WaitSet *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"timeout"};
+    static const signature expected = {parameters, 1, 0};
+    PyObject *values[1] = {NULL}, *ready = NULL;
+    int64_t timeout = WAIT_UNLIMITED;
+    if (self->waiting)
+        return raise_error("TwoThreadsError", "(s)", "wait set");
+    if (!parse_arguments(&expected, args, n, names, values) ||
+        (values[0] != NULL && (timeout = wait_timeout(values[0])) < 0))
+        return NULL;
+    Py_ssize_t count = PyList_Size(self->members);
+    waiting wait = {
+        .set = self,
+        .members = PyMem_Calloc((size_t)count + 1, sizeof(PyObject *)),
+        .targets = PyMem_Calloc((size_t)count + 1, sizeof(wait_target)),
+        .words = PyMem_Calloc((size_t)count + 1, sizeof(futex_word)),
+        .count = count,
+    };
+    if (wait.members == NULL || wait.targets == NULL || wait.words == NULL) {
+        wait.count = 0;
+        PyErr_NoMemory();
+    } else {
+        for (Py_ssize_t i = 0; i < count; i++)
+            wait.members[i] = Py_NewRef(PyList_GetItem(self->members, i));
+        self->waiting = true;
+        ready = wait_for_any(&wait, timeout);
+        self->waiting = false;
+        if (ready != NULL && PyList_Size(ready) == 0)
+            self->seen = atomic_load_explicit(&self->wakes, memory_order_acquire);
+    }
+    for (Py_ssize_t i = 0; i < wait.count; i++)
+        Py_DECREF(wait.members[i]);
+    PyMem_Free(wait.members);
+    PyMem_Free(wait.targets);
+    PyMem_Free(wait.words);
+    return ready;
+}
+
+static PyObject *wait_set_wake(WaitSet *self, PyObject *ignored)
+{
+    (void)ignored;
+    atomic_fetch_add_explicit(&self->wakes, 1, memory_order_release);
+    wake_own(&self->wakes);
+    return Py_NewRef(Py_None);
+}
+
+/* Where it is in the list: -1 nowhere. */
+static Py_ssize_t find_member(const WaitSet *self, PyObject *member)
+{
+    for (Py_ssize_t i = 0; i < PyList_Size(self->members); i++) {
+        if (PyList_GetItem(self->members, i) == member)
+            return i;
+    }
+    return -1;
+}
+
+/* Raises and returns false if the set cannot be changed now, or that is not what it waits for. */
+static bool may_change(const WaitSet *self, PyObject *member)
+{
+    if (self->waiting)
+        raise_error("TwoThreadsError", "(s)", "wait set");
+    else if (!is_reader(member) && !PyObject_TypeCheck(member, publisher_type))
+        raise_error("InvalidArgumentError", "(ss)", "member",
+                    "must be a subscriber, a lossy subscriber or a publisher");
+    else
+        return true;
+    return false;
+}
+
+static PyObject *wait_set_add(WaitSet *self, PyObject *member)
+{
+    if (!may_change(self, member))
+        return NULL;
+    if (find_member(self, member) >= 0)
+        return raise_error("InvalidArgumentError", "(ss)", "member", "it is in the wait set already");
+    return PyList_Append(self->members, member) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *wait_set_remove(WaitSet *self, PyObject *member)
+{
+    if (!may_change(self, member))
+        return NULL;
+    Py_ssize_t at = find_member(self, member);
+    if (at < 0)
+        return raise_error("InvalidArgumentError", "(ss)", "member", "it is not in the wait set");
+    return PySequence_DelItem(self->members, at) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *wait_set_set_spin(WaitSet *self, PyObject *seconds)
+{
+    int64_t spin = wait_spin(seconds);
+    if (spin < 0)
+        return NULL;
+    self->spin = spin;
+    return Py_NewRef(Py_None);
+}
+
+static Py_ssize_t wait_set_length(WaitSet *self)
+{
+    return PyList_Size(self->members);
+}
+
+static PyObject *get_naps(WaitSet *self, void *ignored)
+{
+    (void)ignored;
+    int words = 1;
+    Py_ssize_t count = PyList_Size(self->members);
+    futex_word *seen = PyMem_Calloc((size_t)count + 1, sizeof(futex_word));
+    wait_target *targets = PyMem_Calloc((size_t)count + 1, sizeof(wait_target));
+    if (seen == NULL || targets == NULL) {
+        PyMem_Free(seen);
+        PyMem_Free(targets);
+        return PyErr_NoMemory();
+    }
+    waiting wait = {.set = self, .targets = targets, .words = seen};
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *member = PyList_GetItem(self->members, i);
+        if (!is_closed(member))
+            targets[wait.count++] =
+                is_reader(member) ? reader_target((Reader *)member) : publisher_target((Publisher *)member);
+    }
+    list_words(&wait);
+    words = wait.word_count;
+    PyMem_Free(seen);
+    PyMem_Free(targets);
+    return PyBool_FromLong(!self->has_waitv || naps(self, words));
+}
+
+/* Life */
+
+static PyObject *wait_set_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    if (PyTuple_Size(args) != 0 || (kwargs != NULL && PyDict_Size(kwargs) != 0)) {
+        PyErr_SetString(PyExc_TypeError, "WaitSet takes no arguments");
+        return NULL;
+    }
+    WaitSet *self = (WaitSet *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->has_waitv = knows_futex_waitv();
+    self->spin = DEFAULT_SPIN_NS;
+    self->members = PyList_New(0);
+    if (self->members == NULL)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void wait_set_dealloc(WaitSet *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_XDECREF(self->members);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"add", (PyCFunction)wait_set_add, METH_O,
+     "add($self, member, /)\n--\n\n"
+     "A subscriber, lossy or not: ready when a message may be there. A publisher: ready when there is room for\n"
+     "what found none last. InvalidArgumentError if it is in the set."},
+    {"remove", (PyCFunction)wait_set_remove, METH_O,
+     "remove($self, member, /)\n--\n\nInvalidArgumentError if it is not in the set."},
+    {"wait", KEYWORDS(wait_set_wait),
+     "wait($self, /, timeout=None)\n--\n\n"
+     "Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that\n"
+     "are ready, in the order in which they were added. What was closed, or has lost its slot, is ready: its\n"
+     "next method says what happened. ChannelReplacedError; TwoThreadsError if one of them is in use."},
+    {"wake", (PyCFunction)wait_set_wake, METH_NOARGS,
+     "wake($self, /)\n--\n\nEnds the wait that is under way, or the next one. From any thread."},
+    {"set_spin", (PyCFunction)wait_set_set_spin, METH_O,
+     "set_spin($self, time, /)\n--\n\nHow long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"naps", (getter)get_naps, NULL,
+     "whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no\n"
+     "futex_waitv, or there are more than 127 pairs of words to sleep on (one for each channel and direction)",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Subscribers and publishers, of one or several channels, that one thread waits for (spec/api.md)."},
+    {Py_tp_new, wait_set_new},
+    {Py_tp_dealloc, wait_set_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {Py_mp_length, wait_set_length},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring.WaitSet", sizeof(WaitSet), 0, Py_TPFLAGS_DEFAULT, slots};
+
+PyTypeObject *make_wait_set_type(PyObject *module)
+{
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

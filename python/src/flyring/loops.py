@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting in an event loop: asyncio's (also uvloop, and anyio on it) or trio's."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .errors import TwoThreadsError
+
+if TYPE_CHECKING:
+    import asyncio
+
+TURNS = 64  # messages without a wait, after which others have their turn
+
+
+def trio_if_it_runs() -> Any:
+    """The module trio, if this is one of its tasks; else None."""
+    trio: Any = sys.modules.get("trio")
+    if trio is None:
+        return None
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        return None
+    return trio
+
+
+class Readable:
+    """Waits until the descriptor of a subscriber or publisher (the owner) is readable: for one task at a time."""
+
+    def __init__(self, fd: int, what: str) -> None:
+        self._fd, self._what = fd, what
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._turns = 0
+
+    async def give_others_a_turn(self) -> None:
+        """Now and then. Before anything is taken: it may be cancelled."""
+        self._turns += 1
+        if self._turns < TURNS:
+            return
+        self._turns = 0
+        if (trio := trio_if_it_runs()) is not None:
+            await trio.lowlevel.checkpoint()
+        else:
+            import asyncio
+
+            await asyncio.sleep(0)
+
+    async def wait(self, owner: Any, seconds: float) -> None:
+        """Until it is readable, or so long."""
+        self._turns = 0
+        if (trio := trio_if_it_runs()) is not None:
+            with trio.move_on_after(seconds):
+                await trio.lowlevel.wait_readable(self._fd)
+            return
+        if self._waiter is not None:
+            raise TwoThreadsError(self._what)
+        loop = self._registered(owner)
+        self._waiter = waiter = loop.create_future()
+        timer = None if seconds == math.inf else loop.call_later(seconds, end, waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _registered(self, owner: Any) -> asyncio.AbstractEventLoop:
+        """The loop that runs. It knows the descriptor from one wait to the next: that is fewer system calls."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(self._fd)
+            loop.add_reader(self._fd, self._on_readable, owner)  # which stays alive for so long, and the descriptor
+            self._loop = loop
+        return loop
+
+    def _on_readable(self, owner: Any) -> None:
+        if owner._is_armed():
+            return  # it was, before the last look
+        if self._waiter is not None:
+            end(self._waiter)
+        elif self._loop is not None:  # nobody waits: it would be called again and again
+            self._loop.remove_reader(self._fd)
+            self._loop = None
+
+
+def end(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In event loops: fileno, receive, async for, send_async, with asyncio, uvloop, trio and anyio."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import math
+import os
+import select
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from conftest import drain, fill, in_child, pair
+from flyring import (
+    BackPressuredError,
+    Channel,
+    ChannelReplacedError,
+    ClosedError,
+    InvalidArgumentError,
+    SlotLostError,
+    Subscriber,
+    TwoThreadsError,
+)
+from test_waiting import Waits, data_asleep, until
+
+Main = Callable[[], Awaitable[Any]]
+
+
+def run_uvloop(main: Main) -> None:
+    uvloop: Any = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())  # type: ignore[arg-type]
+
+
+def run_asyncio(main: Main) -> None:
+    asyncio.run(main())  # type: ignore[arg-type]
+
+
+def run_trio(main: Main) -> None:
+    pytest.importorskip("trio").run(main)
+
+
+def run_anyio(main: Main) -> None:
+    pytest.importorskip("anyio").run(main)
+
+
+LOOPS: list[Any] = [run_asyncio, run_uvloop, run_trio, run_anyio]
+
+
+async def sleep(seconds: float) -> None:
+    """In each of them."""
+    trio: Any = importlib.import_module("flyring.loops").trio_if_it_runs()
+    await (trio.sleep(seconds) if trio is not None else asyncio.sleep(seconds))
+
+
+def is_readable(fd: int, seconds: float = 0) -> bool:
+    return bool(select.select([fd], [], [], seconds)[0])
+
+
+# fileno
+
+
+def test_fileno_is_readable_while_something_may_be_there() -> None:
+    with Channel.create("fd", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
+        makers: list[Callable[[], Any]] = [channel.subscriber, channel.lossy_subscriber]
+        for make in makers:
+            reader = make()
+            fd = reader.fileno()
+            assert reader.fileno() == fd
+            assert is_readable(fd)  # until a look says that nothing is there
+            for _ in range(20):
+                assert reader.take() is None
+                assert not is_readable(fd)
+                publisher.offer(b"one")
+                assert is_readable(fd, 10)
+                publisher.offer(b"two")
+                assert reader.take()
+                assert is_readable(fd)
+                assert reader.poll(lambda message: None) == 1
+                assert reader.poll(lambda message: None) == 0
+                assert not is_readable(fd)
+            reader.close()
+            assert is_readable(fd)
+            with pytest.raises(ClosedError):
+                reader.fileno()
+
+
+def test_a_message_that_is_there_already_leaves_it_readable() -> None:
+    with pair() as (_, publisher, subscriber):
+        fd = subscriber.fileno()
+        for i in range(500):
+            publisher.offer(b"%d" % i)
+            assert is_readable(fd, 10)
+            assert subscriber.take() == b"%d" % i
+            if i % 2:
+                assert subscriber.take() is None
+
+
+def test_who_does_not_wake_is_found_all_the_same() -> None:
+    with (
+        Channel.create("silent", "broadcast", wake=False) as channel,
+        channel.publisher() as publisher,
+        Channel.open("silent", read_only=True) as read_only,
+    ):
+        makers: list[Callable[[], Any]] = [channel.subscriber, read_only.lossy_subscriber]
+        for make in makers:
+            reader = make()
+            fd = reader.fileno()
+            assert reader.take() is None
+            assert not is_readable(fd, 0.01)
+            publisher.offer(b"x")
+            assert is_readable(fd, 10)
+            assert reader.take()
+            reader.close()
+
+
+def test_evict_makes_it_readable() -> None:
+    with pair() as (channel, _, subscriber):
+        fd = subscriber.fileno()
+        assert subscriber.take() is None
+        channel.evict(subscriber.slot)
+        assert is_readable(fd, 10)
+        with pytest.raises(SlotLostError):
+            subscriber.take()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns of threads
+def test_a_forked_child_has_no_helper_until_it_needs_one() -> None:
+    with pair() as (_, publisher, subscriber):
+        fd = subscriber.fileno()
+        assert subscriber.take() is None
+
+        def work() -> None:
+            with pytest.raises(ClosedError):
+                subscriber.fileno()
+            assert len(os.listdir("/proc/self/task")) == 1
+            with Channel.open("life") as own, own.subscriber() as reader, own.publisher() as writer:
+                own_fd = reader.fileno()
+                assert reader.take() is None
+                writer.offer(b"child's")
+                assert is_readable(own_fd, 10)
+                assert reader.take() == b"child's"
+
+        in_child(work)
+        while subscriber.take():
+            pass
+        assert not is_readable(fd)
+        publisher.offer(b"x")
+        assert is_readable(fd, 10)
+
+
+def test_one_helper_thread_serves_all() -> None:
+    def helpers() -> int:
+        names = []
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/comm") as file:
+                names.append(file.read().strip())
+        return names.count("flyring-waits")
+
+    assert helpers() == 0
+    with pair() as (channel, publisher, subscriber), Channel.create("other", "broadcast") as second:
+        readers = [subscriber, channel.subscriber(), channel.lossy_subscriber(), second.subscriber()]
+        fds = [reader.fileno() for reader in readers]
+        assert [reader.take() for reader in readers] == [None] * 4
+        assert helpers() == 1
+        publisher.offer(b"x")
+        assert all(is_readable(fd, 10) for fd in fds[:3])
+        assert not is_readable(fds[3])
+    until(lambda: helpers() == 0)  # there is nothing to watch
+
+
+# receive, async for
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_receive_waits_for_a_message(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        with pair() as (channel, publisher, subscriber):
+            start = time.monotonic()
+            assert await subscriber.receive(0.02) is None
+            assert time.monotonic() - start >= 0.02
+            assert await subscriber.receive(0) is None
+            waits = Waits(lambda: until(lambda: data_asleep(channel)) or publisher.offer(b"later"))
+            assert await subscriber.receive() == b"later"
+            waits.end()
+            for i in range(300):
+                publisher.offer(b"%d" % i)
+                assert await subscriber.receive() == b"%d" % i
+            with pytest.raises(InvalidArgumentError):
+                await subscriber.receive(-1)
+            subscriber.close()
+            with pytest.raises(ClosedError):
+                await subscriber.receive()
+
+    run(main)
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_async_for_ends_with_the_last_publisher(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        with Channel.create("for", "broadcast", capacity=4096) as channel:
+            subscriber = channel.subscriber()
+
+            def publish() -> None:
+                until(lambda: data_asleep(channel))
+                with channel.publisher() as publisher:
+                    for i in range(500):
+                        publisher.send(b"%d" % i)
+                        if i % 100 == 0:
+                            time.sleep(0.002)
+
+            waits = Waits(publish)
+            got = [bytes(message) async for message in subscriber]
+            waits.end()
+            assert got == [b"%d" % i for i in range(500)]
+            assert [message async for message in subscriber] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("run", [run_asyncio, run_uvloop])
+def test_a_receive_that_is_cancelled_has_consumed_nothing(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        with pair() as (_, publisher, subscriber):
+            got: list[bytes] = []
+            sent = 0
+            for i in range(300):
+                task = asyncio.ensure_future(subscriber.receive())
+                for _ in range(i % 4):
+                    await asyncio.sleep(0)
+                if i % 3:
+                    publisher.offer(b"%d" % sent)
+                    sent += 1
+                if i % 5:
+                    await asyncio.sleep(0.0002 * (i % 3))
+                if not task.done():
+                    task.cancel()
+                try:
+                    message = await task
+                    assert message is not None
+                    got.append(bytes(message))
+                except asyncio.CancelledError:
+                    pass
+                if i % 20 == 19:
+                    got += drain(subscriber)
+            got += drain(subscriber)
+            assert got == [b"%d" % i for i in range(sent)]
+
+    run(main)
+
+
+def test_a_receive_that_trio_cancels_has_consumed_nothing() -> None:
+    trio = pytest.importorskip("trio")
+
+    async def main() -> None:
+        with pair() as (_, publisher, subscriber):
+            with trio.move_on_after(0.01) as scope:
+                await subscriber.receive()
+            assert scope.cancelled_caught
+            publisher.offer(b"x")
+            with trio.move_on_after(0):
+                await trio.lowlevel.checkpoint()
+            assert await subscriber.receive() == b"x"
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_what_ends_a_wait_ends_receive(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        def after_sleep(channel: Channel, action: Callable[[], Any]) -> Waits:
+            return Waits(lambda: until(lambda: data_asleep(channel)) or action())
+
+        with pair() as (channel, publisher, subscriber):
+            waits = after_sleep(channel, subscriber.close)
+            with pytest.raises(ClosedError):
+                await subscriber.receive()
+            waits.end()
+            other = channel.subscriber()
+            waits = Waits(lambda: time.sleep(0.02) or channel.evict(other.slot))
+            with pytest.raises(SlotLostError):
+                await other.receive()
+            waits.end()
+        with Channel.create("replaced", "broadcast") as channel:
+            publisher, subscriber = channel.publisher(), channel.subscriber()
+            publisher.offer(b"room is there")
+            assert subscriber.take()
+            waits = after_sleep(channel, lambda: Channel.replace("replaced", "broadcast").close())
+            with pytest.raises(ChannelReplacedError):
+                await subscriber.receive()
+            waits.end()
+            waits = Waits(lambda: time.sleep(0.01) or publisher.offer(b"still here"))
+            assert await subscriber.receive() == b"still here"
+            waits.end()
+
+    run(main)
+
+
+def test_two_tasks_in_one_subscriber_are_told() -> None:
+    async def main() -> None:
+        with pair() as (_, publisher, subscriber):
+            first = asyncio.ensure_future(subscriber.receive())
+            await asyncio.sleep(0)
+            with pytest.raises(TwoThreadsError):
+                await subscriber.receive()
+            publisher.offer(b"x")
+            assert await first == b"x"
+
+    run_asyncio(main)
+
+
+def test_a_busy_publisher_leaves_other_tasks_their_turn() -> None:
+    async def main() -> None:
+        with Channel.create("busy", "broadcast") as channel:
+            publisher, subscriber = channel.publisher(), channel.subscriber()
+            publisher.offer_batch([b"x"] * 1000)
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            task = asyncio.ensure_future(other())
+            for _ in range(1000):
+                assert await subscriber.receive()
+            assert turns >= 10
+            task.cancel()
+
+    run_asyncio(main)
+
+
+def test_one_subscriber_in_one_loop_after_another() -> None:
+    with pair() as (_, publisher, subscriber):
+
+        async def main() -> None:
+            assert await subscriber.receive(0.001) is None
+            publisher.offer(b"x")
+            assert await subscriber.receive() == b"x"
+
+        for run in (run_asyncio, run_trio, run_uvloop, run_asyncio):
+            run(main)
+
+
+def test_many_subscribers_in_one_loop() -> None:
+    async def main() -> None:
+        with Channel.create("many", "broadcast", subscribers=20) as channel:
+            readers = [channel.subscriber() for _ in range(20)]
+
+            async def read(reader: Subscriber) -> int:
+                return sum([int(bytes(message)) async for message in reader])
+
+            tasks = [asyncio.ensure_future(read(reader)) for reader in readers]
+            await asyncio.sleep(0.01)
+
+            def publish() -> None:
+                with channel.publisher() as publisher:
+                    for i in range(200):
+                        publisher.send(b"%d" % i)
+
+            thread = threading.Thread(target=publish)
+            thread.start()
+            assert await asyncio.gather(*tasks) == [sum(range(200))] * 20
+            thread.join()
+
+    run_asyncio(main)
+
+
+# send_async
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_send_async_waits_for_room(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        with pair() as (_, publisher, subscriber):
+            assert await publisher.send_async(b"x") > 0
+            fill(publisher)
+            with pytest.raises(BackPressuredError) as caught:
+                await publisher.send_async(b"y", timeout=0.02)
+            assert caught.value.holder is not None
+            waits = Waits(lambda: time.sleep(0.02) or drain(subscriber))
+            assert await publisher.send_async(b"last", 7) > 0
+            waits.end()
+            message = subscriber.take(timeout=10)
+            assert message is not None
+            assert (bytes(message), message.type) == (b"last", 7)
+            with pytest.raises(InvalidArgumentError):
+                await publisher.send_async(b"", timeout=math.nan)
+            fill(publisher)
+            waits = Waits(lambda: time.sleep(0.02) or publisher.close())
+            with pytest.raises(ClosedError):
+                await publisher.send_async(b"y")
+            waits.end()
+
+    run(main)
+
+
+def test_a_send_that_is_cancelled_has_published_nothing() -> None:
+    async def main() -> None:
+        with pair() as (_, publisher, subscriber):
+            count = fill(publisher)
+            task = asyncio.ensure_future(publisher.send_async(b"never"))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert len(drain(subscriber)) == count
+            assert subscriber.take() is None
+
+    run_asyncio(main)
+
+
+def test_two_tasks_ask_and_answer() -> None:
+    async def main() -> None:
+        with Channel.create("tasks", "broadcast", capacity=4096, publishers=2) as channel:
+            asks, answers = channel.publisher(), channel.publisher()
+            asked, answered = channel.subscriber(rings=[0]), channel.subscriber(rings=[1])
+
+            async def echo() -> None:
+                async for message in asked:
+                    await answers.send_async(message)
+
+            task = asyncio.ensure_future(echo())
+            for i in range(500):
+                await asks.send_async(b"%d" % i)
+                assert await answered.receive(10) == b"%d" % i
+            asks.close()
+            await task
+
+    run_asyncio(main)

@@ -1,0 +1,570 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sleeping until a message or room is there, and being woken (spec 6.16; spec/api.md, Waiting)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy
+import pytest
+
+from conftest import SPEC, Child, fill, pair
+from flyring import (
+    BackPressuredError,
+    Channel,
+    ChannelReplacedError,
+    ClosedError,
+    InvalidArgumentError,
+    NoFreeSlotError,
+    NoSuchChannelError,
+    Publisher,
+    SlotLostError,
+    TimedOutError,
+    layout,
+)
+from flyring.sbe import Schema
+
+Start = Callable[..., Child]
+
+
+def word(channel: Channel, offset: int) -> int:
+    return channel._attached.memory.load32(channel.header.control_offset + offset)
+
+
+def data_asleep(channel: Channel) -> int:
+    """Whether somebody who waits for ring 0 may be asleep."""
+    return word(channel, layout.CONTROL_DATA_ASLEEP) & 1
+
+
+def room_asleep(channel: Channel) -> int:
+    return word(channel, layout.CONTROL_ROOM_ASLEEP) & 1
+
+
+def until(true: Callable[[], Any]) -> None:
+    give_up = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < give_up, "it never came"
+        time.sleep(0.0005)
+
+
+class Waits:
+    """A call in another thread: what it gives, and when."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.ended = 0.0
+        self._call = call
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._call()
+        except BaseException as error:
+            self.error = error
+        self.ended = time.monotonic()
+
+    def end(self) -> Any:
+        self._thread.join(10)
+        assert not self._thread.is_alive(), "it still waits"
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+@contextmanager
+def sleeping_reader(name: str = "sleeps", **options: Any) -> Iterator[tuple[Channel, Any, Publisher, Waits]]:
+    """A reader that sleeps for as long as it takes, of a channel with one publisher that wakes."""
+    with Channel.create(name, "broadcast", capacity=4096, **options) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        waits = Waits(lambda: subscriber.take(timeout=None))
+        until(lambda: data_asleep(channel))
+        yield channel, subscriber, publisher, waits
+        waits._thread.join(10)
+
+
+# Waking
+
+
+def test_a_message_wakes_who_sleeps() -> None:
+    with sleeping_reader() as (channel, _, publisher, waits):
+        before = word(channel, layout.CONTROL_DATA_SEQUENCE)
+        publisher.offer(b"awake")
+        assert bytes(waits.end()) == b"awake"
+        assert data_asleep(channel) == 0
+        assert word(channel, layout.CONTROL_DATA_SEQUENCE) == before + 1
+
+
+def test_each_way_to_publish_wakes() -> None:
+    trade: Any = Schema.load(SPEC / "sbe" / "prices.xml").Trade
+    with Channel.create("ways", "broadcast", capacity=4096) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        rows = numpy.zeros(1, trade.dtype)
+
+        def in_place() -> None:
+            with publisher.claim(8):
+                pass
+
+        ways: list[Callable[[], Any]] = [
+            lambda: publisher.offer(b"x"),
+            lambda: publisher.send(b"x"),
+            lambda: publisher.offer_batch([b"x"]),
+            lambda: publisher.send_batch([b"x"]),
+            lambda: publisher.offer_array(trade, rows),
+            lambda: publisher.send_array(trade, rows),
+            in_place,
+        ]
+        for way in ways:
+            waits = Waits(lambda: subscriber.poll(lambda message: None, timeout=None))
+            until(lambda: data_asleep(channel))
+            way()
+            assert waits.end() == 1
+            assert data_asleep(channel) == 0
+
+
+def test_nobody_is_woken_where_nobody_sleeps() -> None:
+    with pair() as (channel, publisher, subscriber):
+        before = word(channel, layout.CONTROL_DATA_SEQUENCE), word(channel, layout.CONTROL_ROOM_SEQUENCE)
+        for _ in range(200):
+            assert publisher.offer(bytes(100))
+            assert subscriber.take()
+        assert (word(channel, layout.CONTROL_DATA_SEQUENCE), word(channel, layout.CONTROL_ROOM_SEQUENCE)) == before
+
+
+def test_what_is_aborted_wakes_nobody() -> None:
+    with sleeping_reader() as (channel, _, publisher, waits):
+        publisher.claim(8).abort()
+        assert data_asleep(channel)
+        publisher.offer(b"x")
+        waits.end()
+
+
+@pytest.mark.parametrize("how", ["send", "claim", "send_batch"])
+def test_room_wakes_who_sleeps(how: str) -> None:
+    with pair() as (channel, publisher, subscriber):
+        fill(publisher)
+        calls: dict[str, Callable[[], Any]] = {
+            "send": lambda: publisher.send(b"x"),
+            "claim": lambda: publisher.claim(1).commit(),
+            "send_batch": lambda: publisher.send_batch([b"x"]),
+        }
+        waits = Waits(calls[how])
+        until(lambda: room_asleep(channel))
+        while subscriber.take():
+            pass
+        assert waits.end()
+
+
+def test_a_batch_that_waits_has_woken_its_reader_before() -> None:
+    messages = [b"%04d" % i * 100 for i in range(100)]
+    with Channel.create("batch", "broadcast", capacity=4096) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        start = time.monotonic()
+        waits = Waits(lambda: publisher.send_batch(messages))
+        got = []
+        while len(got) < len(messages):
+            message = subscriber.take(timeout=None)
+            assert message
+            got.append(bytes(message))
+        assert waits.end() == len(messages)
+        assert got == messages
+        assert time.monotonic() - start < 5  # with a cap of 100 ms for each part it would be more
+
+
+def test_a_batch_gives_the_number_taken_at_the_time_out() -> None:
+    with pair() as (_, publisher, subscriber):
+        assert publisher.send_batch([bytes(500)] * 20, timeout=0.01) == 7
+        assert publisher.send_batch([], timeout=0) == 0
+        assert subscriber.poll(lambda message: None) == 7
+
+
+def test_who_waits_for_many_rings_is_woken_by_each() -> None:
+    with Channel.create("many", "broadcast", publishers=40, capacity=4096, counters=0) as channel:
+        publishers = [channel.publisher() for _ in range(40)]
+        subscriber = channel.subscriber(rings=[3, 35, 39])
+        for ring in (3, 35, 39):
+            waits = Waits(lambda: subscriber.take(timeout=None))
+            until(lambda: word(channel, layout.CONTROL_DATA_ASLEEP) & 0x88 == 0x88)
+            publishers[ring].offer(b"%d" % ring)
+            assert bytes(waits.end()) == b"%d" % ring
+
+
+# What the slots say
+
+
+def test_wakes_is_the_epoch_unless_the_owner_opted_out() -> None:
+    with Channel.create("says", "broadcast") as channel, Channel.open("says", wake=False) as silent:
+        load = channel._attached.memory.load64
+        for made, wakes in ((channel, True), (silent, False), (channel, True)):
+            with made.publisher("p") as publisher, made.subscriber("s") as subscriber:
+                at = channel.header.publisher_slot(publisher.ring), channel.header.subscriber_slot(subscriber.slot)
+                assert [load(slot + layout.PUBLISHER_SLOT_WAKES) for slot in at] == [
+                    publisher.epoch * wakes,
+                    subscriber.epoch * wakes,
+                ]
+
+
+def test_who_opted_out_wakes_nobody_and_is_looked_at_every_millisecond() -> None:
+    with Channel.create("silent", "broadcast", capacity=4096, wake=False) as channel:
+        subscriber, publisher = channel.subscriber(), channel.publisher()
+        times = []
+        for _ in range(10):
+            waits = Waits(lambda: subscriber.take(timeout=None))
+            until(lambda: data_asleep(channel))
+            time.sleep(0.003)
+            start = time.monotonic()
+            publisher.offer(b"x")
+            waits.end()
+            times.append(waits.ended - start)
+            assert data_asleep(channel)  # nobody cleared it
+        assert sorted(times)[5] < 0.05  # with a cap of 100 ms half of them would take longer
+
+
+def test_a_waker_that_dies_in_front_of_its_wake_delays_a_reader_by_the_cap() -> None:
+    with Channel.create("cap", "broadcast", capacity=4096) as channel, Channel.open("cap", wake=False) as silent:
+        subscriber, publisher = channel.subscriber(), silent.publisher()
+        slot = channel.header.publisher_slot(publisher.ring)
+        channel._attached.memory.store64(slot + layout.PUBLISHER_SLOT_WAKES, publisher.epoch)  # it promises, and lies
+        waits = Waits(lambda: subscriber.take(timeout=None))
+        until(lambda: data_asleep(channel))
+        start = time.monotonic()
+        publisher.offer(b"late")
+        assert bytes(waits.end()) == b"late"
+        assert waits.ended - start < 1
+
+
+def test_hostile_words_do_no_more_than_delay() -> None:
+    with pair() as (channel, publisher, subscriber):
+        memory, control = channel._attached.memory, channel.header.control_offset
+        for value in (-1, 2**31 - 1, -(2**31), 0):
+            for offset in (layout.CONTROL_DATA_ASLEEP, layout.CONTROL_DATA_SEQUENCE, layout.CONTROL_ROOM_ASLEEP):
+                memory.store32(control + offset, value)
+            publisher.offer(b"x")
+            assert subscriber.take(timeout=10)
+            assert subscriber.take(timeout=0.003) is None
+
+
+# What ends a wait
+
+
+def test_close_from_another_thread_ends_a_wait() -> None:
+    for close in ("object", "channel"):
+        with sleeping_reader(close) as (channel, subscriber, _, waits):
+            start = time.monotonic()
+            (subscriber if close == "object" else channel).close()
+            with pytest.raises(ClosedError):
+                waits.end()
+            assert waits.ended - start < 1
+    with pair() as (channel, publisher, _):
+        fill(publisher)
+        waits = Waits(lambda: publisher.send(b"x"))
+        until(lambda: room_asleep(channel))
+        publisher.close()
+        with pytest.raises(ClosedError):
+            waits.end()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_close_ends_a_wait_of_a_lossy_reader(read_only: bool) -> None:
+    with (
+        Channel.create("lossy", "broadcast", capacity=4096) as channel,
+        channel.publisher(),
+        Channel.open("lossy", read_only=read_only) as other,
+    ):
+        reader = other.lossy_subscriber()
+        waits = Waits(lambda: reader.take(timeout=None))
+        time.sleep(0.02)
+        if not read_only:
+            until(lambda: data_asleep(channel))
+        else:
+            assert data_asleep(channel) == 0
+        reader.close()
+        with pytest.raises(ClosedError):
+            waits.end()
+
+
+def test_evict_ends_a_wait() -> None:
+    with sleeping_reader() as (channel, subscriber, _, waits):
+        start = time.monotonic()
+        channel.evict(subscriber.slot)
+        with pytest.raises(SlotLostError):
+            waits.end()
+        assert waits.ended - start < 1
+
+
+def test_replace_ends_a_wait_and_the_object_works_on() -> None:
+    with sleeping_reader() as (_, subscriber, publisher, waits):
+        start = time.monotonic()
+        with Channel.replace("sleeps", "broadcast"):
+            with pytest.raises(ChannelReplacedError):
+                waits.end()
+            assert waits.ended - start < 1
+            with pytest.raises(ChannelReplacedError):
+                publisher.offer(b"told once")
+            publisher.offer(b"still here")
+            assert bytes(subscriber.take(timeout=1)) == b"still here"
+    with pair() as (channel, publisher, subscriber):
+        fill(publisher)
+        waits = Waits(lambda: publisher.send(b"x"))
+        until(lambda: room_asleep(channel))
+        with Channel.replace("life", "broadcast"), pytest.raises(ChannelReplacedError):
+            waits.end()
+
+
+def test_the_wait_of_a_publisher_retires_the_dead(child: Start) -> None:
+    code = """
+        import sys, flyring
+        channel = flyring.Channel.open(sys.argv[1])
+        subscriber = channel.subscriber()
+        print("owned", flush=True)
+        sys.stdin.read()
+    """
+    with Channel.create("dead", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
+        reader = child(code, channel.path)
+        assert reader.line() == "owned"
+        fill(publisher)
+        waits = Waits(lambda: publisher.send(b"x"))
+        until(lambda: room_asleep(channel))
+        start = time.monotonic()
+        reader.kill()
+        assert waits.end()
+        assert waits.ended - start < 1
+
+
+def test_a_signals_handler_runs_during_a_wait() -> None:
+    with pair() as (_, publisher, subscriber):
+        seen: list[float] = []
+
+        def on_alarm(*_: object) -> None:
+            seen.append(time.monotonic())
+            if len(seen) == 2:
+                publisher.offer(b"from the handler")
+
+        before = signal.signal(signal.SIGALRM, on_alarm)
+        try:
+            start = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            message = subscriber.take(timeout=10)
+            took = time.monotonic() - start
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert message is not None
+        assert len(seen) >= 2
+        assert took < 5
+
+
+@pytest.mark.parametrize("what", ["subscriber.take(None)", "publisher.flush()", "next(subscriber)"])
+def test_an_exception_of_a_signals_handler_ends_a_wait(what: str) -> None:
+    with pair() as (_, publisher, subscriber):
+
+        def on_alarm(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        if "flush" in what:
+            publisher.offer(b"x")
+        before = signal.signal(signal.SIGALRM, on_alarm)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with pytest.raises(KeyboardInterrupt):
+                eval(what, {"subscriber": subscriber, "publisher": publisher})
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        publisher.offer(b"y")
+        assert subscriber.take()
+
+
+def test_no_sleep_is_lost_with_one_message_outstanding(child: Start) -> None:
+    code = """
+        import sys, flyring
+        with flyring.Channel.open(sys.argv[1]) as channel:
+            reader, writer = channel.subscriber(rings=[0]), channel.publisher("back")
+            reader.set_spin(0), writer.set_spin(0)
+            print("there", flush=True)
+            while message := reader.take(timeout=30):
+                writer.send(message)
+                if message == b"end":
+                    break
+    """
+    with Channel.create("one", "broadcast", capacity=4096, publishers=2) as channel:
+        publisher = channel.publisher("forth")
+        echo = child(code, channel.path)
+        assert echo.line() == "there"
+        subscriber = channel.subscriber(rings=[1])
+        subscriber.set_spin(0)
+        late = 0
+        for i in range(3000):
+            start = time.monotonic()
+            publisher.send(b"%d" % i)
+            message = subscriber.take(timeout=30)
+            assert message == b"%d" % i
+            late += time.monotonic() - start > 0.095  # the cap
+        publisher.send(b"end")
+        assert subscriber.take(timeout=30) == b"end"
+        assert late <= 2, f"{late} waits reached the cap"  # a busy machine may stop a process for that long
+
+
+@pytest.mark.parametrize("refused", ["here", "there", "both"])
+def test_works_where_membarrier_is_refused(child: Start, refused: str) -> None:
+    """One side is a child, that may be refused; the other a child of its own, too, for the filter stays."""
+    code = """
+        import sys, flyring
+        sys.path.insert(0, sys.argv[4])
+        import refused_calls
+        if sys.argv[3] == "refused":
+            refused_calls.refuse(refused_calls.MEMBARRIER)
+        asks = sys.argv[2] == "asks"
+        with flyring.Channel.open(sys.argv[1]) as channel:
+            writer = channel.publisher(sys.argv[2])
+            reader = channel.subscriber(rings=[1 - writer.ring])
+            writer.set_spin(0), reader.set_spin(0)
+            print(writer.ring, flush=True)
+            sys.stdin.readline()
+            for i in range(300):
+                if asks:
+                    writer.send(b"%d" % i)
+                message = reader.take(timeout=30)
+                assert message == b"%d" % i, message
+                if not asks:
+                    writer.send(message)
+            print("done", flush=True)
+    """
+    tests = os.path.dirname(__file__)
+    with Channel.create("refused", "broadcast", capacity=4096, publishers=2) as channel:
+        sides = [
+            child(code, channel.path, side, "refused" if refused in (where, "both") else "allowed", tests)
+            for side, where in (("asks", "here"), ("answers", "there"))
+        ]
+        assert sorted(side.line() for side in sides) == ["0", "1"]
+        for side in reversed(sides):
+            side.say()
+        start = time.monotonic()
+        assert [side.line() for side in sides] == ["done", "done"]
+        assert time.monotonic() - start < 15  # with a cap of 100 ms for each message it would be 60
+
+
+# The verbs
+
+
+def test_iteration_ends_with_the_last_publisher() -> None:
+    with Channel.create("for", "broadcast", capacity=4096) as channel:
+        subscriber, first, second = channel.subscriber(), channel.publisher(), channel.publisher()
+
+        def publish() -> None:
+            for i in range(100):
+                (first, second)[i % 2].send(b"%d" % i)
+            first.close()
+            time.sleep(0.02)
+            second.send(b"last")
+            second.close()
+
+        waits = Waits(publish)
+        got = [bytes(message) for message in subscriber]
+        waits.end()
+        assert sorted(got) == sorted([b"%d" % i for i in range(100)] + [b"last"])
+        assert list(subscriber) == []
+        with channel.publisher() as again:
+            again.offer(b"more")
+        assert [bytes(message) for message in subscriber] == [b"more"]
+
+
+def test_iteration_waits_for_the_first_publisher() -> None:
+    for lossy in (False, True):
+        with Channel.create(f"for{lossy}", "broadcast", capacity=4096) as channel:
+            reader: Any = channel.lossy_subscriber() if lossy else channel.subscriber()
+            waits = Waits(lambda reader=reader: [bytes(message) for message in reader])
+            until(lambda: data_asleep(channel))
+            with channel.publisher() as publisher:
+                publisher.offer(b"x")
+            assert waits.end() == [b"x"]
+            reader.close()
+            with pytest.raises(ClosedError):
+                next(iter(reader))
+
+
+def test_flush_waits_for_every_reader_that_somebody_owns() -> None:
+    with Channel.create("flush", "broadcast", capacity=4096) as channel:
+        publisher = channel.publisher()
+        publisher.flush(0)
+        channel.subscriber("kept", kept=True).close()
+        publisher.offer(b"x")
+        publisher.flush(0)  # nobody owns it
+        one, other = channel.subscriber(), channel.subscriber()
+        publisher.offer(b"y")
+        with pytest.raises(TimedOutError) as caught:
+            publisher.flush(0.01)
+        assert caught.value.code == "timed-out"
+        assert isinstance(caught.value, TimeoutError)
+        waits = Waits(publisher.flush)
+        until(lambda: room_asleep(channel))
+        assert one.take()
+        assert not waits.ended
+        assert other.take()
+        waits.end()
+        publisher.offer(b"z")
+        waits = Waits(publisher.flush)
+        until(lambda: room_asleep(channel))
+        one.close()
+        other.close()
+        waits.end()
+        with pytest.raises(InvalidArgumentError):
+            publisher.flush(-1)
+
+
+def test_wait_for_opens_a_channel_as_soon_as_there_is_one() -> None:
+    with pytest.raises(TimedOutError, match="later"):
+        Channel.wait_for("later", 0.01)
+    with pytest.raises(NoSuchChannelError):
+        Channel.open("later")
+    waits = Waits(lambda: Channel.wait_for("later"))
+    time.sleep(0.01)
+    with Channel.create("later", "broadcast") as channel:
+        with waits.end() as found:
+            assert found.id == channel.id
+        with Channel.wait_for("later", 0, read_only=True) as again:
+            assert again.id == channel.id
+    with pytest.raises(InvalidArgumentError):
+        Channel.wait_for("later", -1)
+
+
+def test_a_subscriber_waits_for_its_slot() -> None:
+    with Channel.create("slot", "broadcast", subscribers=1) as channel:
+        first = channel.subscriber()
+        with pytest.raises(NoFreeSlotError):
+            channel.subscriber(timeout=0.03)
+        with pytest.raises(InvalidArgumentError):
+            channel.subscriber(timeout=-1)
+        waits = Waits(lambda: channel.subscriber(timeout=None))
+        time.sleep(0.03)
+        first.close()
+        waits.end().close()
+
+
+def test_a_time_out_of_send_says_who_holds_it_back() -> None:
+    with pair() as (_, publisher, subscriber):
+        fill(publisher)
+        with pytest.raises(BackPressuredError) as caught:
+            publisher.send(b"x", timeout=0.01)
+        assert caught.value.holder is not None
+        assert caught.value.holder.slot == subscriber.slot
+        assert caught.value.holder.pid == os.getpid()
+
+
+def test_a_spin_is_a_time() -> None:
+    with pair() as (_, publisher, subscriber):
+        for each in (publisher, subscriber):
+            each.set_spin(0.001)
+            each.set_spin(0)
+            with pytest.raises(InvalidArgumentError):
+                each.set_spin(-1)
+        subscriber.set_spin(0.02)
+        start = time.monotonic()
+        assert subscriber.take(timeout=0.03) is None
+        assert time.monotonic() - start >= 0.03
