@@ -354,10 +354,10 @@ TEST_F(Create, an_unknown_file_system_is_refused_unless_overridden) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount another file system";
     support::Child child([&](const auto&) {
         // ramfs is allowed and tmpfs is; proc is not, and nothing can be created there, so the check is called itself.
-        constexpr auto attach = flyring::detail::Purpose::attach;
+        constexpr auto write = flyring::detail::Purpose::write;
         const flyring::detail::Fd proc(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-        return code_of([&] { flyring::detail::check_file_system(proc, "x", false, attach); }) == "file-system" &&
-               code_of([&] { flyring::detail::check_file_system(proc, "x", true, attach); }) == "none";
+        return code_of([&] { flyring::detail::check_file_system(proc, "x", false, write); }) == "file-system" &&
+               code_of([&] { flyring::detail::check_file_system(proc, "x", true, write); }) == "none";
     });
     EXPECT_EQ(child.wait(), 0);
 }
