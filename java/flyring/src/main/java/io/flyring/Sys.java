@@ -61,7 +61,6 @@ final class Sys {
 
     private static native int getrlimit(int resource, Pointer result);
 
-
     private static int result(int returned) {
         return returned >= 0 ? returned : -Native.getLastError();
     }
