@@ -25,6 +25,7 @@ import time
 import tomllib
 
 import chaos
+import numpy
 import test_verify
 from canary import Canaries
 from counts import check_counters, read_counters
@@ -137,9 +138,8 @@ def play(known, seed, seconds, kills, fault, folder, every=True):
             play.run(seconds, LONGEST)
         gaps = canaries.gaps()
         verdict.counts["ms taken by the host"] += round(sum(end - begin for begin, end in gaps) / 1e6)
-        lives = [worker.life() for worker in play.done]
         for i, path in enumerate(channels):
-            mine = [life for life in lives if life.channel == i and life.role != "creator"]
+            mine = [life for life in play.done if life.channel == i and life.role != "creator"]
             verify(mine, verdict, gaps, CHANNELS[i]["alignment"])
             check_counters(mine, *read_counters(path), verdict)
     finally:
@@ -227,6 +227,8 @@ def torture(known, options):
             f"round of seed {seed}: {round_.played:.0f} s, {sum(verdict.work.values())} messages: {wrong}", flush=True
         )
         if wrong != "ok":
+            for life in round_.done:
+                numpy.save(folder / f"{life.name.replace(' ', '-')}.npy", life.entries)
             keep(folder)
         else:
             shutil.rmtree(folder)
