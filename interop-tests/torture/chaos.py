@@ -115,7 +115,7 @@ class Round:
         return worker
 
     def finished(self, worker):
-        """It has been reaped: counted, kept for the verifier."""
+        """It has been reaped: counted, its log kept for the verifier."""
         actor = worker.actor
         if worker.killed:
             self.kills[worker.phase() or "starting up", worker.language, worker.side.napping()] += 1
@@ -128,7 +128,8 @@ class Round:
         actor.worker, actor.killed = None, bool(worker.killed)
         if worker.killed and actor.role == "reliable":  # else the next one would have its slot before it is missed
             actor.due = time.monotonic() + self.random.random() * VACANT
-        self.done.append(worker)
+        self.done.append(worker.life())
+        worker.side.close()  # at once: a container's /dev/shm has no room for the logs of a round
 
     def work(self, role, language):
         """How much was logged."""

@@ -25,6 +25,7 @@ import time
 import tomllib
 
 import chaos
+import numpy
 import test_verify
 from canary import Canaries
 from counts import check_counters, read_counters
@@ -137,9 +138,8 @@ def play(known, seed, seconds, kills, fault, folder, every=True):
             play.run(seconds, LONGEST)
         gaps = canaries.gaps()
         verdict.counts["ms taken by the host"] += round(sum(end - begin for begin, end in gaps) / 1e6)
-        lives = [worker.life() for worker in play.done]
         for i, path in enumerate(channels):
-            mine = [life for life in lives if life.channel == i and life.role != "creator"]
+            mine = [life for life in play.done if life.channel == i and life.role != "creator"]
             verify(mine, verdict, gaps, CHANNELS[i]["alignment"])
             check_counters(mine, *read_counters(path), verdict)
     finally:
@@ -171,16 +171,20 @@ def phases(kills, languages, every):
 def work(done, languages, seconds):
     """The table of messages, and who did too little."""
     print(f"\n{'messages':14}" + "".join(f"{language:>12}" for language in languages) + "   at least")
-    missing = []
     for role, rate in WORK.items():
-        least = int(rate * seconds)
-        print(f"{role:14}" + "".join(f"{done[language, role]:12}" for language in languages) + f"   {least}")
-        missing += [
-            f"{done[each, role]} messages of {role} in {each}, at least {least}"
-            for each in languages
-            if done[each, role] < least
-        ]
-    return missing
+        line = "".join(f"{done[language, role]:12}" for language in languages)
+        print(f"{role:14}{line}   {int(rate * seconds)}")
+    return lacking(done, languages, seconds)
+
+
+def lacking(done, languages, seconds):
+    """Who did too little."""
+    return [
+        f"{done[each, role]} messages of {role} in {each}, at least {int(rate * seconds)}"
+        for role, rate in WORK.items()
+        for each in languages
+        if done[each, role] < int(rate * seconds)
+    ]
 
 
 def waits(dead_waits):
@@ -204,17 +208,18 @@ def torture(known, options):
     """(passed, failed) of the rules."""
     counts, kills, done = (collections.Counter() for _ in range(3))
     dead_waits, failures = [], collections.defaultdict(list)
-    played, number, struck, every = 0.0, 0, False, options.seconds >= EVERY_LANGUAGE
-    while played < options.seconds - 1 or not struck and played < options.seconds * LONGER:
+    played, number, enough, every = 0.0, 0, False, options.seconds >= EVERY_LANGUAGE
+    while played < options.seconds - 1 or not enough and played < options.seconds * LONGER:
         seconds, seed = min(options.seconds, ROUND), options.seed + number
         with round_folder() as folder:
             verdict, round_ = play(known, seed, seconds, kills, options.fault, folder, every)
         played += round_.played
-        struck = not every or round_.struck_enough()
         for rule, texts in verdict.failures.items():
             failures[rule] += [f"seed {seed}: {text}" for text in texts]
         counts += verdict.counts
         done += verdict.work
+        struck = not every or round_.struck_enough()
+        enough = struck and not lacking(done, list(known), options.seconds)
         dead_waits += verdict.dead_waits
         number += 1
         wrong = ", ".join(rule for rule, texts in verdict.failures.items() if texts) or "ok"
@@ -222,6 +227,8 @@ def torture(known, options):
             f"round of seed {seed}: {round_.played:.0f} s, {sum(verdict.work.values())} messages: {wrong}", flush=True
         )
         if wrong != "ok":
+            for life in round_.done:
+                numpy.save(folder / f"{life.name.replace(' ', '-')}.npy", life.entries)
             keep(folder)
         else:
             shutil.rmtree(folder)

@@ -366,10 +366,10 @@ def test_any_bytes_at_all_are_attached_or_refused(data: Any, folder: Path) -> No
     assert len(os.listdir(folder)) == 1
 
 
-@pytest.mark.parametrize("claimed", [1 << 24, 1 << 26])
+@pytest.mark.parametrize("claimed", [1 << 23, 1 << 25])
 def test_a_ring_full_of_small_records_is_walked_quickly(claimed: int) -> None:
     """By its next publisher, under the control lock: up to a quarter of the ring; more is refused unseen."""
-    with Channel.create("walk", "broadcast", capacity=1 << 26, publishers=1, alignment=8, counters=0) as channel:
+    with Channel.create("walk", "broadcast", capacity=1 << 25, publishers=1, alignment=8, counters=0) as channel:
         with open(channel.path, "r+b", buffering=0) as file:
             file.seek(channel.header.ring(0))
             file.write(struct.pack("<ii", 8, 1) * (claimed // 8))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import flyring
-from conftest import drain
+from conftest import SPEC, drain
 from flyring import (
     Action,
     Channel,
@@ -22,8 +22,14 @@ from flyring import (
     Message,
     MessageTooLargeError,
     Publisher,
+    SlotLostError,
+    TwoThreadsError,
+    ViewAliveError,
     layout,
 )
+from flyring.sbe import Schema
+
+PRICES: Any = Schema.load(SPEC / "sbe" / "prices.xml")
 
 
 @pytest.mark.parametrize("alignment", [64, 8])
@@ -454,3 +460,144 @@ def test_a_handler_may_return_what_it_got_only_if_nothing_of_it_stays() -> None:
             with pytest.raises(InvalidArgumentError):
                 subscriber.poll(handler)
             assert subscriber.poll(handler) == 0
+
+
+# Which error comes first
+
+
+def wrong_reads(subscriber: Any) -> list[Callable[[], Any]]:
+    """Calls of a subscriber's or lossy subscriber's with arguments that are refused."""
+    return [
+        lambda: subscriber.poll(print, 0),
+        lambda: subscriber.poll(print, timeout=-1),
+        lambda: subscriber.poll(7),
+        lambda: subscriber.poll(print, "all"),
+        lambda: subscriber.poll(print, nobody=1),
+        lambda: subscriber.take(-1),
+        lambda: subscriber.take("soon"),
+        lambda: subscriber.take(0, 1),
+        lambda: subscriber.poll_arrays(PRICES.Book, print),
+        lambda: subscriber.poll_arrays(PRICES.Trade, print, 0),
+        lambda: subscriber.poll_arrays(PRICES.Trade, 7),
+    ]
+
+
+def wrong_offers(publisher: Any) -> list[Callable[[], Any]]:
+    return [
+        lambda: publisher.offer(b"", 0),
+        lambda: publisher.offer(bytes(5000)),
+        lambda: publisher.offer(7),
+        lambda: publisher.send(b"", timeout=-1),
+        lambda: publisher.claim(-1),
+        lambda: publisher.claim(5000),
+        lambda: publisher.claim(2**70),
+        lambda: publisher.claim(-(2**70)),
+        lambda: publisher.claim("8"),
+        lambda: publisher.try_claim(1, 0),
+        lambda: publisher.claim(PRICES.Trade, -1),
+        lambda: publisher.claim(PRICES.Trade, 5000),
+        lambda: publisher.claim(Message),
+        lambda: publisher.offer_batch([bytes(5000)]),
+        lambda: publisher.offer_batch([b""], 0),
+        lambda: publisher.offer_batch(7),
+        lambda: publisher.offer_batch([7]),
+        lambda: publisher.offer_array(PRICES.Book, None),
+        lambda: publisher.offer_array(PRICES.Trade, None),
+    ]
+
+
+def each_is(error: type[Exception] | tuple[type[Exception], ...], calls: list[Callable[[], Any]]) -> None:
+    for i, call in enumerate(calls):
+        try:
+            result = call()
+        except error:
+            continue
+        pytest.fail(f"call {i} gave {result!r}")
+
+
+def test_what_is_wrong_with_the_object_comes_before_what_is_wrong_with_an_argument() -> None:
+    argument = (InvalidArgumentError, MessageTooLargeError, TypeError)
+    with Channel.create("order", "broadcast", capacity=4096, publishers=1) as channel:
+        publisher, readers = channel.publisher(), (channel.subscriber(), channel.lossy_subscriber())
+        each_is(argument, wrong_offers(publisher))
+        with publisher.claim(8):
+            each_is(ViewAliveError, wrong_offers(publisher))
+        for reader in readers:
+            each_is(argument, wrong_reads(reader))
+            for ring in (9, 2**70):
+                for call in (reader.ended, reader.position):
+                    with pytest.raises(InvalidArgumentError):
+                        call(ring)
+            assert reader.poll(lambda message: None, 2**70) > 0
+            publisher.offer(b"x")
+            seen: list[memoryview] = []
+
+            def inside(message: Message, reader: Any = reader, seen: list[memoryview] = seen) -> None:
+                each_is(TwoThreadsError, wrong_reads(reader))
+                assert (reader.ended(0), reader.position(0) > 0) == (False, True)
+                seen.append(message.data)
+
+            with pytest.raises(ViewAliveError):
+                reader.poll(inside)
+            each_is(ViewAliveError, wrong_reads(reader))
+            seen.pop().release()
+            each_is(argument, wrong_reads(reader))
+        peeking = channel.lossy_subscriber(start="oldest")
+        publisher.offer(b"peeked at")
+        peeked = peeking.peek()
+        assert peeked is not None
+        with memoryview(peeked):
+            each_is(ViewAliveError, wrong_reads(peeking))
+        for reader in readers:
+            reader.close()
+            each_is(ClosedError, wrong_reads(reader))
+            for ring in (0, 9):
+                with pytest.raises(ClosedError):
+                    reader.ended(ring)
+            assert reader.position(0) > 0
+            with pytest.raises(InvalidArgumentError):
+                reader.position(9)
+        publisher.close()
+        each_is(ClosedError, wrong_offers(publisher))
+
+
+def test_too_large_comes_before_slot_lost() -> None:
+    with Channel.create("order", "broadcast", capacity=4096, publishers=1) as channel:
+        publisher = channel.publisher()
+        channel._attached.memory.add64(channel.header.publisher_slot(0), 1)
+        large: list[Callable[[], Any]] = [
+            lambda: publisher.offer(bytes(5000)),
+            lambda: publisher.offer(bytearray(5000)),
+            lambda: publisher.claim(5000),
+            lambda: publisher.claim(PRICES.Trade, 5000),
+            lambda: publisher.offer_batch([bytes(5000)]),
+        ]
+        each_is(MessageTooLargeError, large)
+        each_is(InvalidArgumentError, [lambda: publisher.offer(bytes(5000), 0)])
+        each_is(SlotLostError, [lambda: publisher.offer(b""), lambda: publisher.offer_batch([b""])])
+
+
+def test_a_slot_is_not_touched_if_any_argument_is_wrong() -> None:
+    with Channel.create("order", "broadcast", capacity=4096) as channel:
+        before = channel._attached.memory.read(0, channel.header.schema_offset)
+        wrong: Any = "sleep"
+        calls: list[Callable[[], Any]] = [
+            lambda: channel.publisher("a b", max_lag=1),
+            lambda: channel.publisher("a", max_lag=1),
+            lambda: channel.publisher("a", wait=wrong),
+            lambda: channel.subscriber("", kept=True),
+            lambda: channel.subscriber("a", rings=[]),
+            lambda: channel.subscriber("a", rings=[4]),
+            lambda: channel.subscriber("a", kept=True, wait=wrong),
+            lambda: channel.lossy_subscriber([], wait=wrong),
+            lambda: channel.lossy_subscriber(wait=wrong),
+        ]
+        named = ["name", "max_lag", "wait", "name", "rings", "rings", "wait", "rings", "wait"]
+        for call, argument in zip(calls, named, strict=True):
+            with pytest.raises(InvalidArgumentError) as caught:
+                call()
+            assert caught.value.argument == argument
+        assert channel._attached.memory.read(0, channel.header.schema_offset) == before
+
+
+# Threads

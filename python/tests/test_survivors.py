@@ -222,8 +222,8 @@ def test_a_channel_that_cannot_be_closed_now_closes_nothing() -> None:
 
 
 def test_other_threads_run_while_a_large_message_is_copied() -> None:
-    with Channel.create("large", "broadcast", capacity=1 << 28, publishers=1, subscribers=1, counters=0) as channel:
-        publisher, body = channel.publisher(), bytes((1 << 26) - 8)
+    with Channel.create("large", "broadcast", capacity=1 << 25, publishers=1, subscribers=1, counters=0) as channel:
+        publisher, body = channel.publisher(), bytes((1 << 23) - 8)
         refused: list[type[FlyringError]] = []
         started, ended = threading.Event(), threading.Event()
 
@@ -246,7 +246,7 @@ def test_other_threads_run_while_a_large_message_is_copied() -> None:
         thread = threading.Thread(target=close)
         thread.start()
         started.set()
-        for _ in range(6):
+        for _ in range(48):
             publisher.offer(body)
         ended.set()
         thread.join()
@@ -256,8 +256,8 @@ def test_other_threads_run_while_a_large_message_is_copied() -> None:
 @pytest.mark.parametrize(("kind", "way"), [("subscriber", "take"), ("lossy", "take"), ("lossy", "poll")])
 def test_other_threads_run_while_a_large_message_is_read(kind: str, way: str) -> None:
     """They are refused. (The poll of a subscriber copies nothing.)"""
-    with Channel.create("large", "broadcast", capacity=1 << 26, publishers=1, subscribers=1, counters=0) as channel:
-        publisher, body = channel.publisher(), bytes((1 << 24) - 8)
+    with Channel.create("large", "broadcast", capacity=1 << 25, publishers=1, subscribers=1, counters=0) as channel:
+        publisher, body = channel.publisher(), bytes((1 << 23) - 8)
         reader = channel.subscriber() if kind == "subscriber" else channel.lossy_subscriber()
         refused: list[TwoThreadsError] = []
         ended = threading.Event()
@@ -274,7 +274,7 @@ def test_other_threads_run_while_a_large_message_is_read(kind: str, way: str) ->
         thread = threading.Thread(target=disturb)
         thread.start()
         read: list[int] = []
-        for _ in range(4):
+        for _ in range(16):
             publisher.offer(body)
             if way == "take":
                 message = reader.take()
@@ -285,7 +285,7 @@ def test_other_threads_run_while_a_large_message_is_read(kind: str, way: str) ->
                 reader.poll(lambda message: read.append(len(message)))
         ended.set()
         thread.join()
-        assert read == [len(body)] * 4
+        assert read == [len(body)] * 16
         assert refused
 
 

@@ -179,7 +179,7 @@ class Truncated : public FlyringError {
   public:
     Truncated(const std::string& path, std::uint64_t expected, std::uint64_t actual)
         : FlyringError("truncated", "channel " + path + " is cut off: it has " + std::to_string(actual) + " of " +
-                                        std::to_string(expected) + " bytes; create it anew"),
+                                        std::to_string(expected) + " bytes; create it again"),
           expected_(expected),
           actual_(actual) {}
     std::uint64_t expected() const noexcept { return expected_; }

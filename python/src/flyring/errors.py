@@ -119,7 +119,7 @@ class TruncatedError(FlyringError):
 
     def __init__(self, path: str, expected: int, actual: int) -> None:
         self.path, self.expected, self.actual = path, expected, actual
-        super().__init__(f"{path} is {actual} bytes long, but should be {expected}; it was cut: make it anew")
+        super().__init__(f"{path} is {actual} bytes long, but should be {expected}; it was cut: create it again")
 
 
 class CorruptHeaderError(FlyringError):
@@ -129,7 +129,7 @@ class CorruptHeaderError(FlyringError):
 
     def __init__(self, path: str, field: str, reason: str) -> None:
         self.path, self.field = path, field
-        super().__init__(f"the header of {path} is corrupt: {field} {reason}; make the channel anew")
+        super().__init__(f"the header of {path} is corrupt: {field} {reason}; create the channel again")
 
 
 class CorruptRingError(FlyringError):

@@ -146,7 +146,7 @@ class RingCheck:
             else:
                 good[position] = count
                 continue
-            do = "lossy subscribers that start at what is still there go wrong; the next lap writes it anew"
+            do = "lossy subscribers that start at what is still there go wrong; the next lap replaces it"
             self.broken("boundary", "4.7", layout.TRAILER_BOUNDARY_STRIDE * e, what, do)
         return dict(sorted(good.items()))
 

@@ -12,7 +12,7 @@ from ..system import NAME
 from .image import Image
 from .report import Findings
 
-TAKE_AGAIN = "flyring recover; else the next owner writes it anew"
+TAKE_AGAIN = "flyring recover; else the next owner writes it again"
 
 
 def check_control(image: Image, header: Header, memory: Memory, findings: Findings) -> None:

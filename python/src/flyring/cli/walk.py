@@ -15,7 +15,7 @@ WINDOW = 1 << 18  # bytes copied at once
 RECORD = struct.Struct("<ii")
 OWNER = struct.Struct("<qi")
 ANOTHER_RECORD = "replace the channel; subscribers stop at this record"
-NOT_A_RECORD = "somebody wrote there who must not; take the slot anew, or replace the channel"
+NOT_A_RECORD = "somebody wrote there who must not; take the slot again, or replace the channel"
 
 
 class Walk:

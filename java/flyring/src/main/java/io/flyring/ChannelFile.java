@@ -306,7 +306,7 @@ final class ChannelFile implements AutoCloseable {
         mapped.remove(memory);
     }
 
-    /** Gives a created file its name; {@code replace} takes the name from whoever has it. */
+    /** Gives a created file its name; {@code replace} takes the name from the file that has it. */
     void publish(String name, boolean replace) {
         boolean named = !path.equals(name);
         String from = path;

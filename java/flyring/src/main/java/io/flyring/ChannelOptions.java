@@ -4,7 +4,7 @@ package io.flyring;
 import java.nio.charset.StandardCharsets;
 import java.util.Objects;
 
-/** The dimensions of a channel to be created; whoever made none of the choices below has the defaults. */
+/** The dimensions of a channel to be created. What is not set has its default. */
 public final class ChannelOptions {
     final Kind kind;
     int capacity = Layout.DEFAULT_CAPACITY;

@@ -47,7 +47,7 @@ abstract class ChannelProperties {
     /**
      * The channel's id.
      *
-     * @return made anew at each creation.
+     * @return a new one at each creation.
      */
     public UUID id() {
         return header.id;

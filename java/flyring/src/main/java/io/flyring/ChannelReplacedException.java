@@ -4,7 +4,7 @@ package io.flyring;
 import java.util.UUID;
 
 /**
- * Another channel has this one's name now: whoever opens it by name gets that one. What raised this works as before,
+ * Another channel has this one's name now: an open by name gets that one. What raised this works as before,
  * and raises it again when it looks again. Code {@code replaced}.
  */
 public final class ChannelReplacedException extends FlyringException {

@@ -5,8 +5,8 @@ import org.agrona.concurrent.IdleStrategy;
 
 /**
  * Never gives the core away: the lowest latency, for a core of your own. Looks 32 times without a pause, then with one
- * between two looks: whoever looks all the time from a core that shares no cache fetches the line again and again that
- * the publisher is writing. Needs {@link #idle(int)} with what the poll returned.
+ * between two looks: without it, a reader on a core that shares no cache would fetch the line that the publisher is
+ * writing again and again. Needs {@link #idle(int)} with what the poll returned.
  */
 public final class SpinIdleStrategy implements IdleStrategy {
     private static final int EAGER = 32;

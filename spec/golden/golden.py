@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A golden file in the making: operations in the simulation, each written down with its result, and the JSON of it."""
+
+import json
+import uuid
+
+from simulation import Channel
+
+BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # of no machine
+CREATED_AT = 1_700_000_000_123_456_789
+NOW = 1_700_000_001_987_654_321
+MONOTONIC = 7_000_000_000_123
+PID = 4242
+
+
+def pattern(seed, length):
+    return {"pattern": seed, "length": length}
+
+
+def to_bytes(data):
+    if isinstance(data, str):
+        return bytes.fromhex(data)
+    return bytes((data["pattern"] + 7 * i) & 0xFF for i in range(data["length"]))
+
+
+class Golden:
+    """Does operations in the simulation and writes down each with its result."""
+
+    def __init__(self, golden, channel=None, **options):
+        """In a new channel, or in one that is there."""
+        self.golden, self.options, self.operations, self.objects = golden, options, [], {}
+        self.typed = []  # what the messages decode to
+        self.inject = {
+            "channel_id": str(uuid.uuid5(uuid.NAMESPACE_URL, "flyring-golden:" + golden)),
+            "created_at": CREATED_AT,
+            "boot_id": BOOT_ID,
+            "pid": PID,
+            "now": NOW,
+            "monotonic": MONOTONIC,
+        }
+        self.channel = channel or Channel(options, self.inject)
+
+    def did(self, op, fields, **result):
+        self.operations.append({"op": op} | fields | result)
+        return next(iter(result.values()), None)
+
+    def publisher(self, handle, name="", max_lag=0):
+        p = self.objects[handle] = self.channel.take_publisher(name, max_lag)
+        self.did(
+            "publisher", {"as": handle, "name": name, "max_lag": max_lag}, ring=p.ring, epoch=p.epoch, position=p.t
+        )
+
+    def subscriber(self, handle, name="", kept=False, rings=None):
+        s = self.objects[handle] = self.channel.take_subscriber(name, kept, rings)
+        self.did(
+            "subscriber",
+            {"as": handle, "name": name, "kept": kept, "rings": rings},
+            slot=s.slot,
+            epoch=s.epoch,
+            positions={str(k): c for k, c in s.cursors.items()},
+        )
+
+    def offer(self, handle, kind, data):
+        return self.did(
+            "offer",
+            {"publisher": handle, "type": kind, "data": data},
+            position=self.channel.offer(self.objects[handle], kind, to_bytes(data)),
+        )
+
+    def claim(self, handle, length, kind):
+        return self.did(
+            "claim",
+            {"publisher": handle, "length": length, "type": kind},
+            claimed=self.channel.claim(self.objects[handle], length, kind),
+        )
+
+    def commit(self, handle, data):
+        return self.did(
+            "commit",
+            {"publisher": handle, "data": data},
+            position=self.channel.commit(self.objects[handle], to_bytes(data)),
+        )
+
+    def abort(self, handle):
+        return self.did("abort", {"publisher": handle}, position=self.channel.abort(self.objects[handle]))
+
+    def offer_batch(self, handle, kind, messages):
+        return self.did(
+            "offer_batch",
+            {"publisher": handle, "type": kind, "data": messages},
+            taken=self.channel.offer_batch(self.objects[handle], kind, [to_bytes(m) for m in messages]),
+        )
+
+    def poll(self, handle, limit=256):
+        return self.did(
+            "poll", {"subscriber": handle, "limit": limit}, expect=len(self.channel.poll(self.objects[handle], limit))
+        )
+
+    def close(self, handle):
+        o = self.objects.pop(handle)
+        if hasattr(o, "ring"):
+            self.channel.close_publisher(o)
+            self.did("close", {"publisher": handle})
+        else:
+            self.channel.close_subscriber(o)
+            self.did("close", {"subscriber": handle})
+
+    def evict(self, slot):
+        self.did("evict", {"slot": slot}, messages=self.channel.evict(slot))
+
+    def asleep(self, pair, rings):
+        """6.16, 2 of somebody who is killed there."""
+        self.foreign(self.channel.fall_asleep(pair, rings))
+
+    def foreign(self, stores):
+        for at, data in stores:
+            self.did("foreign_store", {"offset": at, "data": data.hex()})
+
+    def foreign_write(self, kind, data):
+        stores, taken = self.channel.foreign_write(kind, to_bytes(data))
+        self.foreign(stores)
+        return taken
+
+    def foreign_read(self, limit):
+        stores, count = self.channel.foreign_read(limit)
+        self.foreign(stores)
+        return count
+
+    def forget(self, handle):
+        self.channel.forget(self.objects.pop(handle))
+        self.did("forget", {"subscriber": handle})
+
+    def counter_allocate(self, label, type_id=0, key=""):
+        return self.did(
+            "counter_allocate",
+            {"label": label, "type_id": type_id, "key": key},
+            counter=self.channel.counter_allocate(label, type_id, bytes.fromhex(key)),
+        )
+
+    def counter_set(self, counter, value):
+        self.channel.counter_set(counter, value)
+        self.did("counter_set", {"counter": counter, "value": value})
+
+    def counter_add(self, counter, delta):
+        self.did("counter_add", {"counter": counter, "delta": delta}, previous=self.channel.counter_add(counter, delta))
+
+    def counter_free(self, counter):
+        self.channel.counter_free(counter)
+        self.did("counter_free", {"counter": counter})
+
+    def files(self):
+        """{file name: content}"""
+        content = {
+            "inject": self.inject,
+            "create": self.options,
+            "operations": self.operations,
+            "expected": self.channel.expected(),
+        }
+        if self.typed:
+            content["typed"] = self.typed
+        return {self.golden + ".ring": bytes(self.channel.b), self.golden + ".json": dump(content).encode()}
+
+
+def dump(value, indent=0):
+    """JSON with a line per list element at the outer levels, so that differences can be read."""
+    inner = " " * (indent + 1)
+    if isinstance(value, dict) and indent < 3:
+        lines = [inner + json.dumps(k) + ": " + dump(v, indent + 1) for k, v in value.items()]
+        return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}" + ("\n" if indent == 0 else "")
+    if isinstance(value, list) and value and indent < 3 and isinstance(value[0], dict):
+        lines = [
+            inner
+            + (
+                dump(v, indent + 1)
+                if "messages" in v and isinstance(v["messages"], list)
+                else json.dumps(v, ensure_ascii=False)
+            )
+            for v in value
+        ]
+        return "[\n" + ",\n".join(lines) + "\n" + " " * indent + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def lines(facts):
+    """JSON with a line per key, and per point of the list of the dead."""
+    rest = {key: value for key, value in facts.items() if key != "dead"}
+    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in rest.items())
+    return "{\n" + head + ' "dead": [\n  ' + ",\n  ".join(map(json.dumps, facts["dead"])) + "\n ]\n}\n"
