@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <flyring/detail/system.hpp>
 #include <flyring/wait.hpp>
+#include <flyring/wait_set.hpp>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "options.hpp"
 #include "report.hpp"
@@ -15,6 +18,18 @@ namespace demo {
 inline std::int64_t now_ns() noexcept {
     return flyring::detail::clock_ns(CLOCK_MONOTONIC);
 }
+
+/// --wait block: sleeps until the subscriber has something.
+class Block {
+  public:
+    void sleep_for(flyring::Subscriber& subscriber) { set_.add(subscriber); }
+    void idle(int work) { wait_.idle(work); }
+    void reset() noexcept { wait_.reset(); }
+
+  private:
+    flyring::WaitSet set_;
+    flyring::BlockWait wait_{set_, std::chrono::milliseconds(50)};  // then it is time to look at the clock
+};
 
 /// Waits as --wait says, and gives up after --timeout.
 template <typename Strategy>
@@ -35,8 +50,10 @@ class Waiter {
         silent_since_ = 0;
     }
 
+    Strategy& strategy() noexcept { return strategy_; }
+
   private:
-    static constexpr std::uint32_t check_interval = 256;
+    static constexpr std::uint32_t check_interval = std::is_same_v<Strategy, Block> ? 1 : 256;
 
     [[gnu::noinline]] void check() {
         const std::int64_t now = now_ns();

@@ -60,6 +60,8 @@ static void run(const Options& options) {
             return run<flyring::YieldWait>(options);
         case Wait::backoff:
             return run<flyring::BackoffWait>(options);
+        case Wait::block:
+            return run<Block>(options);
     }
 }
 

@@ -16,7 +16,7 @@ const char* const usage =
     "  --warmup N          round trips before them (100000)\n"
     "  --rate R            messages per second; 0 = as fast as answers come (0)\n"
     "  --core N            pin to this core; -1 = do not (-1)\n"
-    "  --wait HOW          spin, yield or backoff (spin)\n"
+    "  --wait HOW          spin, yield, backoff or, ping and pong only, block (spin)\n"
     "  --capacity BYTES    of a ring, if this side creates the channel (1048576)\n"
     "  --alignment 64|8    of a record, if this side creates the channel (64)\n"
     "  --timeout S         give up when the other side is silent for so long (30)\n"
@@ -48,6 +48,8 @@ const char* name(Wait wait) {
             return "yield";
         case Wait::backoff:
             return "backoff";
+        case Wait::block:
+            return "block";
     }
     return "";
 }
@@ -64,10 +66,10 @@ static std::int64_t number(std::string_view option, std::string_view text, std::
 }
 
 static Wait wait_of(std::string_view text) {
-    for (const Wait wait : {Wait::spin, Wait::yield, Wait::backoff}) {
+    for (const Wait wait : {Wait::spin, Wait::yield, Wait::backoff, Wait::block}) {
         if (text == name(wait)) return wait;
     }
-    throw std::invalid_argument("--wait takes spin, yield or backoff, not " + std::string(text));
+    throw std::invalid_argument("--wait takes spin, yield, backoff or block, not " + std::string(text));
 }
 
 static double seconds(const std::string& text) {
@@ -150,6 +152,9 @@ Options parse(int count, const char* const* words) {
                 throw std::invalid_argument("unknown option " + std::string(option));
             }
         }
+    }
+    if (options.wait == Wait::block && options.program != Program::ping) {
+        throw std::invalid_argument("--wait block is for ping and pong only");
     }
     if (options.typed) check_typed(options, sized);
     return options;

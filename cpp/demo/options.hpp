@@ -8,7 +8,7 @@
 namespace demo {
 
 enum class Program { ping, counter, line };
-enum class Wait { spin, yield, backoff };
+enum class Wait { spin, yield, backoff, block };
 
 /// The command line, as bench/DEMOS.md describes it.
 struct Options {

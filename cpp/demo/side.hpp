@@ -20,7 +20,9 @@ class Side {
         : waiter_(options),
           channel_(flyring::Channel::open_or_create(options.channel, dimensions(options, schema))),
           publisher_(channel_.publisher(options.ping ? "ping" : "pong")),
-          subscriber_(channel_.subscriber("", false, {1 - publisher_.ring()})) {}
+          subscriber_(channel_.subscriber("", false, {1 - publisher_.ring()})) {
+        if constexpr (std::is_same_v<Strategy, Block>) waiter_.strategy().sleep_for(subscriber_);
+    }
 
     /// Hands each message that is there to `handler`, waiting for at least one.
     template <typename Handler>

@@ -83,6 +83,8 @@ Json carried(const flyring::FlyringError& error) {
     if (const auto* e = dynamic_cast<const ChannelReplaced*>(&error)) {
         return {{"path", e->path()}, {"channel_id", uuid_text(e->channel_id())}};
     }
+    if (const auto* e = dynamic_cast<const TimedOut*>(&error)) return {{"what_for", e->what_for()}};
+    if (const auto* e = dynamic_cast<const Cancelled*>(&error)) return {{"what_for", e->what_for()}};
     if (const auto* e = dynamic_cast<const IoError*>(&error)) {
         return {{"call", e->call()}, {"errno", e->error()}, {"path", e->path()}};
     }

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <flyring/detail/file.hpp>
 
 #include "streams.hpp"
@@ -61,6 +62,16 @@ std::uint32_t number(const Json& request, const char* key, std::uint32_t otherwi
     return static_cast<std::uint32_t>(value);
 }
 
+/// Of a verb that waits, in seconds; null: for ever. Nothing: the verb that does not wait.
+std::optional<std::chrono::nanoseconds> timeout(const Json& request) {
+    const auto found = request.find("timeout");
+    if (found == request.end()) return std::nullopt;
+    if (found->is_null()) return flyring::forever;
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(found->get<double>()));
+}
+
+constexpr std::chrono::nanoseconds no_time = std::chrono::nanoseconds::zero();
+
 std::optional<flyring::Rings> rings(const Json& request) {
     const auto found = request.find("rings");
     if (found == request.end() || !found->is_array()) return std::nullopt;
@@ -96,6 +107,7 @@ flyring::Options options(const Json& request) {
     made.schema_version = number(request, "schema_version", made.schema_version);
     made.mode = number(request, "mode", made.mode);
     made.any_file_system = request.value("any_file_system", false);
+    made.wake = request.value("wake", true);
     return made;
 }
 
@@ -116,6 +128,7 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"lossy_subscriber", &Peer::lossy_subscriber},
         {"evict", &Peer::evict},
         {"offer", &Peer::offer},
+        {"flush", &Peer::flush},
         {"offer_batch", &Peer::offer_batch},
         {"claim", &Peer::claim},
         {"commit", &Peer::commit},
@@ -211,6 +224,10 @@ Json Peer::open(const Json& request) {
     flyring::OpenOptions chosen;
     chosen.read_only = request.value("read_only", false);
     chosen.any_file_system = request.value("any_file_system", false);
+    chosen.wake = request.value("wake", true);
+    if (const auto time = timeout(request)) {
+        return keep_channel(request, flyring::Channel::wait_for(request.at("name"), *time, chosen));
+    }
     return keep_channel(request, in_environment(request).open(request.at("name"), chosen));
 }
 
@@ -241,8 +258,8 @@ Json Peer::publisher(const Json& request) {
 }
 
 Json Peer::subscriber(const Json& request) {
-    flyring::Subscriber made =
-        channel_of(request).subscriber(request.value("name", ""), request.value("kept", false), rings(request));
+    flyring::Subscriber made = channel_of(request).subscriber(request.value("name", ""), request.value("kept", false),
+                                                              rings(request), timeout(request).value_or(no_time));
     lossy_.erase(request.at("subscriber"));
     const auto& kept = keep(subscribers_, request.at("subscriber"), std::move(made));
     Json answer = positions(request);
@@ -276,7 +293,15 @@ Json Peer::evict(const Json& request) {
 
 Json Peer::offer(const Json& request) {
     flyring::Publisher& publisher = find(publishers_, request, "publisher");
-    return {{"position", publisher.offer(from_hex(request.at("data")), request.value("type", 1))}};
+    const std::vector<std::byte> data = from_hex(request.at("data"));
+    const std::int32_t type = request.value("type", 1);
+    if (const auto time = timeout(request)) return {{"position", publisher.send(data, type, *time)}};
+    return {{"position", publisher.offer(data, type)}};
+}
+
+Json Peer::flush(const Json& request) {
+    find(publishers_, request, "publisher").flush(timeout(request).value_or(flyring::forever));
+    return Json::object();
 }
 
 Json Peer::offer_batch(const Json& request) {
@@ -284,13 +309,17 @@ Json Peer::offer_batch(const Json& request) {
     std::vector<std::vector<std::byte>> payloads;
     for (const Json& data : request.at("data")) payloads.push_back(from_hex(data));
     const std::vector<flyring::Bytes> views(payloads.begin(), payloads.end());
-    return {{"taken", publisher.offer_batch(views, request.value("type", 1))}};
+    const std::int32_t type = request.value("type", 1);
+    if (const auto time = timeout(request)) return {{"taken", publisher.send_batch(views, type, *time)}};
+    return {{"taken", publisher.offer_batch(views, type)}};
 }
 
 Json Peer::claim(const Json& request) {
     flyring::Publisher& publisher = find(publishers_, request, "publisher");
     const std::size_t length = request.at("length");
-    flyring::Claim claim = publisher.try_claim(length, request.value("type", 1));
+    const std::int32_t type = request.value("type", 1);
+    const auto time = timeout(request);
+    flyring::Claim claim = time ? publisher.claim(length, type, *time) : publisher.try_claim(length, type);
     const bool claimed = static_cast<bool>(claim);
     if (claimed) keep(claims_, request.at("publisher"), std::move(claim));
     return {{"claimed", claimed}};
@@ -321,8 +350,8 @@ Json Peer::held_by(const Json& request) {
 }
 
 Json Peer::take(const Json& request) {
-    return with_subscriber(request, [](auto& subscriber) -> Json {
-        const auto message = subscriber.take();
+    return with_subscriber(request, [&](auto& subscriber) -> Json {
+        const auto message = subscriber.take(timeout(request).value_or(no_time));
         return {{"message", message ? message_json(*message) : Json(nullptr)}};
     });
 }
@@ -331,7 +360,8 @@ Json Peer::poll(const Json& request) {
     return with_subscriber(request, [&](auto& subscriber) -> Json {
         Json messages = Json::array();
         subscriber.poll([&](const flyring::Message& message) { messages.push_back(message_json(message)); },
-                        request.value("limit", flyring::layout::DEFAULT_POLL_LIMIT));
+                        request.value("limit", flyring::layout::DEFAULT_POLL_LIMIT),
+                        timeout(request).value_or(no_time));
         return {{"messages", messages}};
     });
 }

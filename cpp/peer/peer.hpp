@@ -58,6 +58,7 @@ class Peer {
     Json lossy_subscriber(const Json& request);
     Json evict(const Json& request);
     Json offer(const Json& request);
+    Json flush(const Json& request);
     Json offer_batch(const Json& request);
     Json claim(const Json& request);
     Json commit(const Json& request);

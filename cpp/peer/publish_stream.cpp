@@ -13,7 +13,9 @@ class Sender {
         : publisher_(publisher),
           stream_(request),
           how_(request.value("how", "offer")),
+          blocks_(says_block(request)),
           patience_(request.value("seconds", 60.0)) {
+        set_spin(publisher, request);
         if (how_ != "offer" && how_ != "claim" && how_ != "batch" && how_ != "mix") throw BadRequest("how: " + how_);
         if (!stream_.first) throw BadRequest("a publisher needs to know its first message");
         if (const auto at = request.find("die_at"); at != request.end() && !at->is_null()) die_at_ = *at;
@@ -40,19 +42,29 @@ class Sender {
     }
 
   private:
+    [[noreturn]] static void no_room() {
+        throw Failed({{"error", "timeout"}, {"message", "no room for the stream in time"}});
+    }
+
     /// One turn of waiting for room.
     void wait() {
         ++back_pressured_;
         patience_.idle();
-        if (patience_.over()) {
-            throw Failed({{"error", "timeout"}, {"message", "no room for the stream in time"}});
-        }
+        if (patience_.over()) no_room();
     }
 
     void offer(std::uint64_t sequence) {
         const StreamMessage message(stream_, sequence);
         bytes_.resize(message.length());
         message.write(bytes_.data());
+        if (blocks_) {
+            try {
+                publisher_.send(bytes_, message.type(), patience_.left());
+            } catch (const flyring::BackPressured&) {
+                no_room();
+            }
+            return;
+        }
         while (publisher_.offer(bytes_, message.type()) == flyring::back_pressured) wait();
         patience_.reset();
     }
@@ -73,6 +85,13 @@ class Sender {
     }
 
     flyring::Claim open_claim(const StreamMessage& message) {
+        if (blocks_) {
+            try {
+                return publisher_.claim(message.length(), message.type(), patience_.left());
+            } catch (const flyring::BackPressured&) {
+                no_room();
+            }
+        }
         for (;;) {
             flyring::Claim claim = publisher_.try_claim(message.length(), message.type());
             if (claim) {
@@ -96,7 +115,8 @@ class Sender {
         }
         const std::vector<flyring::Bytes> views(payloads.begin(), payloads.end());
         const flyring::span<const flyring::Bytes> all(views);
-        for (std::size_t taken = 0; taken < all.size();) {
+        if (blocks_ && publisher_.send_batch(all, type, patience_.left()) < all.size()) no_room();
+        for (std::size_t taken = blocks_ ? all.size() : 0; taken < all.size();) {
             const std::size_t now = publisher_.offer_batch(all.subspan(taken), type);
             taken += now;
             if (now == 0) wait();
@@ -108,6 +128,7 @@ class Sender {
     flyring::Publisher& publisher_;
     Stream stream_;
     std::string how_;
+    bool blocks_;
     std::optional<std::uint64_t> die_at_;
     const std::string mixed_[3] = {"offer", "claim", "batch"};
     std::vector<std::byte> bytes_;

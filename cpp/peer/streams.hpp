@@ -122,6 +122,11 @@ class Patience {
     double passed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
     /// Of every 64th call, whether the time is over.
     bool over() { return ++asked_ % 64 == 0 && passed() > seconds_; }
+    /// What is left of it.
+    std::chrono::nanoseconds left() const {
+        const std::chrono::duration<double> left(std::max(0.0, seconds_ - passed()));
+        return std::chrono::duration_cast<std::chrono::nanoseconds>(left);
+    }
 
   private:
     using Clock = std::chrono::steady_clock;
@@ -131,6 +136,20 @@ class Patience {
     flyring::BackoffWait wait_{100, 20, std::chrono::microseconds(1), std::chrono::microseconds(50)};
     Clock::time_point start_ = Clock::now();
 };
+
+/// Whether a request says that the verbs wait, and sleep: "wait": "block".
+inline bool says_block(const Json& request) {
+    const std::string wait = request.value("wait", "backoff");
+    if (wait != "backoff" && wait != "block") throw BadRequest("wait: " + wait);
+    return wait == "block";
+}
+
+/// `spin`, in ns: how long its waits look before they sleep.
+template <typename Object>
+void set_spin(Object& object, const Json& request) {
+    const auto found = request.find("spin");
+    if (found != request.end()) object.set_spin(std::chrono::nanoseconds(found->get<std::int64_t>()));
+}
 
 /// Ends this process as a SIGKILL from outside would.
 [[noreturn]] inline void kill_this_process() {

@@ -19,7 +19,11 @@ template <typename Subscriber>
 class Verifier {
   public:
     Verifier(Subscriber& subscriber, const Json& request)
-        : subscriber_(subscriber), how_(request.value("how", "poll")), patience_(request.value("seconds", 60.0)) {
+        : subscriber_(subscriber),
+          how_(request.value("how", "poll")),
+          wait_(says_block(request) ? std::chrono::milliseconds(200) : std::chrono::milliseconds(0)),
+          patience_(request.value("seconds", 60.0)) {
+        set_spin(subscriber, request);
         if (how_ != "poll" && how_ != "take" && how_ != "mix") throw BadRequest("how: " + how_);
         if (const auto at = request.find("die_at"); at != request.end() && !at->is_null()) die_at_ = *at;
         for (const Json& stream : request.at("streams")) {
@@ -37,10 +41,11 @@ class Verifier {
             const bool taking = how_ == "take" || (how_ == "mix" && turn % 2 == 1);
             if ((taking ? take() : poll()) > 0) {
                 patience_.reset();
-            } else {
+            } else if (wait_.count() == 0) {
                 patience_.idle();
             }
-            if (patience_.over() && !done()) throw Failed(timeout());
+            const bool over = wait_.count() == 0 ? patience_.over() : patience_.left().count() == 0;
+            if (over && !done()) throw Failed(timeout());
         }
         Json rings = Json::object();
         for (const auto& [ring, expected] : expected_) {
@@ -84,12 +89,12 @@ class Verifier {
     }
 
     int poll(int limit = flyring::layout::DEFAULT_POLL_LIMIT) {
-        return subscriber_.poll([this](const flyring::Message& message) { check(message); }, limit);
+        return subscriber_.poll([this](const flyring::Message& message) { check(message); }, limit, wait_);
     }
 
     int take() {
         if (seen_ == die_at_) return poll(1);  // to be looked at before it is consumed
-        const auto message = subscriber_.take();
+        const auto message = subscriber_.take(wait_);
         if (message) check(*message);
         return message ? 1 : 0;
     }
@@ -145,6 +150,7 @@ class Verifier {
 
     Subscriber& subscriber_;
     std::string how_;
+    std::chrono::nanoseconds wait_;  // of one poll
     Patience patience_;
     std::optional<std::uint64_t> die_at_;
     std::map<std::uint32_t, Expected> expected_;

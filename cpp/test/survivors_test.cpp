@@ -166,6 +166,38 @@ const Operation operations[] = {
          } catch (const flyring::SlotLost&) {
          }
      }},
+    {"wait for a message", both,
+     [](Stage& stage) {
+         drain(*stage.subscriber);
+         stage.subscriber->take(std::chrono::milliseconds(2));
+     }},
+    {"wait for a message without a slot", [](Stage& stage) { stage.lossy = stage.channel.lossy_subscriber(); },
+     [](Stage& stage) { stage.lossy->take(std::chrono::milliseconds(2)); }},
+    {"wait for room",
+     [](Stage& stage) {
+         both(stage);
+         support::fill(*stage.publisher);
+     },
+     [](Stage& stage) {
+         try {
+             stage.publisher->send(bytes("y"), std::chrono::milliseconds(2));
+         } catch (const flyring::BackPressured&) {
+         }
+     }},
+    {"flush", both,
+     [](Stage& stage) {
+         try {
+             stage.publisher->flush(std::chrono::milliseconds(2));
+         } catch (const flyring::TimedOut&) {
+         }
+     }},
+    {"wait of a wait set", both,
+     [](Stage& stage) {
+         drain(*stage.subscriber);
+         flyring::WaitSet set;
+         set.add(*stage.subscriber);
+         set.wait(std::chrono::milliseconds(2));
+     }},
     {"lossy poll",
      [](Stage& stage) {
          both(stage);

@@ -313,8 +313,7 @@ TEST_F(Waiting, a_wait_ends_at_its_time_out_and_not_before) {
     flyring::Publisher publisher = channel.publisher();
     flyring::Subscriber subscriber = channel.subscriber("holder");
     flyring::LossySubscriber lossy = channel.lossy_subscriber();
-    for (const nanoseconds spin :
-         {nanoseconds(0), nanoseconds(20us), nanoseconds(1h), nanoseconds(-1), nanoseconds::max()}) {
+    for (const nanoseconds spin : {nanoseconds(0), nanoseconds(20us), nanoseconds(1h), nanoseconds::max()}) {
         subscriber.set_spin(spin);
         lossy.set_spin(spin);
         for (const nanoseconds timeout : {nanoseconds(1), nanoseconds(10us), nanoseconds(15ms)}) {
@@ -352,6 +351,28 @@ TEST_F(Waiting, a_wait_ends_at_its_time_out_and_not_before) {
     const std::size_t some = publisher.send_batch(more, 1ms);
     EXPECT_GT(some, 0U);
     EXPECT_LT(some, more.size());
+}
+
+TEST_F(Waiting, a_spin_below_0_is_refused) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::WaitSet set;
+    const std::vector<std::function<void()>> verbs = {
+        [&] { publisher.set_spin(-1ns); },
+        [&] { subscriber.set_spin(-1ns); },
+        [&] { lossy.set_spin(nanoseconds::min()); },
+        [&] { set.set_spin(-1ns); },
+    };
+    for (const auto& verb : verbs) {
+        try {
+            verb();
+            ADD_FAILURE() << &verb - verbs.data();
+        } catch (const flyring::InvalidArgument& error) {
+            EXPECT_EQ(error.argument(), "spin");
+        }
+    }
 }
 
 TEST_F(Waiting, no_time_out_makes_no_system_call) {

@@ -41,8 +41,9 @@ class LossySubscriber {
         return taken;
     }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. 0 or less: it looks once.
-    void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
+    /// How long a wait looks before it sleeps; 20 microseconds. 0: it looks once. Throws
+    /// InvalidArgument for less.
+    void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// For experts: the next message where it lies, or nothing. It is not consumed, and its publisher may overwrite it
     /// while it is read: what was read counts only if valid() says so afterwards. Throws as poll does.

@@ -95,8 +95,9 @@ class Publisher {
     /// TimedOut, ChannelReplaced, else as offer does. (6.16)
     void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
 
-    /// How long a wait looks for room before it sleeps; 20 microseconds. 0 or less: it looks once.
-    void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
+    /// How long a wait looks for room before it sleeps; 20 microseconds. 0: it looks once. Throws
+    /// InvalidArgument for less.
+    void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// A hint, for the start of a handler that will answer through this publisher. Fetches the cache line in which the
     /// next message will start, which a waiting reader has taken: it is here when that message is written. No other

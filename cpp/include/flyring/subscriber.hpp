@@ -54,8 +54,9 @@ class Subscriber {
     bool kept() const noexcept { return core_->kept(); }
     std::int64_t epoch() const noexcept { return core_->epoch(); }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. 0 or less: it looks once.
-    void set_spin(std::chrono::nanoseconds time) noexcept { core_->set_spin(time); }
+    /// How long a wait looks before it sleeps; 20 microseconds. 0: it looks once. Throws
+    /// InvalidArgument for less.
+    void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// Gives the slot back: a kept one stays where it is, any other stops gating. Does nothing if closed already.
     /// Throws ViewAlive from inside a handler.

@@ -66,8 +66,9 @@ class WaitSet {
     /// (one for each channel and direction).
     bool naps() const noexcept { return !has_waitv_ || pairs_.size() > most_pairs; }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. 0 or less: it looks once.
-    void set_spin(std::chrono::nanoseconds time) noexcept { spin_ = time; }
+    /// How long a wait looks before it sleeps; 20 microseconds. 0: it looks once. Throws
+    /// InvalidArgument for less.
+    void set_spin(std::chrono::nanoseconds time) { spin_ = detail::checked_spin(time); }
 
   private:
     struct Entry {

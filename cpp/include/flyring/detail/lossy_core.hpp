@@ -67,7 +67,7 @@ class LossyCore final : public Member {
         return done;
     }
 
-    void set_spin(Nanoseconds time) noexcept { spin_ = time; }
+    void set_spin(Nanoseconds time) { spin_ = checked_spin(time); }
     std::optional<Message> peek();
     bool valid();
     bool ended(std::uint32_t ring);

@@ -125,7 +125,7 @@ class PublisherCore final : public Member {
     [[gnu::cold, gnu::noinline]] std::byte* claim_waiting(std::size_t length, Type type, Nanoseconds timeout);
     inline std::size_t send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout);
     inline void flush(Nanoseconds timeout);
-    void set_spin(Nanoseconds time) noexcept { spin_ = time; }
+    void set_spin(Nanoseconds time) { spin_ = checked_spin(time); }
     /// Before a claim that may wait.
     template <typename Type>
     [[gnu::always_inline]] inline PublisherCore& accept(Type type, Nanoseconds timeout) {

@@ -56,7 +56,7 @@ class SubscriberCore final : public Member {
         return done;
     }
 
-    void set_spin(Nanoseconds time) noexcept { spin_ = time; }
+    void set_spin(Nanoseconds time) { spin_ = checked_spin(time); }
     void forget();
     void give_back(bool owned) noexcept override;
     [[noreturn, gnu::cold]] void throw_unusable() override;

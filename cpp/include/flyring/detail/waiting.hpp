@@ -99,6 +99,12 @@ inline std::int64_t later(std::int64_t now, std::int64_t time) noexcept {
     return now + std::min(std::max<std::int64_t>(time, 0), std::numeric_limits<std::int64_t>::max() - now);
 }
 
+/// For set_spin.
+inline Nanoseconds checked_spin(Nanoseconds time) {
+    if (time.count() >= 0) return time;
+    throw InvalidArgument("spin", "it is " + std::to_string(time.count()) + " ns; it must be 0 (look once) or more");
+}
+
 inline constexpr Nanoseconds default_spin{20'000};         // about what a wake-up costs
 inline constexpr std::int64_t data_cap = 100'000'000;      // ns
 inline constexpr std::int64_t room_cap = 20'000'000;       // ns
