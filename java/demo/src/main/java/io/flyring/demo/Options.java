@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.demo;
 
+import io.flyring.BlockIdleStrategy;
 import io.flyring.SpinIdleStrategy;
+import io.flyring.WaitSet;
 import java.nio.file.Path;
 import java.util.Iterator;
 import java.util.List;
@@ -61,6 +63,9 @@ final class Options {
         if (options.size < MIN_SIZE) {
             throw new Wrong("--size is " + options.size + ", it must be at least " + MIN_SIZE + ".");
         }
+        if (options.counter && options.blocks()) {
+            throw new Wrong("--wait block is for ping and pong only.");
+        }
         if (options.typed) {
             options.checkTyped();
         }
@@ -113,15 +118,20 @@ final class Options {
         } catch (NumberFormatException e) {
             throw new Wrong(name + " wants a number: " + e.getMessage() + ".");
         }
-        waiting();
+        waiting(new WaitSet());
     }
 
-    IdleStrategy waiting() {
+    boolean blocks() {
+        return wait.equals("block");
+    }
+
+    IdleStrategy waiting(WaitSet set) {
         return switch (wait) {
+            case "block" -> new BlockIdleStrategy(set);
             case "spin" -> new SpinIdleStrategy();
             case "yield" -> new YieldingIdleStrategy();
             case "backoff" -> new BackoffIdleStrategy();
-            default -> throw new Wrong("--wait is spin, yield or backoff, not " + wait + ".");
+            default -> throw new Wrong("--wait is spin, yield, backoff or block, not " + wait + ".");
         };
     }
 

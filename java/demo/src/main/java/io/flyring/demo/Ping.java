@@ -44,6 +44,7 @@ final class Ping {
             Subscriber answers = channel.subscriber(1 - questions.ring())) {
             publisher = questions;
             subscriber = answers;
+            patience.sleepsFor(answers);
             try {
                 connect();
                 measure();

@@ -28,6 +28,7 @@ final class Pong {
             Publisher answers = channel.publisher("pong");
             Subscriber subscriber = channel.subscriber(1 - answers.ring())) {
             publisher = answers;
+            patience.sleepsFor(subscriber);
             while (!ended) {
                 serve(subscriber);
             }

@@ -82,6 +82,16 @@ class DemoTest {
     }
 
     @Test
+    void bothSidesMaySleep() throws Exception {
+        Process pong = start("pong", "--wait", "block");
+        JsonObject json = JsonParser.parseString(output(start("ping", "--wait", "block", "--count", "300", "--warmup",
+            "10", "--json"))).getAsJsonObject();
+        output(pong);
+        assertEquals("block", json.get("wait").getAsString());
+        assertEquals(300, json.get("count").getAsInt());
+    }
+
+    @Test
     void typedMessagesGoRoundToo() throws Exception {
         Process pong = start("pong", "--typed", "--wait", "yield");
         JsonObject json = JsonParser.parseString(output(start("ping", "--typed", "--wait", "yield", "--count", "3000",
