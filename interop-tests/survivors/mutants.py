@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the dead
-or driven.py must convict each.
+or driven.py must convict each; those of waits, C++'s own tests of waits.
 
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
@@ -45,7 +45,7 @@ MUTANTS = {
     ),
     "evict: the victim does not take its gates back": (
         "subscriber_core.hpp",
-        "    clear_gates(state_->file, slot_);\n}",
+        "    stop_gating(state_->file, slot_);\n}",
         "}",
     ),
     "publish: claimed behind the zeroes": (
@@ -64,6 +64,20 @@ MUTANTS = {
         "(void)try_lock_byte(description, lock);",
     ),
 }
+WAITS = {
+    "wait: the waker leaves the bits": (
+        "waiting.hpp",
+        "__atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);",
+        "",
+    ),
+    "wait: the waker leaves the sequence": (
+        "waiting.hpp",
+        "__atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);",
+        "",
+    ),
+    "wait: a new owner wakes nobody": ("publisher_core.hpp", "        wake_all(file.data());\n", ""),
+    "wait: the cap is as if all publishers woke": ("wait_for.hpp", "load_relaxed(slot.wakes()) == epoch;", "true;"),
+}
 FIRST_STORE = "        store_relaxed(ring.claimed(), to);                 // publish 3"  # goes, in "claimed behind ..."
 
 
@@ -75,8 +89,9 @@ def run(command, folder, timeout=None):
         return subprocess.CompletedProcess(command, -1, (hung.stdout or b"").decode(), "")
 
 
-def compile_all(folder):
-    """The golden files' test and the peer, against the headers in `folder`; empty, or what the compiler says."""
+def compile_all(folder, waits):
+    """What is to convict a mutant, against the headers in `folder`: the golden files' test and the peer, or the test of
+    waits. Empty, or what the compiler says."""
     test, peer = ROOT / "cpp" / "test", ROOT / "cpp" / "peer"
     common = ["c++", "-std=c++17", "-O1", "-pthread", f"-I{folder}/include", f'-DFLYRING_SPEC_DIR="{ROOT}/spec"']
     golden = [test / "golden_test.cpp", test / "support.cpp", "-lgtest", "-lgtest_main"]
@@ -85,12 +100,19 @@ def compile_all(folder):
         [*common, f"-I{test}", *golden, "-o", folder / "golden"],
         [*common, f"-I{peer}", '-DFLYRING_VERSION="mutant"', *sources, "-o", folder / "peer"],
     )
+    if waits:
+        parts = [test / f"{name}.cpp" for name in ("waiting_test", "support", "faults", "agrona")]
+        builds = ([*common, f"-I{test}", *parts, "-lgtest", "-lgtest_main", "-ldl", "-o", folder / "waits"],)
     said = [run(list(map(str, one)), folder) for one in builds]
     return "".join(one.stderr for one in said if one.returncode)
 
 
-def convicted_by(folder):
+def convicted_by(folder, waits):
     """The names of what fails."""
+    if waits:
+        said = run([folder / "waits", "--gtest_brief=1"], folder, timeout=120)
+        failed = re.findall(r"^\[  FAILED  \] Waiting\.(\w+) ", said.stdout, re.MULTILINE)
+        return failed or (["it hangs"] if said.returncode else [])
     found = []
     golden = run([folder / "golden", "--gtest_filter=*dead*", "--gtest_brief=1"], folder, timeout=60)
     if golden.returncode:
@@ -109,7 +131,7 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     passed = failed = 0
-    plan = {"no mistake": ("ring.hpp", "", ""), **MUTANTS}
+    plan = {"no mistake": ("ring.hpp", "", ""), **MUTANTS, **WAITS}
     chosen = {name: what for name, what in plan.items() if name.startswith(options.only)}
     if not chosen:
         sys.exit(f"--only: no mutant begins with {options.only!r}; there are: {', '.join(plan)}")
@@ -125,8 +147,9 @@ def main():
             if name.startswith("publish: claimed"):
                 text = text.replace(FIRST_STORE, "        // ")
             file.write_text(text)
-            wrong_build = compile_all(folder)
-            found = ["it does not compile: " + wrong_build] if wrong_build else convicted_by(folder)
+            waits = name in WAITS
+            wrong_build = compile_all(folder, waits)
+            found = ["it does not compile: " + wrong_build] if wrong_build else convicted_by(folder, waits)
         fine = bool(found) == bool(right) and not wrong_build
         passed, failed = passed + fine, failed + (not fine)
         print(f"{'ok   ' if fine else 'FAIL '} {name}: {', '.join(found) or 'not convicted'}", flush=True)
