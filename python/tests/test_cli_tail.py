@@ -368,6 +368,20 @@ def test_nothing_is_written_into_the_channel_but_that_it_sleeps(channel: Channel
         assert content() == before
 
 
+def test_read_only_it_writes_nothing_at_all(channel: Channel, tail: Callable[..., Tail]) -> None:
+    with channel.publisher() as publisher:
+        fill(publisher)
+        before = Path(channel.path).read_bytes()
+        following = tail("quotes", "--since-start", "--read-only")
+        for _ in range(11):
+            following.line()
+        time.sleep(0.02)
+        assert Path(channel.path).read_bytes() == before  # it waits
+        publisher.offer(trade(), 2)
+        assert following.line()["message"] == "Trade"
+        assert following.end()[0] == 0
+
+
 def test_a_closed_pipe_ends_it(channel: Channel) -> None:
     with channel.publisher() as publisher:
         fill(publisher)
