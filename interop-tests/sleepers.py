@@ -67,9 +67,7 @@ class Thread:
 
     def state(self):
         """R, S, D, T ... and how often it has gone to sleep so far."""
-        fields = dict(
-            line.split(":", 1) for line in (self.folder / "status").read_text().splitlines() if ":" in line
-        )
+        fields = dict(line.split(":", 1) for line in (self.folder / "status").read_text().splitlines() if ":" in line)
         return fields["State"].split()[0], int(fields["voluntary_ctxt_switches"])
 
     def switches(self):

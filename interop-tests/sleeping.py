@@ -126,7 +126,9 @@ def spins(random_, way):
     when both slept, ns."""
     while True:
         yield 0, 0
-        yield random_.choice(((0, AWAKE), (AWAKE, 0), (random_.randrange(2000), AWAKE), (AWAKE, random_.randrange(2000))))
+        yield random_.choice(
+            ((0, AWAKE), (AWAKE, 0), (random_.randrange(2000), AWAKE), (AWAKE, random_.randrange(2000)))
+        )
         yield random_.randrange(2 * way), random_.randrange(2 * way)
 
 
