@@ -143,6 +143,7 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"positions", &Peer::positions},
         {"publish_stream", &Peer::publish_stream},
         {"verify_stream", &Peer::verify_stream},
+        {"ping_pong", &Peer::ping_pong},
         {"counter_allocate", &Peer::counter_allocate},
         {"counter_find", &Peer::counter_find},
         {"counter_get", &Peer::counter_get},
@@ -403,6 +404,11 @@ Json Peer::publish_stream(const Json& request) {
 
 Json Peer::verify_stream(const Json& request) {
     return with_subscriber(request, [&](auto& subscriber) { return peer::verify_stream(subscriber, request); });
+}
+
+Json Peer::ping_pong(const Json& request) {
+    flyring::Publisher& publisher = find(publishers_, request, "publisher");
+    return with_subscriber(request, [&](auto& subscriber) { return peer::ping_pong(publisher, subscriber, request); });
 }
 
 Json Peer::close(const Json& request) {

@@ -73,6 +73,7 @@ class Peer {
     Json positions(const Json& request);
     Json publish_stream(const Json& request);
     Json verify_stream(const Json& request);
+    Json ping_pong(const Json& request);
     Json die(const Json& request);
     Json counter_allocate(const Json& request);
     Json counter_find(const Json& request);
@@ -103,5 +104,7 @@ class Peer {
 Json publish_stream(flyring::Publisher& publisher, const Json& request);
 Json verify_stream(flyring::Subscriber& subscriber, const Json& request);
 Json verify_stream(flyring::LossySubscriber& subscriber, const Json& request);
+Json ping_pong(flyring::Publisher& publisher, flyring::Subscriber& subscriber, const Json& request);
+Json ping_pong(flyring::Publisher& publisher, flyring::LossySubscriber& subscriber, const Json& request);
 
 }  // namespace peer
