@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -34,6 +35,8 @@ MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "s
 OPTIONS = ("capacity", "publishers", "subscribers", "alignment", "foreign", "counters")
 MORE_OPTIONS = ("schema", "schema_id", "schema_version", "mode", "any_file_system", "wake")
 BATCH = 8
+PING = struct.Struct("<qq")  # number, time of CLOCK_MONOTONIC in ns
+PING_TYPE = 1
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -442,6 +445,28 @@ class Peer:
         seconds = time.monotonic() - start
         return {"count": verifier.count, "seconds": seconds, "verified": True, "rings": verifier.rings()}
 
+    def op_ping_pong(self, request: Request) -> Answer:
+        publisher, subscriber = self.publishers[request["publisher"]], self.subscribers[request["subscriber"]]
+        count, first, seconds = request["count"], bool(request.get("first", False)), request.get("seconds", 60)
+        late_from, spin = request.get("late", 50_000_000), request.get("spin", 0) / 1e9
+        publisher.set_spin(spin)
+        subscriber.set_spin(spin)
+        clock, longest, late = time.monotonic_ns, 0, 0
+        start = clock()
+        for number in range(count):
+            if first:
+                publisher.send(PING.pack(number, clock()), PING_TYPE, seconds)
+            message = subscriber.take(seconds)
+            taken = clock()
+            if message is None:
+                raise RefusedError("timeout", f"message {number} did not come in {seconds} s", counts=[number])
+            took = taken - ping_time(message, number)
+            longest = max(longest, took)
+            late += took >= late_from
+            if not first:
+                publisher.send(PING.pack(number, clock()), PING_TYPE, seconds)
+        return {"count": count, "seconds": (clock() - start) / 1e9, "longest": longest, "late": late}
+
     # Counters
 
     def _counter(self, request: Request) -> Counter:
@@ -501,6 +526,20 @@ class Peer:
                 for c in counters
             ]
         }
+
+
+def ping_time(message: Message, number: int) -> int:
+    """When message `number` of a ping_pong was published."""
+    what = ""
+    if (message.type, len(message)) != (PING_TYPE, PING.size):
+        what = f"type {message.type}, {len(message)} bytes; not type {PING_TYPE}, {PING.size} bytes"
+    elif (found := PING.unpack(message)[0]) != number:
+        what = f"it is number {found}"
+    if what:
+        text = f"ring {message.ring}, message {number}: {what}"
+        raise RefusedError("mismatch", text, ring=message.ring, sequence=number, what=what)
+    published: int = PING.unpack(message)[1]
+    return published
 
 
 def beside(channel: Channel, do: str, fifo: str) -> None:

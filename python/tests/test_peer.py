@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from conftest import SPEC
+from flyring import Channel
+from test_waiting import Waits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peer"))
 import flyring_peer
@@ -67,6 +69,98 @@ def test_a_wrong_stream_and_a_missing_one_are_reported() -> None:
     assert answers[4]["error"] == "mismatch"
     assert (answers[4]["ring"], answers[4]["sequence"]) == (0, 0)
     assert answers[5]["error"] in ("timeout", "mismatch")
+
+
+WAITS: list[dict[str, Any]] = [
+    {"op": "create", "channel": "c", "name": "peer", "kind": "broadcast", "capacity": 4096},
+    {"op": "publisher", "channel": "c", "publisher": "p"},
+    {"op": "subscriber", "channel": "c", "subscriber": "s", "timeout": 0},
+]
+
+
+def test_ops_that_wait() -> None:
+    fills = [{"op": "offer", "publisher": "p", "data": "00" * 900, "timeout": None}] * 4
+    answers = conversation(
+        *WAITS,
+        {"op": "flush", "publisher": "p", "timeout": 0.001},
+        {"op": "take", "subscriber": "s", "timeout": 0.001},
+        {"op": "poll", "subscriber": "s", "limit": 3, "timeout": 0.001},
+        *fills,
+        {"op": "offer", "publisher": "p", "data": "00" * 900, "timeout": 0.001},
+        {"op": "offer_batch", "publisher": "p", "data": ["00" * 900], "timeout": 0.001},
+        {"op": "claim", "publisher": "p", "length": 900, "timeout": 0.001},
+        {"op": "flush", "publisher": "p", "timeout": 0.001},
+        {"op": "open", "channel": "d", "name": "missing", "timeout": 0.001},
+        {"op": "open", "channel": "d", "name": "peer", "timeout": 1, "wake": False},
+        {"op": "poll", "subscriber": "s", "limit": 9, "timeout": 1},
+        {"op": "claim", "publisher": "p", "length": 4, "timeout": None},
+        {"op": "commit", "publisher": "p", "data": "01020304"},
+        {"op": "take", "subscriber": "s", "timeout": None},
+        {"op": "flush", "publisher": "p"},
+    )[3:]
+    assert [answers[0]["ok"], answers[1]["message"], answers[2]["messages"]] == [True, None, []]
+    assert all(answer["position"] > 0 for answer in answers[3:7])
+    assert [answer.get("error") for answer in answers[7:12]] == [
+        "back-pressured",
+        None,
+        "back-pressured",
+        "timed-out",
+        "timed-out",
+    ]
+    assert answers[8]["taken"] == 0
+    assert all(answer["what_for"] for answer in answers[10:12])
+    assert answers[12]["ok"]
+    assert len(answers[13]["messages"]) == 4
+    assert answers[14]["claimed"]
+    assert answers[16]["message"]["data"] == "01020304"
+    assert answers[17] == {"ok": True}
+
+
+def test_a_stream_goes_through_verbs_that_wait() -> None:
+    stream = {"seed": 9, "count": 300, "min": 0, "max": 100, "wait": "block", "spin": 0}
+    with Channel.create("peer", "broadcast", capacity=4096):
+        peers = [flyring_peer.Peer(), flyring_peer.Peer()]
+        for peer, handle in zip(peers, ("publisher", "subscriber"), strict=True):
+            for request in ({"op": "open", "channel": "c", "name": "peer"}, {"op": handle, "channel": "c", handle: "h"}):
+                assert peer.answer(json.dumps(request))["ok"]
+        publish = {"op": "publish_stream", "publisher": "h", "how": "mix"} | stream
+        waits = Waits(lambda: peers[0].answer(json.dumps(publish)))
+        verify = {"op": "verify_stream", "subscriber": "h", "how": "mix", "wait": "block", "streams": [{"ring": 0} | stream]}
+        assert peers[1].answer(json.dumps(verify))["verified"]
+        assert waits.end()["count"] == 300
+        for peer in peers:
+            peer.close_all()
+
+
+def test_one_message_to_and_fro() -> None:
+    with Channel.create("peer", "broadcast", capacity=4096, publishers=2):
+        peers = [flyring_peer.Peer(), flyring_peer.Peer()]
+
+        def both(*requests: dict[str, Any]) -> list[dict[str, Any]]:
+            waits = Waits(lambda: peers[0].answer(json.dumps(requests[0])))
+            answer = peers[1].answer(json.dumps(requests[-1]))
+            return [waits.end(), answer]
+
+        for ring, peer in enumerate(peers):
+            for request in (
+                {"op": "open", "channel": "c", "name": "peer"},
+                {"op": "publisher", "channel": "c", "publisher": "p"},
+                {"op": "subscriber", "channel": "c", "subscriber": "s", "rings": [1 - ring]},
+            ):
+                assert peer.answer(json.dumps(request))["ok"]
+        ping = {"op": "ping_pong", "publisher": "p", "subscriber": "s", "count": 200}
+        for answer in both(ping | {"first": True}, ping | {"late": 0}):
+            assert (answer["ok"], answer["count"]) == (True, 200)
+            assert 0 < answer["longest"] <= answer["seconds"] * 1e9
+            late = answer["late"]
+        assert late == 200  # of the second
+        wrong = both(ping | {"first": True, "count": 1}, {"op": "offer", "publisher": "p", "data": "05" + "00" * 15})
+        assert (wrong[0]["error"], wrong[0]["ring"], wrong[0]["sequence"]) == ("mismatch", 1, 0)
+        assert peers[1].answer(json.dumps({"op": "take", "subscriber": "s"}))["ok"]
+        silent = peers[0].answer(json.dumps(ping | {"seconds": 0.01}))
+        assert (silent["ok"], silent["error"]) == (False, "timeout")
+        for peer in peers:
+            peer.close_all()
 
 
 def test_errors_carry_what_they_say_and_nonsense_is_a_bad_request() -> None:
