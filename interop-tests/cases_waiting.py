@@ -262,7 +262,7 @@ def sleeps_in(thread, seconds):
 def nobody_wakes(run, waiter, other):
     """`wake` false: nobody is woken, and the other side looks every millisecond; only the other one does."""
     with Pair(run, waiter, other, wake=(True, False)) as p:
-        ring, slot = p.publisher(p.b), p.subscriber(p.a)
+        ring, slot = p.publisher(p.b), p.subscriber(p.a, rings=[0])
         p.subscriber(p.b, rings=[1])
         equal("wakes", (p.file.wakes("publisher", ring), p.file.wakes("subscriber", 1)), (0, 0))
         above("wakes of the other one", p.file.wakes("subscriber", slot), 0)

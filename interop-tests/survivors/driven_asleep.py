@@ -72,7 +72,7 @@ def watch_sleep(world, point, act):
         return act()
 
     request = {"subscriber": world.name, "timeout": LONG}
-    killed = world.watcher.watch(lambda: world.victim.send("take", **request), words, hit)
+    killed = world.watcher.watch(lambda: world.victim.send("take", **request), words, hit, calls=True)
     true(f"it comes to the point {point}", acted, seen)
     return seen, killed
 
@@ -147,7 +147,9 @@ def waking_readers(run, language):
 
         request = {"publisher": world.name, "data": "0b", "type": 1}
         words = [world.asleep, world.sequence]
-        killed = world.watcher.watch(lambda world=world, r=request: world.victim.send("offer", **r), words, hit)
+        killed = world.watcher.watch(
+            lambda world=world, r=request: world.victim.send("offer", **r), words, hit, calls=True
+        )
         begin = time.monotonic()
         steps = [("asleep", False, before), ("sequence", False, before + 1), ("futex wake", False, before + 1)]
         equal("steps of a wake (6.16)", seen, steps[: [*(s[0] for s in steps)].index(kill) + 1] if kill else steps)
@@ -187,7 +189,9 @@ def waking_publishers(run, language):
 
         words = [Word("asleep", ASLEEP["room"], 4), Word("sequence", SEQUENCE["room"], 4)]
         request = {"subscriber": world.name, "limit": 256}
-        killed = world.watcher.watch(lambda world=world, r=request: world.victim.send("poll", **r), words, hit)
+        killed = world.watcher.watch(
+            lambda world=world, r=request: world.victim.send("poll", **r), words, hit, calls=True
+        )
         begin = time.monotonic()
         steps = [(name, True) for name in ("asleep", "sequence", "futex wake")]
         equal("steps of a wake (6.16), behind the gate", seen, steps[: len(seen)] if kill else steps)
@@ -197,7 +201,8 @@ def waking_publishers(run, language):
         if killed:
             world.killed()
         else:
-            equal("messages", len(world.victim.receive()["messages"]), count)
+            got = len(world.victim.receive()["messages"])
+            true(f"{count} messages, and perhaps that of who slept", got - count in (0, 1), got)
             world.victim.call("close", channel=world.name)
         world.end()
 
@@ -227,7 +232,9 @@ def in_vain(run, language):
 
     def wakes(op, **fields):
         calls = []
-        world.watcher.watch(lambda: world.victim.send(op, **fields), [], lambda word: calls.append(word.name))
+        world.watcher.watch(
+            lambda: world.victim.send(op, **fields), [], lambda word: calls.append(word.name), calls=True
+        )
         try:
             world.victim.receive()
         except Refused as e:

@@ -229,14 +229,14 @@ class Watcher(Tracer):
         super().__init__(pid, folder)
         self.path = str(path)
 
-    def watch(self, send, words, hit):
+    def watch(self, send, words, hit, calls=False):
         """Sends a request; `hit(word)` is called whenever the thread has stored into one of the words (or loaded it),
-        while it stands behind that; and in front of each call that has to do with sleeping (SLEEPING). A true answer of
-        `hit` ends the peer there, by SIGKILL. Whether it did."""
+        while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did. With `calls`
+        it stands in front of each of SLEEPING, too."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
         try:
-            return self._watch(tid, send, words, hit)
+            return self._watch(tid, send, words, hit, calls)
         except BaseException:
             self._end(tid)
             raise
@@ -250,7 +250,7 @@ class Watcher(Tracer):
         except ChildProcessError:
             pass
 
-    def _watch(self, tid, send, words, hit):
+    def _watch(self, tid, send, words, hit, calls):
         ptrace(INTERRUPT, tid)
         os.waitpid(tid, WALL)
         watched = self._arm(tid, words)
@@ -267,7 +267,7 @@ class Watcher(Tracer):
                 if info.op == EXIT and call == MMAP:
                     watched = self._arm(tid, words)  # it may be what is to be watched
                 call = info.number if info.op == ENTRY else None
-                sleeping = sleeping_call(info) if info.op == ENTRY else None
+                sleeping = sleeping_call(info) if calls and info.op == ENTRY else None
                 if sleeping and hit(sleeping):
                     self._end(tid)
                     return True

@@ -37,7 +37,7 @@ PUBLISHERS, READERS = ("left", "right", "middle"), ("journal", "ledger")
 STREAM = {"min": 8, "max": 600, "numbered": True}
 HOWS, READINGS = ("offer", "claim", "batch", "mix"), ("poll", "take", "mix")
 LOOK = 0.003  # seconds
-CAPS = {"reader": 0.1, "publisher": 0.02}  # seconds: the longest time between two looks of a sleeper
+CAPS = {"publisher": 0.02, "reader": 0.1}  # seconds: the longest time between two looks of a sleeper
 SLACK = 0.05  # seconds, for who looks and for what is done before the gate is stored
 STOPPED = 0.06  # seconds, at most
 LONGEST = 30  # seconds: what a request may take
@@ -116,14 +116,22 @@ class Actor:
     def __init__(self, play, kind, name, number):
         self.play, self.kind, self.name, self.number = play, kind, name, number
         self.peer = self.thread = None
-        self.killed = self.stopped = False
+        self.struck, self.stopped = None, False  # struck: the peer that was killed
         self.random = random.Random(f"{play.seed} {name}")
         self.next = {ring: 0 for ring in range(len(PUBLISHERS))}  # of a reader: what it has seen for certain
         self.moved, self.place = time.monotonic(), None  # when it was last seen awake or elsewhere
         self.runner = threading.Thread(target=self.run, daemon=True)
 
+    @property
+    def killed(self):
+        return self.struck is self.peer
+
+    @property
+    def over(self):
+        return self.kind in self.play.over
+
     def run(self):
-        while not self.play.over:
+        while not self.over:
             language = min(self.play.turns[self.kind], key=lambda each: (self.play.turns[self.kind][each], each))
             self.play.turns[self.kind][language] += 1
             try:
@@ -141,7 +149,6 @@ class Actor:
                 self.thread = None
                 if self.peer and self.peer.alive():
                     self.peer.kill()
-                self.killed = False
 
     def turn(self, language):
         """One owner of the place: a few requests, then it leaves."""
@@ -154,7 +161,7 @@ class Actor:
             self.resume(answer["slot"])
         self.moved, self.thread = time.monotonic(), thread
         for _ in range(self.random.randrange(1, 8)):
-            if self.play.over:
+            if self.over:
                 break
             if self.kind == "publisher":
                 self.publish(ring, language)
@@ -249,7 +256,8 @@ class Play:
         creator = run.peer(next(iter(run.commands)))
         creator.call("create", channel=self.name, name=self.name, **OPTIONS)
         self.file = File(run.folder / f"{self.name}.ring")
-        self.ends, self.nursery, self.over = Ends(self.file), Nursery(run), False
+        self.ends, self.nursery = Ends(self.file), Nursery(run)
+        self.over = set()  # kinds of actors that are to leave
         self.failures, self.work = collections.defaultdict(list), collections.Counter()
         self.strikes, self.longest = collections.Counter(), collections.Counter()
         self.turns = {kind: dict.fromkeys(run.commands, 0) for kind in CAPS}
@@ -271,7 +279,7 @@ class Play:
             return
         what = "killed" if self.random.random() < 0.3 else "stopped"
         if what == "killed":
-            actor.killed = True
+            actor.struck = peer
             peer.process.send_signal(signal.SIGKILL)
         else:
             actor.stopped = True
@@ -295,17 +303,23 @@ class Play:
             time.sleep(LOOK)
         for _, actor, process in due:
             self.go_on(actor, process)
-        self.over = True
-        for actor in self.actors:
-            actor.runner.join(2 * LONGEST)
-            true(f"{actor.name} ends", not actor.runner.is_alive(), "it does not")
+        for kind in CAPS:  # publishers first, who may wait for readers
+            self.over.add(kind)
+            for actor in (actor for actor in self.actors if actor.kind == kind):
+                actor.runner.join(2 * LONGEST)
+                true(f"{actor.name} ends", not actor.runner.is_alive(), "it does not")
 
     def go_on(self, actor, process):
         process.send_signal(signal.SIGCONT)
         actor.moved, actor.stopped = time.monotonic(), False
 
     def read_the_rest(self):
-        """What is still in the rings, by each reader; then nothing is missing."""
+        """What is still in the rings, by each reader; then nothing is missing. Dead publishers' rings are recovered."""
+        heir = self.nursery.take(next(iter(self.turns["publisher"])))
+        heir.call("open", channel=self.name, name=self.name)
+        for name in PUBLISHERS:
+            heir.call("publisher", channel=self.name, publisher=name, name=name)
+        heir.kill()
         for actor in (actor for actor in self.actors if actor.kind == "reader"):
             actor.peer = self.nursery.take(next(iter(self.turns["reader"])))
             actor.peer.call("open", channel=self.name, name=self.name)
@@ -319,7 +333,7 @@ class Play:
             actor.peer.kill()
 
     def end(self):
-        self.over = True
+        self.over = set(CAPS)
         self.nursery.end()
         for actor in self.actors:
             if actor.peer and actor.peer.alive():
