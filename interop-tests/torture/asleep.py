@@ -113,8 +113,8 @@ class Nursery:
 class Actor:
     """A place in the play: a publisher or a reader, of one language after another."""
 
-    def __init__(self, play, kind, name, number):
-        self.play, self.kind, self.name, self.number = play, kind, name, number
+    def __init__(self, play, kind, name):
+        self.play, self.kind, self.name = play, kind, name
         self.peer = self.thread = None
         self.struck, self.stopped = None, False  # struck: the peer that was killed
         self.random = random.Random(f"{play.seed} {name}")
@@ -155,7 +155,7 @@ class Actor:
         peer, handle, thread = self.peer, self.play.name, serving(self.peer)
         peer.call("open", channel=handle, name=handle)
         if self.kind == "publisher":
-            ring = peer.call("publisher", channel=handle, publisher=handle, name=self.name)["ring"]
+            self.ring = peer.call("publisher", channel=handle, publisher=handle, name=self.name)["ring"]
         else:
             answer = peer.call("subscriber", channel=handle, subscriber=handle, name=self.name, kept=True)
             self.resume(answer["slot"])
@@ -164,13 +164,14 @@ class Actor:
             if self.over:
                 break
             if self.kind == "publisher":
-                self.publish(ring, language)
+                self.publish(language)
             else:
                 self.read(language)
         self.thread = None
         peer.call("close", channel=handle)
 
-    def publish(self, ring, language):
+    def publish(self, language):
+        ring = self.ring
         first, count = self.play.ends.done(ring), self.random.randrange(1, 3000)
         request = STREAM | {"seed": ring, "first": first, "count": count, "how": self.random.choice(HOWS)}
         answer = self.peer.call(
@@ -240,8 +241,8 @@ class Actor:
             place = tuple(file.gate(self.slot, ring) for ring in rings)
             waits = any(file.published(ring) > place[ring] >= 0 for ring in rings)
         else:
-            place = file.published(self.number)
-            waits = all(file.gate(slot, self.number) in (-1, place) for slot in range(len(READERS)))
+            place = file.published(self.ring)
+            waits = all(file.gate(slot, self.ring) in (-1, place) for slot in range(len(READERS)))
         if not asleep or not waits or place != self.place:
             self.moved, self.place = now, place
         self.play.longest[self.kind] = max(self.play.longest[self.kind], now - self.moved)
@@ -261,8 +262,8 @@ class Play:
         self.failures, self.work = collections.defaultdict(list), collections.Counter()
         self.strikes, self.longest = collections.Counter(), collections.Counter()
         self.turns = {kind: dict.fromkeys(run.commands, 0) for kind in CAPS}
-        self.actors = [Actor(self, "publisher", name, n) for n, name in enumerate(PUBLISHERS)]
-        self.actors += [Actor(self, "reader", name, n) for n, name in enumerate(READERS)]
+        self.actors = [Actor(self, "publisher", name) for name in PUBLISHERS]
+        self.actors += [Actor(self, "reader", name) for name in READERS]
 
     def fail(self, rule, text):
         self.failures[rule].append(text)
