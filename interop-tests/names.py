@@ -51,7 +51,8 @@ SUBJECTS = {
 # language: base names, as regular expressions, of subjects that exist in it alone
 OWN = {
     "cpp": r"span|versions",
-    "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|typed_random",
+    "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|(wait_)?machine|prefetch|"
+    r"typed_random|wait_survivors",
     "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|typing",
 }
 

@@ -14,6 +14,7 @@ final class LossyReader {
     private static final int MOST_JUMPS = 8;
     private static final int EMPTY = 0;
     private static final int JUMPED = -1;
+    private static final long COUNTS_AGREED = -1;
 
     final int ring;
     private final Slots slots;
@@ -46,6 +47,8 @@ final class LossyReader {
     /** What {@link #consistentCount} has read: published, and the messages before it. */
     private long published;
     private long count;
+    /** What messages_begun was when it was last found to differ from messages_done for long. */
+    private long begunInVain = COUNTS_AGREED;
 
     LossyReader(Header header, int ring, Memory memory, Slots slots, Start start, WhenLapped whenLapped) {
         this.ring = ring;
@@ -144,6 +147,7 @@ final class LossyReader {
             }
             Thread.onSpinWait();
         }
+        begunInVain = count;
         return false;
     }
 
@@ -196,8 +200,8 @@ final class LossyReader {
     }
 
     /**
-     * Whether a poll may find something. A reader that must jump or start first waits for the count that it needs for
-     * that: a publisher that died between two of its stores has left none.
+     * Whether a poll may find something. For a reader that must jump or start first: unless a poll has found that the
+     * counts differ, and they still are what they were. A publisher that died between two of its stores leaves them so.
      */
     boolean isReady() {
         if (broken) {
@@ -207,7 +211,8 @@ final class LossyReader {
             return memory.getIntAcquire((int) cursor & mask) > 0; // lossy 1; pairs with: publish 6
         }
         long done = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
-        return memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN) == done;
+        long begun = memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN);
+        return begun == done || begun != begunInVain;
     }
 
     private boolean mayRead() {

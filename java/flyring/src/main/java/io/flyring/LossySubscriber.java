@@ -51,6 +51,11 @@ public final class LossySubscriber implements AutoCloseable {
         void setBusy(boolean now) {
             busy = now;
         }
+
+        @Override
+        void lookSoon() {
+            idlePolls = Layout.POLLS_TO_LOOK;
+        }
     }
 
     LossySubscriber(Channel channel, LossyReader[] readers, List<Memory> mapped) {
@@ -144,13 +149,14 @@ public final class LossySubscriber implements AutoCloseable {
             return handed;
         }
         waiting.begin(timeout);
-        while (waiting.untilReady()) {
-            handed = poll(handler, limit);
-            if (handed > 0) {
-                return handed;
+        try {
+            while (handed == 0 && waiting.untilReady()) {
+                handed = poll(handler, limit);
             }
+        } finally {
+            waiting.end();
         }
-        return 0;
+        return handed;
     }
 
     /**
@@ -232,13 +238,14 @@ public final class LossySubscriber implements AutoCloseable {
             return handed;
         }
         waiting.begin(timeout);
-        while (waiting.untilReady()) {
-            handed = controlledPoll(handler, limit);
-            if (handed > 0 || stopped) {
-                return handed;
+        try {
+            while (handed == 0 && !stopped && waiting.untilReady()) {
+                handed = controlledPoll(handler, limit);
             }
+        } finally {
+            waiting.end();
         }
-        return 0;
+        return handed;
     }
 
     private FlyringException negative(long timeout) {

@@ -29,6 +29,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     private static final int DEFAULT_TYPE = 1;
     private static final long GONE = -1;
+    private static final int NO_SLOT = -1;
 
     private final Channel channel;
     private final String name;
@@ -46,8 +47,10 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private long expectedEpoch;
     private boolean lost;
     private final Wait waiting;
-    /** Whether a wait is for readers, and not for room. */
-    private boolean flushes;
+    /** The subscriber slot that a wait is for; {@link #NO_SLOT}: the wait is for room. */
+    private int awaitedSlot = NO_SLOT;
+    /** The length of the claim that is open during a flush; else {@link Window#CLOSED}. */
+    private int hiddenClaim = Window.CLOSED;
 
     /** What a wait looks at. */
     private final class Wait extends RoomWait {
@@ -58,7 +61,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         @Override
         boolean isReady() {
             return epochNow() != expectedEpoch
-                || (flushes ? gatesAllow(end + lag) : gatesAllow(room.needed()));
+                || (awaitedSlot >= 0 ? !isBehind(awaitedSlot) : gatesAllow(room.needed()));
         }
 
         @Override
@@ -69,6 +72,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
                     room.make(Publisher.this, room.needed()); // it retires the dead
                 }
             }
+        }
+
+        @Override
+        void lookSoon() {
+            // who finds no room looks anyway
         }
 
         @Override
@@ -412,6 +420,15 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @return how many were taken, from the first on: all, or fewer when a subscriber holds the publisher back.
      */
     public int offerBatch(DirectBuffer[] messages, int from, int number, int type) {
+        return offerParts(messages, from, number, type, false);
+    }
+
+    /**
+     * The same.
+     *
+     * @param tells whether an error that comes when some were taken is thrown, or left to be found again.
+     */
+    private int offerParts(DirectBuffer[] messages, int from, int number, int type, boolean tells) {
         check(0, type);
         Objects.checkFromIndexSize(from, number, messages.length);
         for (int i = from; i < from + number; i++) {
@@ -427,7 +444,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
                 taken += part;
             }
         } catch (ChannelReplacedException e) {
-            if (taken == 0) { // else the caller must learn how many went; it is found again (6.13)
+            if (taken == 0 || tells) { // else the caller must learn how many went; it is found again (6.13)
                 throw e;
             }
         } finally {
@@ -479,10 +496,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @param number how many to publish.
      * @param type the messages' type, at least 1.
      * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
-     * @return how many were taken, from the first on: all, unless the time-out came first, or the channel was replaced
-     *     when some had been taken.
+     * @return how many were taken, from the first on: all, unless the time-out came first.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does, but for the time-out; what
-     *     was published before stays so.
+     *     was published before stays so, and {@link #position()} says how far that is.
      */
     public int sendBatch(DirectBuffer[] messages, int from, int number, int type, Duration timeout) {
         return sendBatch(messages, from, number, type, Waiting.nanos(timeout));
@@ -503,16 +519,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         if (timeout < 0) {
             throw negative(timeout, 0, type);
         }
-        int taken = offerBatch(messages, from, number, type);
+        int taken = offerParts(messages, from, number, type, true);
         if (taken < number) {
             waiting.begin(timeout);
             try {
                 while (taken < number && waiting.turn()) {
-                    taken += offerBatch(messages, from + taken, number - taken, type);
-                }
-            } catch (ChannelReplacedException e) {
-                if (taken == 0) { // as in offerBatch
-                    throw e;
+                    taken += offerParts(messages, from + taken, number - taken, type, true);
                 }
             } finally {
                 waiting.end();
@@ -531,7 +543,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Waits until every subscriber that somebody owns has read what was published: until its gate is there.
+     * Waits until every subscriber that somebody owns has read what was published: until its gate is there. A claim
+     * may be open meanwhile.
      *
      * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
      * @throws TimedOutException if one of them has not read all of it in time.
@@ -548,25 +561,34 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @throws FlyringException as {@link #flush(Duration)} does.
      */
     public void flush(long timeout) {
+        checkOwned();
         if (timeout < 0) {
-            throw negative(timeout, 0, DEFAULT_TYPE);
+            throw Waiting.negative(timeout);
         }
-        check(0, DEFAULT_TYPE);
+        hiddenClaim = payload.state();
         waiting.begin(timeout);
-        flushes = true;
         try {
-            for (int behind = room.behind(this); behind >= 0; behind = room.behind(this)) {
+            for (awaitedSlot = room.behind(this); awaitedSlot >= 0; awaitedSlot = room.behind(this)) {
                 if (!waiting.turn()) {
-                    throw new TimedOutException("subscriber slot " + behind, "The subscriber in slot " + behind
-                        + " has not read ring " + slot + " up to " + end + " in time. Wait longer, or find out why it"
-                        + " does not read.");
+                    throw new TimedOutException("subscriber slot " + awaitedSlot, "The subscriber in slot "
+                        + awaitedSlot + " has not read ring " + slot + " up to " + end + " in time. Wait longer, or"
+                        + " find out why it does not read.");
                 }
-                check(0, DEFAULT_TYPE);
+                checkOwned();
             }
         } finally {
-            flushes = false;
+            awaitedSlot = NO_SLOT;
             waiting.end();
+            showClaim();
         }
+    }
+
+    /** What a flush has hidden is open again. */
+    private void showClaim() {
+        if (hiddenClaim >= 0 && expectedEpoch != GONE) {
+            payload.move(payload.address(), hiddenClaim);
+        }
+        hiddenClaim = Window.CLOSED;
     }
 
     /**
@@ -1108,6 +1130,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
     }
 
+    private void checkOwned() {
+        checkIdle();
+        if (epochNow() != expectedEpoch) {
+            throw gone();
+        }
+    }
+
     /**
      * How many subscribers read this ring. Costs system calls: not for a hot path.
      *
@@ -1207,6 +1236,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /** Aborts an open claim; nothing of this object works from now on. */
     void end() {
+        showClaim();
         if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch && claimed()) {
             try {
                 abortClaim();

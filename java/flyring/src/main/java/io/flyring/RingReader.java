@@ -153,10 +153,13 @@ final class RingReader {
         return trailer.getLongAcquire(gateAt); // pairs with: this slot's last owner, retire, evict
     }
 
-    /** The gate of a ring that is damaged: it holds nobody back. */
+    /** The gate of a ring that is damaged: it holds nobody back. Wakes who waits for room, as 6.9, 6 does. */
     void stopGating() {
         storedGate = Layout.NOT_GATING;
         trailer.putLongRelease(gateAt, Layout.NOT_GATING); // pairs with: recompute 2
+        if (waker.isAwaited(wakerBit)) {
+            waker.wakeNow(wakerBit);
+        }
     }
 
     /** 6.9, 4 and 6: the count, then the gate; then who waits for room. */

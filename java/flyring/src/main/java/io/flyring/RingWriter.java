@@ -435,6 +435,12 @@ abstract class RingWriter {
         return ring.getLongAcquire(capacity + Header.gate(slot)); // pairs with: poll 4, join 2 and 4, leave
     }
 
+    /** Whether a slot that gates has not read all that was published. */
+    final boolean isBehind(int slot) {
+        final long gate = gate(slot);
+        return gate >= 0 && gate < end;
+    }
+
     /** Whether no gate stands in the way of what ends at {@code needed}, its 8 bytes behind it included. */
     final boolean gatesAllow(long needed) {
         for (int slot = 0; slot < subscribers; slot++) {

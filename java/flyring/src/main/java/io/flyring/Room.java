@@ -49,8 +49,7 @@ final class Room {
     /** A subscriber slot that somebody owns who has not read all that was published; -1: there is none. */
     int behind(RingWriter writer) {
         for (int slot = 0; slot < slots; slot++) {
-            final long gate = writer.gate(slot);
-            if (gate >= 0 && gate < writer.end && slotsOfChannel.live(lock, slot)) {
+            if (writer.isBehind(slot) && slotsOfChannel.live(lock, slot)) {
                 return slot;
             }
         }

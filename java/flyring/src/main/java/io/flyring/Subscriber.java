@@ -64,6 +64,11 @@ public final class Subscriber implements AutoCloseable {
         void setBusy(boolean now) {
             busy = now;
         }
+
+        @Override
+        void lookSoon() {
+            idlePolls = Layout.POLLS_TO_LOOK;
+        }
     }
 
     Subscriber(Channel channel, String name, int slot, Seat seat, RingReader[] readers, long epoch, boolean kept) {
@@ -179,13 +184,14 @@ public final class Subscriber implements AutoCloseable {
             return handed;
         }
         waiting.begin(timeout);
-        while (waiting.untilReady()) {
-            handed = poll(handler, limit);
-            if (handed > 0) {
-                return handed;
+        try {
+            while (handed == 0 && waiting.untilReady()) {
+                handed = poll(handler, limit);
             }
+        } finally {
+            waiting.end();
         }
-        return 0;
+        return handed;
     }
 
     /**
@@ -276,13 +282,14 @@ public final class Subscriber implements AutoCloseable {
             return handed;
         }
         waiting.begin(timeout);
-        while (waiting.untilReady()) {
-            handed = controlledPoll(handler, limit);
-            if (handed > 0 || stopped) {
-                return handed;
+        try {
+            while (handed == 0 && !stopped && waiting.untilReady()) {
+                handed = controlledPoll(handler, limit);
             }
+        } finally {
+            waiting.end();
         }
-        return 0;
+        return handed;
     }
 
     private int controlledPoll(RingReader reader, ControlledMessageHandler handler, int limit) {

@@ -58,7 +58,8 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a subscriber: ready when there is something to poll, or when it is closed or has lost its slot.
+     * Adds a subscriber: ready when there is something to poll, or when its next method will throw that it is closed,
+     * has lost its slot, or its channel was replaced.
      *
      * @param subscriber not in the set yet.
      * @return this.
@@ -68,7 +69,8 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a lossy subscriber: ready when there is something to poll, or when it is closed.
+     * Adds a lossy subscriber: ready when there is something to poll, or when its next method will throw that it is
+     * closed or its channel was replaced.
      *
      * @param subscriber not in the set yet.
      * @return this.
@@ -78,7 +80,8 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a publisher: ready when there is room for what found none last, or when it is closed or has lost its slot.
+     * Adds a publisher: ready when there is room for what found none last, or when its next method will throw that it
+     * is closed, has lost its slot, or its channel was replaced.
      *
      * @param publisher not in the set yet.
      * @return this.
@@ -211,7 +214,6 @@ public final class WaitSet {
      * @return those that are ready; none at the time-out, or after {@link #wake()}. Valid until the next wait.
      * @throws InvalidArgumentException if the time-out is below 0.
      * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ChannelReplacedException if a channel was replaced, within 100 ms; everything works as before.
      * @throws TwoThreadsException if another thread waits.
      */
     public List<AutoCloseable> await(Duration timeout) {
@@ -271,11 +273,25 @@ public final class WaitSet {
             if (collect()) {
                 return;
             }
-            for (int i = 0; i < entries.size(); i++) {
-                entries.get(i).waiting.lookAlone();
+            if (look()) {
+                return;
             }
         }
         Waiting.checkInterrupted("members of a wait set");
+    }
+
+    /** Whether there is an error that a member's next method will say. */
+    private boolean look() {
+        for (int i = 0; i < entries.size(); i++) {
+            final Waiting each = entries.get(i).waiting;
+            try {
+                each.lookAlone();
+            } catch (FlyringException e) {
+                each.lookSoon();
+                ready.add(entries.get(i).object);
+            }
+        }
+        return !ready.isEmpty();
     }
 
     /** One round for all pairs: sleep 1 to 6. */

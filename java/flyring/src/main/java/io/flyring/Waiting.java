@@ -29,6 +29,8 @@ abstract class Waiting {
     /** It tries again what it waits for, and is done with that soon. */
     private static final int TRYING = 2;
     private static final int TAKEN_OVER = 3;
+    /** It will look and sleep. */
+    private static final int ENTERING = 4;
 
     private final WaitingWords words;
     /** Whether sleepers can say that they sleep. */
@@ -75,6 +77,9 @@ abstract class Waiting {
         look();
     }
 
+    /** The object's next method that finds nothing looks, too. */
+    abstract void lookSoon();
+
     final WaitingWords words() {
         return words;
     }
@@ -92,11 +97,15 @@ abstract class Waiting {
 
     /** In ns; as long as can be said in them if it is longer. */
     static long nanos(Duration timeout) {
-        if (timeout == null) {
-            throw new InvalidArgumentException("timeout", "There is no time-out. Give one, or leave it out.");
+        return nanos(timeout, "timeout");
+    }
+
+    private static long nanos(Duration time, String argument) {
+        if (time == null) {
+            throw new InvalidArgumentException(argument, "There is no time. Give one, or leave it out.");
         }
-        return timeout.getSeconds() >= FOREVER / NANOS_PER_SECOND ? FOREVER
-            : timeout.getSeconds() < -1 ? -1 : timeout.toNanos();
+        return time.getSeconds() >= FOREVER / NANOS_PER_SECOND ? FOREVER
+            : time.getSeconds() < -1 ? -1 : time.toNanos();
     }
 
     static InvalidArgumentException negative(long timeout) {
@@ -110,7 +119,7 @@ abstract class Waiting {
 
     /** A time to look before one sleeps, in ns. */
     static long spin(Duration time) {
-        long nanos = nanos(time);
+        long nanos = nanos(time, "spin");
         if (nanos < 0) {
             throw new InvalidArgumentException("spin", "The time to spin is " + nanos + " ns; it is 0 or more.");
         }
@@ -129,8 +138,12 @@ abstract class Waiting {
         thread = Thread.currentThread();
     }
 
-    /** A wait that was made of turns is over. */
+    /** A wait is over. */
     final void end() {
+        final int now = state.get();
+        if (now == WAITING || now == ENTERING) { // an Error, of a stack without room, came before the end of a turn
+            setBusy(false);
+        }
         state.set(IDLE);
     }
 
@@ -145,11 +158,11 @@ abstract class Waiting {
         try {
             return round();
         } finally {
-            leave(TRYING);
+            leave();
         }
     }
 
-    /** Waits until there is something to try; false: the deadline has passed. Throws what else ends the wait. */
+    /** The same, until there is something to try. */
     final boolean untilReady() {
         enter();
         try {
@@ -160,19 +173,20 @@ abstract class Waiting {
             }
             return false;
         } finally {
-            leave(IDLE);
+            leave();
         }
     }
 
+    /** In this order, here and in {@link #leave}: whatever is thrown in between, {@link #end} sets it right. */
     private void enter() {
-        state.set(TRYING);
+        state.set(ENTERING);
         setBusy(true);
         state.set(WAITING);
     }
 
-    private void leave(int next) {
+    private void leave() {
         setBusy(false);
-        while (!state.compareAndSet(WAITING, next)) { // who closes it is done soon
+        while (!state.compareAndSet(WAITING, TRYING)) { // who closes it is done soon
             Thread.yield();
         }
     }
@@ -208,8 +222,10 @@ abstract class Waiting {
     final boolean takeOver() {
         final long since = System.nanoTime();
         while (!state.compareAndSet(WAITING, TAKEN_OVER)) {
-            if (state.get() != TRYING || thread == Thread.currentThread()
-                || System.nanoTime() - since > NANOS_PER_SECOND) { // what it publishes may be slow to read
+            // A handler may take its time, and so may the source of what is published.
+            final int now = state.get();
+            if (now == IDLE || now == TAKEN_OVER || thread == Thread.currentThread()
+                || System.nanoTime() - since > NANOS_PER_SECOND) {
                 return false;
             }
             Thread.yield();

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import com.sun.jna.Function;
 import io.flyring.sbe.Dispatcher;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.agrona.DirectBuffer;
@@ -21,6 +24,8 @@ import prices.PriceUpdateEncoder;
 
 /** What other processes do in the tests: {@code Child WHAT PATH}. It says "ready" and then waits to be killed. */
 final class Child {
+    private static final int ROUNDS = 100;
+
     private Child() {
     }
 
@@ -52,6 +57,23 @@ final class Child {
                 System.out.println(outcome(() -> Channel.create(arguments[1], ChannelOptions.broadcast())));
                 return;
             }
+            case "pong-without-membarrier" -> {
+                refuse(Linux.SYS_MEMBARRIER);
+                pong(Channel.open(arguments[1]));
+                return;
+            }
+            case "ping-without-membarrier" -> {
+                refuse(Linux.SYS_MEMBARRIER);
+                System.out.println("ready");
+                ping(Channel.open(arguments[1]), ROUNDS);
+                System.out.println("done");
+                return;
+            }
+            case "set-without-futex_waitv" -> {
+                refuse(Linux.SYS_FUTEX_WAITV);
+                readBySet(Channel.open(arguments[1]).subscriber("", false, 0));
+                return;
+            }
             case "truncate" -> {
                 truncate(arguments[1]);
                 return;
@@ -61,6 +83,71 @@ final class Child {
         System.out.println("ready");
         if (System.in.read() == -1) {
             System.exit(0);
+        }
+    }
+
+    /** A system call fails in this thread, and in those that it starts, from now on. */
+    private static void refuse(int number) {
+        final int allow = 0x7fff0000;
+        final int fail = 0x00050000 | Linux.EPERM;
+        ByteBuffer program = ByteBuffer.allocateDirect(4 * Long.BYTES).order(ByteOrder.nativeOrder());
+        program.putShort((short) 0x20).put((byte) 0).put((byte) 0).putInt(0); // the call's number
+        program.putShort((short) 0x15).put((byte) 0).put((byte) 1).putInt(number); // is it this one?
+        program.putShort((short) 0x06).put((byte) 0).put((byte) 0).putInt(fail);
+        program.putShort((short) 0x06).put((byte) 0).put((byte) 0).putInt(allow);
+        ByteBuffer filter = ByteBuffer.allocateDirect(2 * Long.BYTES).order(ByteOrder.nativeOrder());
+        filter.putShort(0, (short) 4).putLong(Long.BYTES, Sys.address(program));
+        Function prctl = Function.getFunction("c", "prctl");
+        final int noNewPrivileges = 38;
+        final int secureComputing = 22;
+        if (prctl.invokeInt(new Object[] {noNewPrivileges, 1L, 0L, 0L, 0L}) != 0
+            || prctl.invokeInt(new Object[] {secureComputing, 2L, Sys.address(filter), 0L, 0L}) != 0) {
+            throw new IllegalStateException("prctl");
+        }
+        if (Sys.membarrier(0) >= 0 == (number == Linux.SYS_MEMBARRIER)) { // 0: which commands there are
+            throw new IllegalStateException("it is not the call that is refused");
+        }
+    }
+
+    /** Answers each message of ring 0. */
+    private static void pong(Channel channel) {
+        Publisher publisher = channel.publisher();
+        while (publisher.ring() != 1) { // ring 0 is the other's
+            Publisher second = channel.publisher();
+            publisher.close();
+            publisher = second;
+        }
+        Subscriber subscriber = channel.subscriber("", false, 0);
+        subscriber.setSpin(Duration.ZERO);
+        System.out.println("ready");
+        for (int i = 0; i < ROUNDS; i++) {
+            publisher.offer(subscriber.take(Publisher.FOREVER).toByteArray());
+        }
+        System.out.println("done");
+    }
+
+    /** Says something and sleeps until it is answered. */
+    static int ping(Channel channel, int rounds) {
+        try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber("", false, 1)) {
+            subscriber.setSpin(Duration.ZERO);
+            for (int i = 1; i <= rounds; i++) {
+                publisher.offer(new byte[i]);
+                if (subscriber.take(Publisher.FOREVER).length() != i) {
+                    return i;
+                }
+            }
+            return rounds;
+        }
+    }
+
+    private static void readBySet(Subscriber subscriber) {
+        WaitSet set = new WaitSet().add(subscriber);
+        System.out.println(set.naps() ? "naps" : "sleeps");
+        while (true) {
+            set.await();
+            while (subscriber.take() != null) {
+                System.out.println("got");
+            }
         }
     }
 

@@ -223,11 +223,11 @@ class SurvivorsTest {
     }
 
     /** Runs something once, with little stack left: less at each try. */
-    private static final class Deep {
+    static final class Deep {
         private final Runnable action;
         private int skip;
         private boolean done;
-        private boolean threw;
+        boolean threw;
 
         Deep(Runnable action, int skip) {
             this.action = action;

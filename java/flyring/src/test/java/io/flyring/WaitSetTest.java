@@ -164,6 +164,59 @@ class WaitSetTest {
     }
 
     @Test
+    void aCloseByAnotherThreadEndsTheWait() throws Exception {
+        try (Channel channel = create("w.ring"); Subscriber blocker = channel.subscriber();
+            Channel own = Channel.open(channel.path())) {
+            Publisher publisher = own.publisher();
+            fill(publisher);
+            WaitSet room = new WaitSet().add(publisher);
+            FutureTask<List<AutoCloseable>> waiting = other(() -> List.copyOf(room.await(LONG)));
+            untilAsleep(own.slots().room());
+            publisher.close();
+            assertEquals(List.of(publisher), result(waiting));
+            assertThrows(ClosedException.class, () -> publisher.send(new byte[1]));
+            assertEquals(0, blocker.slot());
+
+            Subscriber subscriber = own.subscriber();
+            LossySubscriber lossy = own.lossySubscriber();
+            WaitSet set = new WaitSet().add(subscriber).add(lossy);
+            FutureTask<List<AutoCloseable>> second = other(() -> List.copyOf(set.await(LONG)));
+            untilAsleep(own.slots().data());
+            subscriber.close();
+            assertEquals(List.of(subscriber), result(second));
+            assertThrows(ClosedException.class, subscriber::take);
+            set.remove(subscriber);
+            own.slots().data().control().clearBits(Layout.CONTROL_DATA_ASLEEP, -1);
+            FutureTask<List<AutoCloseable>> third = other(() -> List.copyOf(set.await(LONG)));
+            untilAsleep(own.slots().data());
+            own.close();
+            assertEquals(List.of(lossy), result(third));
+            assertThrows(ClosedException.class, lossy::take);
+        }
+    }
+
+    @Test
+    void whatWasReplacedIsReadyAndItsMethodSaysSo() throws Exception {
+        try (Channel one = create("one.ring"); Channel two = create("two.ring");
+            Subscriber subscriber = one.subscriber(); Subscriber slow = one.subscriber();
+            Publisher publisher = one.publisher(); Subscriber other = two.subscriber()) {
+            fill(publisher);
+            subscriber.poll(message -> { });
+            LossySubscriber lossy = one.lossySubscriber();
+            WaitSet set = new WaitSet().add(subscriber).add(other).add(lossy).add(publisher);
+            FutureTask<List<AutoCloseable>> waiting = other(() -> List.copyOf(set.await(LONG)));
+            untilAsleep(one.slots().data());
+            Channel.replace(one.path(), ChannelOptions.broadcast().capacity(CAPACITY)).close();
+            assertEquals(List.of(subscriber, lossy, publisher), result(waiting));
+            assertThrows(ChannelReplacedException.class, () -> subscriber.poll(message -> { }));
+            assertThrows(ChannelReplacedException.class, () -> lossy.controlledPoll(message -> Action.CONTINUE));
+            assertThrows(ChannelReplacedException.class, () -> publisher.offer(new byte[500]));
+            assertEquals(0, subscriber.poll(message -> { }), "it works as before");
+            assertEquals(1, slow.slot());
+        }
+    }
+
+    @Test
     void beyondWhatTheKernelTakesItNaps() throws Exception {
         List<Channel> channels = new ArrayList<>();
         try (Channel channel = create("w.ring"); Publisher publisher = channel.publisher()) {
@@ -211,14 +264,22 @@ class WaitSetTest {
 
     @Test
     void anAgentSleepsByIt() throws Exception {
-        try (Channel channel = create("w.ring"); Publisher publisher = channel.publisher();
-            Subscriber subscriber = channel.subscriber()) {
+        try (Channel channel = create("w.ring"); Publisher publisher = channel.publisher()) {
+            Subscriber subscriber = channel.subscriber();
             WaitSet set = new WaitSet().add(subscriber);
+            set.setSpin(Duration.ZERO);
             AtomicInteger seen = new AtomicInteger();
+            AtomicInteger turns = new AtomicInteger();
             Agent agent = new Agent() {
                 @Override
                 public int doWork() {
+                    turns.incrementAndGet();
                     return subscriber.poll(message -> seen.incrementAndGet());
+                }
+
+                @Override
+                public void onClose() {
+                    subscriber.close();
                 }
 
                 @Override
@@ -233,13 +294,19 @@ class WaitSetTest {
                 AgentRunner.startOnThread(runner);
                 untilAsleep(channel.slots().data());
                 publisher.offer(new byte[1]);
-                long end = System.nanoTime() + PATIENCE * 1_000_000_000;
-                while (seen.get() == 0) {
-                    assertTrue(System.nanoTime() < end);
-                    Thread.onSpinWait();
+                Other.until(() -> seen.get() == 1);
+                int before = turns.get();
+                Thread.sleep(20);
+                assertTrue(turns.get() < before + 20, "it sleeps");
+                for (int i = 0; i < 5; i++) {
+                    int turn = turns.get();
+                    set.wake();
+                    Other.until(() -> turns.get() > turn);
                 }
             }
             assertEquals(List.of(), errors);
+            assertThrows(ClosedException.class, subscriber::take);
+            channel.subscriber().close();
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import static io.flyring.Other.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -13,11 +14,8 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Callable;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.FutureTask;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
-import java.util.function.BooleanSupplier;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -27,9 +25,7 @@ import prices.PriceUpdateEncoder;
 /** Readers that wait for messages, publishers that wait for room (spec 6.16), and what ends a wait. */
 class WaitingTest {
     private static final int CAPACITY = 4096;
-    /** Long for a machine, short for people: no wait of these tests takes so long. */
-    private static final long PATIENCE = 10;
-    private static final Duration LONG = Duration.ofSeconds(PATIENCE);
+    private static final Duration LONG = Duration.ofSeconds(Other.PATIENCE);
 
     @RegisterExtension
     final Rings rings = new Rings();
@@ -48,46 +44,6 @@ class WaitingTest {
     @AfterEach
     void close() {
         channel.close();
-    }
-
-    /** Something that a thread of its own does. */
-    private static final class Other<T> {
-        private final FutureTask<T> task;
-        private final Thread thread;
-
-        Other(Callable<T> action) {
-            task = new FutureTask<>(action);
-            thread = new Thread(task, "waits");
-            thread.setDaemon(true);
-            thread.start();
-        }
-
-        T result() throws Exception {
-            try {
-                return task.get(PATIENCE, TimeUnit.SECONDS);
-            } catch (ExecutionException e) {
-                if (e.getCause() instanceof RuntimeException error) {
-                    throw error;
-                }
-                throw e;
-            } catch (TimeoutException e) {
-                AssertionError error = new AssertionError("it waits on");
-                error.setStackTrace(thread.getStackTrace());
-                throw error;
-            }
-        }
-
-        boolean done() {
-            return task.isDone();
-        }
-    }
-
-    private static void until(BooleanSupplier there) {
-        long end = System.nanoTime() + PATIENCE * 1_000_000_000;
-        while (!there.getAsBoolean()) {
-            assertTrue(System.nanoTime() < end, "it never came");
-            Thread.onSpinWait();
-        }
     }
 
     private int asleep(WaitingWords words) {
@@ -170,6 +126,48 @@ class WaitingTest {
             assertEquals(0, subscriber.poll(each -> { }));
             int taken = publisher.sendBatch(messages, 10, 80, 3, Duration.ofMillis(5));
             assertTrue(taken > 10 && taken < 20, taken + " taken");
+        }
+    }
+
+    @Test
+    void aBatchThatMustWaitWakesItsReadersFirst() throws Exception {
+        try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber();
+            LossySubscriber lossy = channel.lossySubscriber()) {
+            PayloadBuffer message = new PayloadBuffer();
+            message.wrap(new byte[500]);
+            PayloadBuffer[] messages = new PayloadBuffer[10];
+            Arrays.fill(messages, message);
+            data().control().setBits(data().asleep(), 1); // somebody sleeps
+            int before = sequence(data());
+            Other<Integer> sender = new Other<>(() -> publisher.sendBatch(messages));
+            until(() -> asleep(room()) == 1);
+            assertEquals(0, asleep(data()));
+            assertEquals(before + 1, sequence(data()));
+            assertNotNull(lossy.take());
+            while (!sender.done()) {
+                subscriber.poll(each -> { });
+            }
+            assertEquals(messages.length, sender.result());
+        }
+    }
+
+    @Test
+    void anErrorEndsABatchOfWhichSomeWasTaken() throws Exception {
+        try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
+            PayloadBuffer message = new PayloadBuffer();
+            message.wrap(new byte[500]);
+            PayloadBuffer[] messages = new PayloadBuffer[20];
+            Arrays.fill(messages, message);
+            Other<Integer> sender = new Other<>(() -> publisher.sendBatch(messages));
+            until(() -> asleep(room()) == 1);
+            Channel.replace(channel.path(), options()).close();
+            assertThrows(ChannelReplacedException.class, sender::result);
+            int taken = 0;
+            while (subscriber.take() != null) {
+                taken++;
+            }
+            assertTrue(taken > 2 && taken < messages.length, "what was taken stays published: " + taken);
+            assertEquals(publisher.position(), subscriber.position(0));
         }
     }
 
@@ -415,6 +413,131 @@ class WaitingTest {
         }
     }
 
+    /** Publishes padding until it is told to stop. */
+    private Other<Boolean> padding(Publisher publisher, AtomicBoolean stop) {
+        return new Other<>(() -> {
+            while (!stop.get()) {
+                publisher.claim(5, 1, LONG).abort();
+            }
+            return true;
+        });
+    }
+
+    @Test
+    void theDeadlineIsLookedAtAlsoWhileThereIsNothingButPadding() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber();
+            LossySubscriber lossy = channel.lossySubscriber()) {
+            Other<Boolean> padder = padding(publisher, stop);
+            long start = System.nanoTime();
+            for (int i = 0; i < 5; i++) {
+                assertNull(subscriber.take(3_000_000));
+                assertNull(lossy.take(3_000_000));
+                assertEquals(0, subscriber.controlledPoll(message -> Action.CONTINUE, 1, 3_000_000));
+            }
+            assertTrue(System.nanoTime() - start < 5_000_000_000L);
+            stop.set(true);
+            assertTrue(padder.result());
+        }
+    }
+
+    @Test
+    void aCloseBesideAWaitThatFindsPaddingIsNotRefused() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        try (Publisher publisher = channel.publisher()) {
+            Other<Boolean> padder = padding(publisher, stop);
+            for (int i = 0; i < 40; i++) {
+                Subscriber subscriber = channel.subscriber();
+                Other<Message> reader = new Other<>(() -> subscriber.take(Publisher.FOREVER));
+                until(subscriber.waiting()::isWaiting);
+                subscriber.close();
+                assertThrows(ClosedException.class, reader::result);
+            }
+            stop.set(true);
+            assertTrue(padder.result());
+        }
+    }
+
+    @Test
+    void aRingThatBreaksWakesWhoWaitsForRoomInIt() throws Exception {
+        try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
+            publisher.setSpin(Duration.ZERO);
+            fill(publisher);
+            Memory ring = channel.file().map(channel.header().ringOffset(0), CAPACITY, false);
+            Other<Long> sender = new Other<>(() -> publisher.send(new byte[500], LONG));
+            until(() -> asleep(room()) == 1);
+            ring.putIntRelease(0, 3);
+            int before = sequence(room());
+            assertThrows(CorruptRingException.class, subscriber::take);
+            assertTrue(sequence(room()) != before, "the gate that became -1 wakes");
+            assertTrue(sender.result() > 0);
+        }
+    }
+
+    @Test
+    void aLossyReaderDoesNotSpinOnAPublisherThatDiedInACount() {
+        for (WhenLapped whenLapped : WhenLapped.values()) {
+            try (Publisher publisher = channel.publisher();
+                LossySubscriber lossy = channel.lossySubscriber(Start.NOW, whenLapped, 0)) {
+                for (int i = 0; i < 20; i++) {
+                    publisher.offer(new byte[500]);
+                }
+                Memory trailer = channel.trailers().get(0);
+                long begun = trailer.getLong(Layout.TRAILER_MESSAGES_BEGUN);
+                trailer.putLong(Layout.TRAILER_MESSAGES_BEGUN, begun + 1);
+                assertTrue(lossy.waiting().isReady(), "a poll has not tried yet");
+                if (whenLapped == WhenLapped.OLDEST) {
+                    assertEquals(500, lossy.take(LONG).length(), "a boundary needs no count");
+                    continue;
+                }
+                assertNull(lossy.take());
+                assertFalse(lossy.waiting().isReady());
+                assertNull(lossy.take(2_000_000));
+                assertFalse(lossy.waiting().isReady());
+                trailer.putLong(Layout.TRAILER_MESSAGES_BEGUN, begun);
+                assertTrue(lossy.waiting().isReady(), "it can be told now how many were lost");
+                assertNull(lossy.take());
+                assertEquals(20, lossy.lostMessages(0));
+                publisher.offer(new byte[7]);
+                assertEquals(7, lossy.take(LONG).length());
+            }
+        }
+    }
+
+    @Test
+    void whoOptedOutSleepsAsLongAsOthers() {
+        try (Channel quiet = Channel.open(channel.path(), new OpenOptions().wake(false));
+            Publisher publisher = channel.publisher(); Subscriber subscriber = quiet.subscriber("", false, 0);
+            Subscriber other = channel.subscriber("", false, 1)) {
+            assertTrue(subscriber.waiting().othersWake(), "the other side does");
+            assertFalse(publisher.waiting().othersWake());
+            try (Publisher second = channel.publisher()) {
+                assertTrue(second.waiting().othersWake(), "the silent one does not read this ring");
+                assertEquals(1, other.rings().length);
+            }
+        }
+    }
+
+    @Test
+    void aTimeToSpinIsZeroOrMore() {
+        try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber();
+            LossySubscriber lossy = channel.lossySubscriber()) {
+            for (Consumer<Duration> set : List.<Consumer<Duration>>of(publisher::setSpin, subscriber::setSpin,
+                lossy::setSpin, new WaitSet()::setSpin)) {
+                assertEquals("spin", assertThrows(InvalidArgumentException.class, () -> set.accept(null)).argument());
+                assertEquals("spin", assertThrows(InvalidArgumentException.class,
+                    () -> set.accept(Duration.ofNanos(-1))).argument());
+                assertEquals("spin", assertThrows(InvalidArgumentException.class,
+                    () -> set.accept(Duration.ofSeconds(Long.MIN_VALUE))).argument());
+                set.accept(Duration.ofSeconds(Long.MAX_VALUE, 999_999_999));
+            }
+            assertNull(subscriber.take(2_000_000));
+            assertNull(lossy.take(2_000_000));
+            fill(publisher);
+            assertThrows(BackPressuredException.class, () -> publisher.claim(500, 1, 2_000_000));
+        }
+    }
+
     @Test
     void aPollForNoMessagesAndAnAbortedMessageDoNotWait() {
         try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber();
@@ -496,7 +619,7 @@ class WaitingTest {
                 return error;
             });
             until(() -> asleep(data()) == 3);
-            reader.thread.interrupt();
+            reader.interrupt();
             assertEquals(List.of("cancelled", "a message"), List.of(reader.result().code(), reader.result().whatFor()));
             fill(publisher);
             Thread.currentThread().interrupt();
@@ -629,10 +752,46 @@ class WaitingTest {
                 until(() -> asleep(room()) == 1);
                 subscriber.close();
                 assertTrue(second.result(), "one that leaves is waited for no longer");
-                Claim claim = publisher.claim(1);
-                assertThrows(ViewAliveException.class, () -> publisher.flush());
-                claim.abort();
             }
+        }
+    }
+
+    @Test
+    void aFlushBesideAnOpenClaimLeavesItOpen() throws Exception {
+        Channel own = Channel.open(channel.path());
+        try (Publisher publisher = own.publisher(); Subscriber subscriber = channel.subscriber()) {
+            publisher.offer(new byte[5]);
+            Claim claim = publisher.claim(8);
+            claim.buffer().putLong(0, 4711);
+            assertEquals("timeout", assertThrows(InvalidArgumentException.class, () -> publisher.flush(-1)).argument());
+            assertThrows(TimedOutException.class, () -> publisher.flush(Duration.ofMillis(5)));
+            publisher.setSpin(LONG); // so that there is one round only
+            Other<Boolean> flusher = new Other<>(() -> {
+                publisher.flush();
+                return true;
+            });
+            until(publisher.waiting()::isWaiting);
+            assertThrows(TwoThreadsException.class, claim::commit);
+            assertNotNull(subscriber.take());
+            assertTrue(flusher.result());
+            assertEquals(8, claim.length());
+            claim.commit();
+            assertEquals(4711, subscriber.take().buffer().getLong(0));
+
+            Claim second = publisher.claim(8);
+            publisher.flush();
+            second.commit();
+            long end = publisher.claim(8).commit();
+            Claim third = publisher.claim(8);
+            Other<Boolean> closed = new Other<>(() -> {
+                publisher.flush();
+                return true;
+            });
+            until(publisher.waiting()::isWaiting);
+            own.close();
+            assertThrows(ClosedException.class, closed::result);
+            assertThrows(ClosedException.class, third::commit);
+            assertTrue(channel.trailers().get(0).getLong(Layout.TRAILER_PUBLISHED) > end, "close aborts the claim");
         }
     }
 

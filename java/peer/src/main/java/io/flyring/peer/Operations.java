@@ -21,6 +21,7 @@ import io.flyring.Publisher;
 import io.flyring.Start;
 import io.flyring.Subscriber;
 import io.flyring.WhenLapped;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -53,25 +54,25 @@ final class Operations {
             attached(request, answer, Channel.openOrCreate(request.text("name"), options(request))));
         operations.put("replace", (request, answer) ->
             attached(request, answer, Channel.replace(request.text("name"), options(request))));
-        operations.put("open", (request, answer) -> attached(request, answer,
-            Channel.open(request.text("name"), new OpenOptions().readOnly(request.flag("read_only")))));
+        operations.put("open", this::open);
         operations.put("info", (request, answer) -> info(channel(request), answer));
         operations.put("stats", (request, answer) -> answer.add("stats", StatsJson.of(channel(request).stats())));
         operations.put("beside", (request, answer) ->
             Beside.start(channel(request), request.text("do"), request.text("fifo")));
         operations.put("unlink", (request, answer) -> Channel.unlink(request.text("name")));
-        operations.put("publisher", this::publisher);
-        operations.put("subscriber", this::subscriber);
+        operations.put("publisher", this::makePublisher);
+        operations.put("subscriber", this::makeSubscriber);
         operations.put("lossy_subscriber", this::lossySubscriber);
         operations.put("evict", (request, answer) ->
             answer.addProperty("messages", channel(request).evict(request.integer("slot"))));
         operations.put("offer", this::offer);
         operations.put("offer_batch", this::offerBatch);
+        operations.put("flush", this::flush);
         operations.put("claim", this::claim);
         operations.put("commit", this::commit);
         operations.put("abort", (request, answer) -> answer.addProperty("position", open(request).abort()));
         operations.put("prefetch", (request, answer) ->
-            publishers.get(known(publishers, request, "publisher")).prefetch());
+            publisher(request).prefetch());
         operations.put("held_by", this::heldBy);
         operations.put("take", this::take);
         operations.put("poll", this::poll);
@@ -82,9 +83,12 @@ final class Operations {
             ? lossy(request).ended(request.integer("ring")) : subscriber(request).ended(request.integer("ring"))));
         operations.put("positions", this::positions);
         operations.put("publish_stream", (request, answer) ->
-            new PublishStream(publishers.get(known(publishers, request, "publisher")), request).run(answer));
+            new PublishStream(publisher(request), request).run(answer));
         operations.put("verify_stream", (request, answer) -> (isLossy(request)
             ? new VerifyStream(lossy(request), request) : new VerifyStream(subscriber(request), request)).run(answer));
+        operations.put("ping_pong", (request, answer) -> (isLossy(request)
+            ? new PingPong(publisher(request), lossy(request), request)
+            : new PingPong(publisher(request), subscriber(request), request)).run(answer));
         operations.put("counter_allocate", (request, answer) -> answer.addProperty("counter",
             channel(request).counters().allocate(request.text("label"), request.integer("type_id", 0),
                 request.has("key") ? request.bytes("key") : new byte[0]).id()));
@@ -120,6 +124,10 @@ final class Operations {
             throw new Request.Bad("There is no " + kind + " with the handle " + handle + ".");
         }
         return handle;
+    }
+
+    private Publisher publisher(Request request) {
+        return publishers.get(known(publishers, request, "publisher"));
     }
 
     private Subscriber subscriber(Request request) {
@@ -187,7 +195,7 @@ final class Operations {
         }
         options.schema(request.text("schema", ""), request.integer("schema_id", 0),
             request.integer("schema_version", 0));
-        options.anyFileSystem(request.flag("any_file_system"));
+        options.anyFileSystem(request.flag("any_file_system")).wake(request.flag("wake", true));
         return request.has("inject") ? identity(request.object("inject")).in(options) : options;
     }
 
@@ -222,6 +230,14 @@ final class Operations {
         return identity;
     }
 
+    private void open(Request request, JsonObject answer) {
+        String name = request.text("name");
+        OpenOptions options =
+            new OpenOptions().readOnly(request.flag("read_only")).wake(request.flag("wake", true));
+        attached(request, answer, request.waits()
+            ? Channel.waitFor(name, Duration.ofNanos(request.timeout()), options) : Channel.open(name, options));
+    }
+
     private void attached(Request request, JsonObject answer, Channel channel) {
         channels.put(request.text("channel"), channel);
         info(channel, answer);
@@ -240,7 +256,7 @@ final class Operations {
         answer.addProperty("file_length", channel.fileLength());
     }
 
-    private void publisher(Request request, JsonObject answer) {
+    private void makePublisher(Request request, JsonObject answer) {
         Publisher publisher = channel(request).publisher(request.text("name", ""), request.integer("max_lag", 0));
         publishers.put(request.text("publisher"), publisher);
         answer.addProperty("ring", publisher.ring());
@@ -248,9 +264,12 @@ final class Operations {
         answer.addProperty("position", publisher.position());
     }
 
-    private void subscriber(Request request, JsonObject answer) {
-        Subscriber subscriber = channel(request).subscriber(request.text("name", ""), request.flag("kept"),
-            rings(request));
+    private void makeSubscriber(Request request, JsonObject answer) {
+        String name = request.text("name", "");
+        boolean kept = request.flag("kept");
+        Subscriber subscriber = request.waits()
+            ? channel(request).subscriber(name, kept, Duration.ofNanos(request.timeout()), rings(request))
+            : channel(request).subscriber(name, kept, rings(request));
         lossySubscribers.remove(request.text("subscriber"));
         subscribers.put(request.text("subscriber"), subscriber);
         answer.addProperty("slot", subscriber.slot());
@@ -309,8 +328,14 @@ final class Operations {
 
     private void offer(Request request, JsonObject answer) {
         byte[] data = request.bytes("data");
-        Publisher publisher = publishers.get(known(publishers, request, "publisher"));
-        answer.addProperty("position", publisher.offer(data, 0, data.length, request.integer("type", 1)));
+        int type = request.integer("type", 1);
+        answer.addProperty("position", request.waits()
+            ? publisher(request).send(data, 0, data.length, type, request.timeout())
+            : publisher(request).offer(data, 0, data.length, type));
+    }
+
+    private void flush(Request request, JsonObject answer) {
+        publisher(request).flush(request.timeout());
     }
 
     private void offerBatch(Request request, JsonObject answer) {
@@ -320,14 +345,19 @@ final class Operations {
             buffer.wrap(Request.hex(data));
             batch.add(buffer);
         }
-        Publisher publisher = publishers.get(known(publishers, request, "publisher"));
-        answer.addProperty("taken", publisher.offerBatch(batch.toArray(new DirectBuffer[0]), 0, batch.size(),
-            request.integer("type", 1)));
+        DirectBuffer[] messages = batch.toArray(new DirectBuffer[0]);
+        int type = request.integer("type", 1);
+        answer.addProperty("taken", request.waits()
+            ? publisher(request).sendBatch(messages, 0, messages.length, type, request.timeout())
+            : publisher(request).offerBatch(messages, 0, messages.length, type));
     }
 
     private void claim(Request request, JsonObject answer) {
         String handle = known(publishers, request, "publisher");
-        Claim claim = publishers.get(handle).tryClaim(request.integer("length"), request.integer("type", 1));
+        int length = request.integer("length");
+        int type = request.integer("type", 1);
+        Claim claim = request.waits() ? publisher(request).claim(length, type, request.timeout())
+            : publisher(request).tryClaim(length, type);
         if (claim != null) {
             claims.put(handle, claim);
         }
@@ -346,7 +376,7 @@ final class Operations {
     }
 
     private void heldBy(Request request, JsonObject answer) {
-        Holder holder = publishers.get(known(publishers, request, "publisher")).heldBy();
+        Holder holder = publisher(request).heldBy();
         if (holder == null) {
             answer.add("holder", JsonNull.INSTANCE);
             return;
@@ -375,7 +405,8 @@ final class Operations {
     }
 
     private void take(Request request, JsonObject answer) {
-        message(isLossy(request) ? lossy(request).take() : subscriber(request).take(), answer);
+        long timeout = request.waits() ? request.timeout() : 0;
+        message(isLossy(request) ? lossy(request).take(timeout) : subscriber(request).take(timeout), answer);
     }
 
     private static void message(Message message, JsonObject answer) {
@@ -386,10 +417,11 @@ final class Operations {
         JsonArray messages = new JsonArray();
         MessageHandler handler = message -> messages.add(json(message));
         int limit = request.integer("limit", 256);
+        long timeout = request.waits() ? request.timeout() : 0;
         if (isLossy(request)) {
-            lossy(request).poll(handler, limit);
+            lossy(request).poll(handler, limit, timeout);
         } else {
-            subscriber(request).poll(handler, limit);
+            subscriber(request).poll(handler, limit, timeout);
         }
         answer.add("messages", messages);
     }
@@ -400,7 +432,7 @@ final class Operations {
         } else if (request.has("subscriber")) {
             answer.add("positions", positions(subscriber(request).rings(), subscriber(request)::position));
         } else {
-            answer.addProperty("position", publishers.get(known(publishers, request, "publisher")).position());
+            answer.addProperty("position", publisher(request).position());
         }
     }
 

@@ -2,9 +2,11 @@
 package io.flyring.peer;
 
 import com.google.gson.JsonObject;
+import io.flyring.BackPressuredException;
 import io.flyring.Claim;
 import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
+import java.util.function.LongConsumer;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.BackoffIdleStrategy;
 
@@ -19,6 +21,8 @@ final class PublishStream {
     private final long end;
     /** The message to die in. */
     private final long last;
+    /** Whether it waits with the verbs that sleep. */
+    private final boolean blocks;
     private final BackoffIdleStrategy idle = Stream.patience();
     private final PayloadBuffer[] batch = new PayloadBuffer[BATCH];
     private final long start = System.nanoTime();
@@ -32,6 +36,8 @@ final class PublishStream {
         this.first = request.number("first", 0);
         this.end = first + request.number("count");
         this.last = request.dieAt();
+        this.blocks = request.blocks();
+        request.spin(publisher::setSpin);
         this.patience = (long) (request.seconds() * Request.NANOS);
         int most = Math.toIntExact(request.number("max"));
         for (int i = 0; i < BATCH; i++) {
@@ -73,7 +79,12 @@ final class PublishStream {
     }
 
     private boolean late() {
-        return System.nanoTime() - start > patience;
+        return left() <= 0;
+    }
+
+    /** What is left of the time, ns. */
+    private long left() {
+        return patience - (System.nanoTime() - start);
     }
 
     private boolean giveUp() {
@@ -82,9 +93,23 @@ final class PublishStream {
         return late();
     }
 
+    /** Calls a verb that waits; false: the time is over. */
+    private boolean inTime(LongConsumer verb) {
+        try {
+            verb.accept(Math.max(0, left()));
+            return true;
+        } catch (BackPressuredException e) {
+            backPressured++;
+            return false;
+        }
+    }
+
     private long offer(long i) {
         stream.at(i);
         stream.write(batch[0], 0);
+        if (blocks) {
+            return inTime(left -> publisher.send(batch[0], 0, stream.length(), stream.type(), left)) ? 1 : 0;
+        }
         while (publisher.offer(batch[0], 0, stream.length(), stream.type()) < 0) {
             if (giveUp()) {
                 return 0;
@@ -97,12 +122,9 @@ final class PublishStream {
     private long claim(long i, boolean abortOneFirst) {
         stream.at(i);
         for (int aborts = abortOneFirst ? 1 : 0; aborts >= 0; aborts--) {
-            Claim claim = publisher.tryClaim(stream.length(), stream.type());
-            while (claim == null) {
-                if (giveUp()) {
-                    return 0;
-                }
-                claim = publisher.tryClaim(stream.length(), stream.type());
+            Claim claim = claim();
+            if (claim == null) {
+                return 0;
             }
             if (i == last) {
                 stream.write(batch[0], 0);
@@ -117,6 +139,20 @@ final class PublishStream {
         }
         idle.reset();
         return 1;
+    }
+
+    /** A claim for the message at which the stream is; null: the time is over. */
+    private Claim claim() {
+        if (blocks) {
+            Claim[] open = new Claim[1];
+            inTime(left -> open[0] = publisher.claim(stream.length(), stream.type(), left));
+            return open[0];
+        }
+        Claim claim = publisher.tryClaim(stream.length(), stream.type());
+        while (claim == null && !giveUp()) {
+            claim = publisher.tryClaim(stream.length(), stream.type());
+        }
+        return claim;
     }
 
     /** Up to 8 messages of one type, none of them the one to die in. */
@@ -134,6 +170,9 @@ final class PublishStream {
             PayloadBuffer view = new PayloadBuffer();
             view.wrap(batch[count], 0, stream.length());
             messages[count++] = view;
+        }
+        if (blocks) {
+            return publisher.sendBatch(messages, 0, count, type, Math.max(0, left()));
         }
         int taken = 0;
         while (taken < count) {

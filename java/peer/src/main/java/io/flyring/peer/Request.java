@@ -3,7 +3,9 @@ package io.flyring.peer;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
+import java.time.Duration;
 import java.util.HexFormat;
+import java.util.function.Consumer;
 
 /** Typed access to the fields of a request; what is missing or of another type is a bad request. */
 record Request(JsonObject json) {
@@ -82,8 +84,38 @@ record Request(JsonObject json) {
         return has("seconds") ? get("seconds").getAsDouble() : 60;
     }
 
+    /** Whether it is a verb with a time-out that is asked for. */
+    boolean waits() {
+        return json.has("timeout");
+    }
+
+    /** The time-out of a verb that waits, in ns; null: for ever. */
+    long timeout() {
+        return has("timeout") ? (long) (get("timeout").getAsDouble() * NANOS) : Long.MAX_VALUE;
+    }
+
+    /** Whether a stream waits with verbs that sleep. */
+    boolean blocks() {
+        String how = text("wait", "backoff");
+        if (!how.equals("backoff") && !how.equals("block")) {
+            throw new Bad("wait is backoff or block.");
+        }
+        return how.equals("block");
+    }
+
+    /** Does something with the time for which a wait looks before it sleeps, if the request says one. */
+    void spin(Consumer<Duration> set) {
+        if (has("spin")) {
+            set.accept(Duration.ofNanos(number("spin")));
+        }
+    }
+
     boolean flag(String name) {
-        return has(name) && get(name).getAsBoolean();
+        return flag(name, false);
+    }
+
+    boolean flag(String name, boolean absent) {
+        return has(name) ? get(name).getAsBoolean() : absent;
     }
 
     byte[] bytes(String name) {

@@ -11,17 +11,19 @@ import io.flyring.Subscriber;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.IntToLongFunction;
-import java.util.function.Supplier;
-import java.util.function.ToIntBiFunction;
+import java.util.function.LongFunction;
 import org.agrona.concurrent.BackoffIdleStrategy;
 
 /** One verify_stream. */
 final class VerifyStream implements MessageHandler {
     private static final int POLL_LIMIT = 256;
     private static final long NONE = -1;
+    /** Of a subscriber that loses messages, some are never looked at: then it looks whether that was all. */
+    private static final long ONE_WAIT_NANOS = 200_000_000;
 
-    private final Supplier<Message> taker;
-    private final ToIntBiFunction<MessageHandler, Integer> poller;
+    /** Takes one message, waiting for so many ns. */
+    private final LongFunction<Message> taker;
+    private final Poller poller;
     private final IntToLongFunction lost;
     private final Request request;
     private final Map<Integer, Expected> expected = new LinkedHashMap<>();
@@ -57,16 +59,22 @@ final class VerifyStream implements MessageHandler {
 
     }
 
+    /** A subscriber's poll, whichever kind it is. */
+    private interface Poller {
+        int poll(MessageHandler handler, int limit, long timeout);
+    }
+
     VerifyStream(Subscriber subscriber, Request request) {
         this(subscriber::take, subscriber::poll, ring -> 0, request);
+        request.spin(subscriber::setSpin);
     }
 
     VerifyStream(LossySubscriber subscriber, Request request) {
         this(subscriber::take, subscriber::poll, subscriber::lostMessages, request);
+        request.spin(subscriber::setSpin);
     }
 
-    private VerifyStream(Supplier<Message> taker, ToIntBiFunction<MessageHandler, Integer> poller,
-        IntToLongFunction lost, Request request) {
+    private VerifyStream(LongFunction<Message> taker, Poller poller, IntToLongFunction lost, Request request) {
         this.taker = taker;
         this.poller = poller;
         this.lost = lost;
@@ -86,19 +94,24 @@ final class VerifyStream implements MessageHandler {
         final long patience = (long) (request.seconds() * Request.NANOS);
         boolean take = !how.equals("poll");
         boolean poll = !how.equals("take");
+        final boolean blocks = request.blocks();
         for (long round = 0; mismatch == null && more(); round++) {
             long before = looked;
+            long left = patience - (System.nanoTime() - start);
+            long timeout = blocks ? Math.max(0, Math.min(ONE_WAIT_NANOS, left)) : 0;
             if (looked == last) {
-                poller.applyAsInt(this, 1); // what take returns is consumed already
+                poller.poll(this, 1, timeout); // what take returns is consumed already
             } else if (take && (!poll || round % 2 == 0)) {
-                Message message = taker.get();
+                Message message = taker.apply(timeout);
                 if (message != null) {
                     onMessage(message);
                 }
             } else {
-                poller.applyAsInt(this, POLL_LIMIT);
+                poller.poll(this, POLL_LIMIT, timeout);
             }
-            idle.idle((int) (looked - before));
+            if (!blocks) {
+                idle.idle((int) (looked - before));
+            }
             if (System.nanoTime() - start > patience && more() && mismatch == null) {
                 late(answer);
             }

@@ -12,7 +12,9 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import io.flyring.Channel;
+import io.flyring.Message;
 import io.flyring.PayloadBuffer;
+import io.flyring.Publisher;
 import io.flyring.Subscriber;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -20,6 +22,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HexFormat;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
@@ -292,6 +295,100 @@ class PeerTest {
         }
         assertEquals(0, peer.waitFor());
         assertEquals(0, folder.toFile().list().length);
+    }
+
+    @Test
+    void verbsWaitAsLongAsTheyAreTold() throws Exception {
+        start();
+        String create = "{'op':'create','channel':'c','name':'c','kind':'broadcast','capacity':4096,'publishers':1,"
+            + "'subscribers':1,'counters':0}";
+        String publish = "{'op':'publish_stream','publisher':'p','seconds':0.02,'wait':'block','spin':0," + STREAM;
+        String[][] talk = {
+            {"{'op':'open','channel':'c','name':'c','timeout':0.01}", "\"error\":\"timed-out\""},
+            {create, "\"ok\":true"},
+            {"{'op':'open','channel':'d','name':'c','timeout':null,'wake':false}", "\"ok\":true"},
+            {"{'op':'publisher','channel':'c','publisher':'p'}", "\"ok\":true"},
+            {"{'op':'subscriber','channel':'d','subscriber':'s','timeout':0}", "\"slot\":0"},
+            {"{'op':'subscriber','channel':'c','subscriber':'t','timeout':0.01}", "\"error\":\"no-free-slot\""},
+            {"{'op':'lossy_subscriber','channel':'c','subscriber':'l'}", "\"ok\":true"},
+            {"{'op':'take','subscriber':'s','timeout':0.01}", "\"message\":null"},
+            {"{'op':'poll','subscriber':'l','timeout':0.01}", "\"messages\":[]"},
+            {"{'op':'take','subscriber':'s','timeout':-1}", "\"argument\":\"timeout\""},
+            {"{'op':'offer','publisher':'p','data':'0102','timeout':null}", "\"position\":"},
+            {"{'op':'flush','publisher':'p','timeout':0.01}", "\"what_for\":\"subscriber slot 0\""},
+            {"{'op':'take','subscriber':'s','timeout':null}", "\"data\":\"0102\""},
+            {"{'op':'flush','publisher':'p'}", "\"ok\":true"},
+            {publish + ",'count':500}", "\"error\":\"timeout\""},
+            {publish + ",'count':9,'how':'mix'}", "\"error\":\"timeout\""},
+            {"{'op':'offer','publisher':'p','data':'" + "00".repeat(900) + "','timeout':0.01}",
+                "\"error\":\"back-pressured\""},
+            {"{'op':'claim','publisher':'p','length':900,'timeout':0.01}", "\"error\":\"back-pressured\""},
+            {"{'op':'offer_batch','publisher':'p','data':['" + "00".repeat(900) + "'],'timeout':0.01}",
+                "\"taken\":0"},
+            {publish.replace("block", "sleep") + ",'count':9}", "\"error\":\"bad-request\""},
+            {"{'op':'quit'}", "\"ok\":true"}};
+        for (String[] line : talk) {
+            String answer = ask(line[0]);
+            assertTrue(answer.contains(line[1]), line[0] + " -> " + answer);
+        }
+        assertEquals(0, peer.waitFor());
+    }
+
+    @Test
+    void streamsAndOneMessageToAndFroSleepOnBothSides() throws Exception {
+        start();
+        ok("{'op':'create','channel':'c','name':'c','kind':'broadcast','capacity':4096,'publishers':2,"
+            + "'subscribers':2,'counters':0}");
+        ok("{'op':'publisher','channel':'c','publisher':'p'}");
+        ok("{'op':'subscriber','channel':'c','subscriber':'s','rings':[1]}");
+        final int count = 500;
+        try (Channel channel = open(); Publisher publisher = channel.publisher();
+            Subscriber subscriber = channel.subscriber("", false, 0)) {
+            publisher.setSpin(Duration.ZERO);
+            subscriber.setSpin(Duration.ZERO);
+            requests.println("{'op':'ping_pong','publisher':'p','subscriber':'s','count':COUNT,'first':true}"
+                .replace('\'', '"').replace("COUNT", "" + count));
+            byte[] last = null;
+            for (int i = 0; i < count; i++) {
+                Message message = subscriber.take(Publisher.FOREVER);
+                assertEquals(i, message.buffer().getLong(0));
+                last = message.toByteArray();
+                publisher.send(last);
+            }
+            JsonObject answer = JsonParser.parseString(answers.readLine()).getAsJsonObject();
+            assertTrue(answer.get("ok").getAsBoolean(), answer.toString());
+            assertEquals(List.of(count, 0), List.of(answer.get("count").getAsInt(), answer.get("late").getAsInt()));
+            assertTrue(answer.get("longest").getAsLong() > 0);
+            publisher.send(last);
+            assertEquals("mismatch", error("{'op':'ping_pong','publisher':'p','subscriber':'s','count':1}"));
+            assertEquals("timeout",
+                error("{'op':'ping_pong','publisher':'p','subscriber':'s','count':1,'seconds':0.01}"));
+
+            requests.println(("{'op':'publish_stream','publisher':'p','count':1000,'how':'mix','wait':'block','spin':0,"
+                + STREAM + "}").replace('\'', '"'));
+            int got = 0;
+            while (got < 1000) {
+                got += subscriber.poll(message -> { }, 7, Publisher.FOREVER);
+            }
+            assertEquals(1000, JsonParser.parseString(answers.readLine()).getAsJsonObject().get("count").getAsInt());
+            for (String how : List.of("poll", "take", "mix")) {
+                requests.println(("{'op':'verify_stream','subscriber':'s','how':'" + how + "','wait':'block','spin':0,"
+                    + "'streams':[{'ring':1,'seed':3,'count':100,'min':0,'max':200}]}").replace('\'', '"'));
+                Stream stream = new Stream(3, 0, 200, 0, false);
+                for (long i = 0; i < 100; i++) {
+                    stream.at(i);
+                    PayloadBuffer buffer = new PayloadBuffer();
+                    buffer.wrap(new byte[stream.length()]);
+                    stream.write(buffer, 0);
+                    publisher.send(buffer, 0, stream.length(), stream.type(), Publisher.FOREVER);
+                }
+                String verified = answers.readLine();
+                assertTrue(verified.contains("\"verified\":true"), verified);
+            }
+            assertEquals("timeout", error("{'op':'verify_stream','subscriber':'s','wait':'block','seconds':0.01,"
+                + "'streams':[{'ring':1,'seed':3,'count':100,'min':0,'max':200}]}"));
+        }
+        diesOf("{'op':'die'}");
     }
 
     @Test
