@@ -247,9 +247,7 @@ def replaced_noticed(run, victim, other):
     new = b.call("replace", channel=name + "r", name=name, **SMALL)["channel_id"]
     for subscriber in (name, name + "l"):
         wanted = {"ring": 0, "seed": 1, "count": 1, "min": 0, "max": 9, "first": 0}
-        answer = refused(
-            "replaced", a, "verify_stream", subscriber=subscriber, streams=[wanted], how="poll", seconds=5, timeout=10
-        )
+        answer = refused("replaced", a, "verify_stream", subscriber=subscriber, streams=[wanted], how="poll", seconds=5)
         equal("path", os.path.basename(answer["path"]), name + ".ring")
         equal("the new channel's id", answer["channel_id"], new)
     sent = []

@@ -118,7 +118,7 @@ def clock_set_back(run, language, other):
     environment += ["FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
     a, b = wrapped(run, language, environment), run.fresh(other)
     name = run.name()
-    a.call("create", channel=name, name=name, timeout=60, **SMALL | {"counters": 4})  # a JVM is slow under faketime
+    a.call("create", channel=name, name=name, within=60, **SMALL | {"counters": 4})  # a JVM is slow under faketime
     b.call("open", channel=name, name=name)
     a.call("publisher", channel=name, publisher=name)
     counter = a.call("counter_allocate", channel=name, label="x", type_id=1, key="")["counter"]

@@ -58,7 +58,7 @@ class Conversation:
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         try:
-            self.hello = self.call("hello", timeout=20)
+            self.hello = self.call("hello", within=20)
             self.pid = self.hello["pid"]
         except (PeerFailed, Refused, KeyError):
             self.kill()
@@ -114,9 +114,10 @@ class Conversation:
             self.open_channels.remove(request["channel"])
         return answer
 
-    def call(self, op, timeout=10, **fields):
+    def call(self, op, within=10, **fields):
+        """`within` seconds; `timeout` would be a field of the request."""
         self.send(op, **fields)
-        return self.receive(timeout)
+        return self.receive(within)
 
     def dies(self, timeout=10):
         """Waits for the end of a peer whose oldest request is one that it does not survive (`die`, `die_at`)."""

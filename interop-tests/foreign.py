@@ -167,7 +167,7 @@ def agrona_reads(run, language, stream, seconds, capacity=1 << 16, how="read"):
             "verify_stream",
             subscriber=name,
             seconds=20,
-            timeout=30,
+            within=30,
             how="poll",
             streams=[{"ring": 0, "first": 0} | following],
         )

@@ -23,17 +23,19 @@ import tomllib
 
 import report
 import scenarios
+import scenarios_asleep
 import scenarios_life
 from driver import ROOT, Doors, PeerFailed, Refused, commands, tail
 from harness import part, Run
 
 PEERS = ROOT / "interop-tests" / "peers.toml"
 PEERS_EACH = 3
+MODULES = (scenarios, scenarios_asleep, scenarios_life)  # of which one has a scenario's function
 LOG = 4000  # bytes of each peer's log that a failing cell shows
 
 
 class Cell:
-    """A scenario with its languages; what scenarios.py and scenarios_life.py are given, and what became of it."""
+    """A scenario with its languages; what the functions of MODULES are given, and what became of it."""
 
     def __init__(self, name, scenario, languages, at, options):
         self.name, self.scenario, self.languages = name, scenario, languages
@@ -89,7 +91,7 @@ class Cell:
         self.run, self.random = run, random.Random(self.seed)
         run.names = 0  # the names that it uses do not depend on the cells before
         begin = time.monotonic()
-        function = getattr(scenarios, self.scenario["run"], None) or getattr(scenarios_life, self.scenario["run"])
+        function = next(getattr(m, self.scenario["run"]) for m in MODULES if hasattr(m, self.scenario["run"]))
         self.messages, wrong = run.attempt(function, self, seconds=self.watchdog)
         self.seconds = time.monotonic() - begin
         self.outcome = "failed" if wrong else "passed"

@@ -22,6 +22,7 @@ import cases_errors
 import cases_golden
 import cases_stats
 import cases_typed
+import cases_waiting
 from driver import ROOT, both, commands
 from harness import equal, part, Run
 
@@ -107,6 +108,7 @@ def tests(languages, share):
         yield f"{a} is killed while it publishes, {b} goes on", cases.killed_while_publishing, a, b, after(b)
     yield from cases_death.tests(languages)
     yield from cases_stats.tests(languages)
+    yield from cases_waiting.tests(languages)
     yield from cases_typed.tests(languages, 50_000 // share)
     for a, b in pairs:
         yield f"stream from {a} to {b}", pair, a, b, share

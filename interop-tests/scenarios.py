@@ -65,19 +65,23 @@ def flow(cell):
             s.call("subscriber", channel=name, subscriber=name)
         rings = [p.call("publisher", channel=name, publisher=name)["ring"] for p in publishers]
         streams = [cell.stream(max=given["max"]) | {k: given[k] for k in ("type",) if k in given} for _ in rings]
-        verified += run_streams(cell, name, publishers, subscribers, rings, streams, given["how"], given["read"])
+        waiting = {k: given[k] for k in ("wait", "spin") if k in given}
+        how, read = given["how"], given["read"]
+        verified += run_streams(cell, name, publishers, subscribers, rings, streams, how, read, waiting)
         for peer in (*publishers, *subscribers):
             peer.call("close", channel=name)
     return verified
 
 
-def run_streams(cell, name, publishers, subscribers, rings, streams, how, read):
-    """Publishes and verifies; then nothing more may come, and all cursors are at the publishers' ends."""
+def run_streams(cell, name, publishers, subscribers, rings, streams, how, read, waiting=None):
+    """Publishes and verifies; then nothing more may come, and all cursors are at the publishers' ends. `waiting`: `wait`
+    and `spin` of PEER.md."""
     expected = [{"ring": ring} | stream for ring, stream in zip(rings, streams)]
+    common = {"seconds": cell.patience} | (waiting or {})
     for s in subscribers:
-        s.send("verify_stream", subscriber=name, streams=expected, how=read, seconds=cell.patience)
+        s.send("verify_stream", subscriber=name, streams=expected, how=read, **common)
     for p, stream in zip(publishers, streams):
-        p.send("publish_stream", publisher=name, how=how, seconds=cell.patience, **stream)
+        p.send("publish_stream", publisher=name, how=how, **stream, **common)
     answers = both(*subscribers, *publishers, timeout=cell.patience + 5)
     total = sum(stream["count"] for stream in streams)
     for s, answer in zip(subscribers, answers):

@@ -14,6 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+import driven_asleep
 from driver import ROOT, commands
 from harness import Run, drain, equal, refused, true
 from tracer import Watcher, Word
@@ -224,7 +225,7 @@ def retiring(run, language):
     observer.call("close", channel=name)
 
 
-TESTS = (publishing, joining, evicted_in_a_poll, lapped_and_empty, retiring)
+TESTS = (publishing, joining, evicted_in_a_poll, lapped_and_empty, retiring, *driven_asleep.TESTS)
 
 
 def main():

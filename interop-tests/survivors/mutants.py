@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the dead
-or driven.py must convict each; those of waits, C++'s own tests of waits.
+or driven.py must convict each; sleeping.py those that lose wake-ups.
 
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
@@ -45,7 +45,7 @@ MUTANTS = {
     ),
     "evict: the victim does not take its gates back": (
         "subscriber_core.hpp",
-        "    stop_gating(state_->file, slot_);\n}",
+        "    clear_gates(state_->file, slot_);\n}",
         "}",
     ),
     "publish: claimed behind the zeroes": (
@@ -64,20 +64,44 @@ MUTANTS = {
         "(void)try_lock_byte(description, lock);",
     ),
 }
-WAITS = {
-    "wait: the waker leaves the bits": (
+BITS = "        __atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);  // wake 1\n"
+BUMP = "        __atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);   // wake 2; pairs with sleep 1\n"
+LOAD = "    const std::uint32_t sequence = load_acquire(words.sequence);  // sleep 1; pairs with wake 2\n"
+SAY_SO = """    bool reached = false;
+    if (writable) {
+        __atomic_fetch_or(words.asleep, mask, __ATOMIC_RELAXED);  // sleep 2
+        reached = reach_wakers();                                 // sleep 3
+    }
+"""
+ASLEEP = {
+    "sleep: no membarrier": (
         "waiting.hpp",
-        "__atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);",
+        "reached = reach_wakers();                                 // sleep 3",
+        "reached = true;",
+    ),
+    "sleep: no look behind the bits": (
+        "waiting.hpp",
+        "if (look()) return;                                        // sleep 4",
         "",
     ),
-    "wait: the waker leaves the sequence": (
+    "sleep: sequence behind the bits": ("waiting.hpp", LOAD + SAY_SO, SAY_SO + LOAD),
+    "wake: sequence before the bits": ("waiting.hpp", BITS + BUMP, BUMP + BITS),
+    "wake: the bits stay": ("waiting.hpp", BITS, ""),
+    "wake: nobody is called": (
         "waiting.hpp",
-        "__atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);",
+        "wake_sleepers(words_.sequence, bit);                        // wake 3",
         "",
     ),
-    "wait: a new owner wakes nobody": ("publisher_core.hpp", "        wake_all(file.data());\n", ""),
-    "wait: the cap is as if all publishers woke": ("wait_for.hpp", "load_relaxed(slot.wakes()) == epoch;", "true;"),
+    "take: a new owner wakes nobody": (
+        "publisher_core.hpp",
+        "        wake_all(file.data());\n",
+        "",
+    ),
 }
+LOSES = ("sleep: no membarrier", "sleep: no look behind the bits", "wake: nobody is called")  # wake-ups
+SLEEPS = 30_000  # of sleeping.py
+NONE, LOST = "no mistake", "lost wake-ups"
+
 FIRST_STORE = "        store_relaxed(ring.claimed(), to);                 // publish 3"  # goes, in "claimed behind ..."
 
 
@@ -89,41 +113,41 @@ def run(command, folder, timeout=None):
         return subprocess.CompletedProcess(command, -1, (hung.stdout or b"").decode(), "")
 
 
-def compile_all(folder, waits):
-    """What is to convict a mutant, against the headers in `folder`: the golden files' test and the peer, or the test of
-    waits. Empty, or what the compiler says."""
+def compile_all(folder, asleep):
+    """The peer, and (if not `asleep`) the golden files' test, against the headers in `folder`; empty, or what the compiler
+    says."""
     test, peer = ROOT / "cpp" / "test", ROOT / "cpp" / "peer"
     common = ["c++", "-std=c++17", "-O1", "-pthread", f"-I{folder}/include", f'-DFLYRING_SPEC_DIR="{ROOT}/spec"']
     golden = [test / "golden_test.cpp", test / "support.cpp", "-lgtest", "-lgtest_main"]
     sources = [file for file in sorted(peer.glob("*.cpp")) if not file.name.startswith("torture")]
-    builds = (
-        [*common, f"-I{test}", *golden, "-o", folder / "golden"],
-        [*common, f"-I{peer}", '-DFLYRING_VERSION="mutant"', *sources, "-o", folder / "peer"],
-    )
-    if waits:
-        parts = [test / f"{name}.cpp" for name in ("waiting_test", "support", "faults", "agrona")]
-        builds = ([*common, f"-I{test}", *parts, "-lgtest", "-lgtest_main", "-ldl", "-o", folder / "waits"],)
+    builds = [[*common, f"-I{peer}", '-DFLYRING_VERSION="mutant"', *sources, "-o", folder / "peer"]]
+    builds += [] if asleep else [[*common, f"-I{test}", *golden, "-o", folder / "golden"]]
     said = [run(list(map(str, one)), folder) for one in builds]
     return "".join(one.stderr for one in said if one.returncode)
 
 
-def convicted_by(folder, waits):
+def failures(*command):
+    """What a suite of ours says has failed."""
+    suite = run([sys.executable, *command], ROOT, timeout=300)
+    if not re.search(r"^\d+ passed, \d+ failed$", suite.stdout, re.MULTILINE) and suite.returncode >= 0:
+        sys.exit(f"{command[0]} does not run: {suite.stderr}")
+    return [line for line in suite.stdout.splitlines() if line.startswith("FAIL")]
+
+
+def convicted_by(name, folder):
     """The names of what fails."""
-    if waits:
-        said = run([folder / "waits", "--gtest_brief=1"], folder, timeout=120)
-        failed = re.findall(r"^\[  FAILED  \] Waiting\.(\w+) ", said.stdout, re.MULTILINE)
-        return failed or (["it hangs"] if said.returncode else [])
-    found = []
-    golden = run([folder / "golden", "--gtest_filter=*dead*", "--gtest_brief=1"], folder, timeout=60)
-    if golden.returncode:
+    found, here = [], Path(__file__).resolve().parent
+    if (
+        name not in ASLEEP
+        and run([folder / "golden", "--gtest_filter=*dead*", "--gtest_brief=1"], folder, 60).returncode
+    ):
         found.append("golden files of the dead")
-    here = Path(__file__).resolve().parent
-    driven = run(
-        [sys.executable, here / "driven.py", "--language", "cpp", "--peer", folder / "peer"], ROOT, timeout=300
-    )
-    if not re.search(r"^\d+ passed, \d+ failed$", driven.stdout, re.MULTILINE) and driven.returncode >= 0:
-        sys.exit(f"driven.py does not run: {driven.stderr}")
-    return found + [line.split(":", 2)[1].strip() for line in driven.stdout.splitlines() if line.startswith("FAIL")]
+    driven = failures(here / "driven.py", "--language", "cpp", "--peer", folder / "peer")
+    found += [line.split(":", 2)[1].strip() for line in driven]
+    if name in (*LOSES, NONE):
+        peer = ("--languages", "cpp", "--peer", f"cpp={folder / 'peer'}", "--sleeps", str(SLEEPS))
+        found += [LOST for _ in failures(here.parent / "sleeping.py", *peer)]
+    return found
 
 
 def main():
@@ -131,7 +155,7 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     passed = failed = 0
-    plan = {"no mistake": ("ring.hpp", "", ""), **MUTANTS, **WAITS}
+    plan = {NONE: ("ring.hpp", "", ""), **MUTANTS, **ASLEEP}
     chosen = {name: what for name, what in plan.items() if name.startswith(options.only)}
     if not chosen:
         sys.exit(f"--only: no mutant begins with {options.only!r}; there are: {', '.join(plan)}")
@@ -147,10 +171,9 @@ def main():
             if name.startswith("publish: claimed"):
                 text = text.replace(FIRST_STORE, "        // ")
             file.write_text(text)
-            waits = name in WAITS
-            wrong_build = compile_all(folder, waits)
-            found = ["it does not compile: " + wrong_build] if wrong_build else convicted_by(folder, waits)
-        fine = bool(found) == bool(right) and not wrong_build
+            wrong_build = compile_all(folder, name in ASLEEP)
+            found = ["it does not compile: " + wrong_build] if wrong_build else convicted_by(name, folder)
+        fine = bool(found) == bool(right) and not wrong_build and (LOST in found or name not in LOSES)
         passed, failed = passed + fine, failed + (not fine)
         print(f"{'ok   ' if fine else 'FAIL '} {name}: {', '.join(found) or 'not convicted'}", flush=True)
     print(f"{passed} passed, {failed} failed")

@@ -78,7 +78,8 @@ CALLS = {
     316: Call("renameat2", None, 3, (E.EACCES,)),
     332: Call("statx", 0, 1, (E.EIO,)),
 }
-WRITE, MMAP = 1, 9
+WRITE, MMAP, FUTEX, FUTEX_WAITV, MEMBARRIER = 1, 9, 202, 449, 324
+FUTEX_WAIT_BITSET, FUTEX_WAKE_BITSET = 9, 10  # without the private flag
 SYSTEM_PATHS = ("/proc/self/fd/", "/proc/sys/kernel/random/")
 
 
@@ -210,18 +211,32 @@ class Word:
     reads: bool = False
 
 
+SLEEPING = {name: Word(name, 0) for name in ("membarrier", "futex wait", "futex wake")}
+
+
+def sleeping_call(info):
+    """One of SLEEPING, or None. A futex of the process alone is none of ours."""
+    if info.number == MEMBARRIER:
+        return SLEEPING["membarrier"]
+    if info.number == FUTEX_WAITV:
+        return SLEEPING["futex wait"]
+    operation = {FUTEX_WAIT_BITSET: "futex wait", FUTEX_WAKE_BITSET: "futex wake"}.get(info.arguments[1] & 0xFFFFFFFF)
+    return SLEEPING.get(operation) if info.number == FUTEX else None
+
+
 class Watcher(Tracer):
     def __init__(self, pid, folder, path):
         super().__init__(pid, folder)
         self.path = str(path)
 
-    def watch(self, send, words, hit):
+    def watch(self, send, words, hit, calls=False):
         """Sends a request; `hit(word)` is called whenever the thread has stored into one of the words (or loaded it),
-        while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did."""
+        while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did. With `calls`
+        it stands in front of each of SLEEPING, too."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
         try:
-            return self._watch(tid, send, words, hit)
+            return self._watch(tid, send, words, hit, calls)
         except BaseException:
             self._end(tid)
             raise
@@ -235,7 +250,7 @@ class Watcher(Tracer):
         except ChildProcessError:
             pass
 
-    def _watch(self, tid, send, words, hit):
+    def _watch(self, tid, send, words, hit, calls):
         ptrace(INTERRUPT, tid)
         os.waitpid(tid, WALL)
         watched = self._arm(tid, words)
@@ -252,6 +267,10 @@ class Watcher(Tracer):
                 if info.op == EXIT and call == MMAP:
                     watched = self._arm(tid, words)  # it may be what is to be watched
                 call = info.number if info.op == ENTRY else None
+                sleeping = sleeping_call(info) if calls and info.op == ENTRY else None
+                if sleeping and hit(sleeping):
+                    self._end(tid)
+                    return True
                 if info.op == ENTRY and info.number == WRITE and info.arguments[0] == 1:
                     poke(tid, DEBUG + 56, 0)
                     ptrace(DETACH, tid)

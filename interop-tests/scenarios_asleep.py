@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scenarios of the matrix in which both sides sleep (channel.md 6.16); as those of scenarios.py."""
+
+from driver import both
+from harness import above, equal, true
+from scenarios import attach
+from sleepers import File, serving, until_asleep
+
+BLOCK = {"wait": "block", "spin": 0}
+
+
+def asleep_in_turn(cell):
+    """A reader that sleeps before there is a message, a publisher that sleeps before there is room, both in streams
+    through a ring that holds few messages; then one message to and fro."""
+    (a,), (b,) = cell.peers("publisher", 1), cell.peers("subscriber", 2)
+    verified = 0
+    for given in cell.p["streams"]:
+        name = attach(cell, a, b, capacity=4096, alignment=given["alignment"], publishers=2, subscribers=2)
+        for peer, ring in ((a, 0), (b, 1)):
+            equal("ring", peer.call("publisher", channel=name, publisher=name)["ring"], ring)
+        b.call("subscriber", channel=name, subscriber=name, rings=[0])
+        with File(cell.run.folder / f"{name}.ring") as file:
+            verified += stream(cell, name, a, b, file, given, "data")
+            verified += stream(cell, name, a, b, file, given, "room")
+            a.call("subscriber", channel=name, subscriber=name, rings=[1])
+            verified += to_and_fro(cell, name, a, b, file)
+        for peer in (a, b):
+            peer.call("close", channel=name)
+    return verified
+
+
+def stream(cell, name, a, b, file, given, first):
+    """One stream from a to b. Who waits for `first` begins alone, and the other one when it sleeps."""
+    stream = cell.stream(max=given["max"])
+    reading = {"streams": [{"ring": 0} | stream], "how": given["read"], "seconds": cell.patience}
+    publishing = stream | {"how": given["how"], "seconds": cell.patience}
+    begin = [
+        ("data", b, lambda: b.send("verify_stream", subscriber=name, **reading, **BLOCK)),
+        ("room", a, lambda: a.send("publish_stream", publisher=name, **publishing, **BLOCK)),
+    ]
+    begin = begin if first == "data" else begin[::-1]
+    file.forget_sleepers(first)  # bits that were left; nobody sleeps
+    before, thread = woken(file), serving(begin[0][1])
+    begin[0][2]()
+    until_asleep(thread, file, first)
+    begin[1][2]()
+    verified, published = both(b, a, timeout=cell.patience + 5)
+    equal("verified", (verified["verified"], verified["count"]), (True, stream["count"]))
+    equal("published", published["count"], stream["count"])
+    equal("nothing more", b.call("take", subscriber=name)["message"], None)
+    # Whichever of them is faster sleeps again and again.
+    above("how often they were woken", woken(file) - before, 4)
+    return stream["count"]
+
+
+def to_and_fro(cell, name, a, b, file):
+    count, threads, before = cell.p["count"], [serving(peer) for peer in (a, b)], woken(file)
+    slept = [thread and thread.switches() for thread in threads]
+    for peer in cell.random.sample((a, b), 2):
+        peer.send("ping_pong", publisher=name, subscriber=name, count=count, first=peer is a, seconds=cell.patience)
+    answers = both(a, b, timeout=cell.patience + 5)
+    equal("messages", [answer["count"] for answer in answers], [count, count])
+    true("a time for the longest", all(answer["longest"] > 0 for answer in answers), answers)
+    above("how often they were woken", woken(file) - before, count // 4)
+    for peer, thread, already in zip((a, b), threads, slept):
+        if thread:  # not in another container
+            above(f"{peer.label}: how often it slept", thread.switches() - already, count // 4)
+    return 2 * count
+
+
+def woken(file):
+    return file.sequence("data") + file.sequence("room")

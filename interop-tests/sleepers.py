@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who sleeps (channel.md 6.16), seen from outside: in the words of the channel's file, and in /proc where the peer is a
+process of this machine and of our pid namespace."""
+
+import mmap
+import os
+import pathlib
+import struct
+import time
+
+from harness import Wrong
+
+# Offsets in the file, channel.md 4.2 and 4.3. This module has no binding, and the driver's container no spec/.
+CAPACITY, PUBLISHERS, RINGS, STRIDE, CONTROL = 72, 76, 136, 144, 4096
+WORDS = {"data": CONTROL + 64, "room": CONTROL + 128}
+PUBLISHED, GATE, MORE_GATES, GATE_STRIDE = 320, 384, 768, 128  # in a ring's trailer, 4.7
+SLOTS, SLOT, WAKES = CONTROL + 256, 256, 104
+FUTEX_CALLS = {"x86_64": {202, 449}, "aarch64": {98, 449}}.get(os.uname().machine, set())
+
+
+class File:
+    """The words of one channel, read and written as its bytes."""
+
+    def __init__(self, path):
+        with open(path, "r+b") as file:
+            self.bytes = mmap.mmap(file.fileno(), 0)
+        self.capacity, self.publishers = struct.unpack_from("<ii", self.bytes, CAPACITY)
+        self.rings, self.stride = struct.unpack_from("<qq", self.bytes, RINGS)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bytes.close()
+
+    def sequence(self, pair):
+        """How often somebody was woken, modulo 2^32."""
+        return struct.unpack_from("<I", self.bytes, WORDS[pair])[0]
+
+    def asleep(self, pair):
+        """The mask of the rings for which somebody may sleep."""
+        return struct.unpack_from("<I", self.bytes, WORDS[pair] + 4)[0]
+
+    def forget_sleepers(self, pair):
+        struct.pack_into("<I", self.bytes, WORDS[pair] + 4, 0)
+
+    def _trailer(self, ring, offset):
+        return struct.unpack_from("<q", self.bytes, self.rings + ring * self.stride + self.capacity + offset)[0]
+
+    def published(self, ring=0):
+        return self._trailer(ring, PUBLISHED)
+
+    def gate(self, slot=0, ring=0):
+        return self._trailer(ring, GATE if slot == 0 else MORE_GATES + GATE_STRIDE * (slot - 1))
+
+    def wakes(self, side, slot=0):
+        """Of a publisher's or a subscriber's slot: the epoch of an owner that wakes."""
+        at = SLOTS + SLOT * (slot + (self.publishers if side == "subscriber" else 0))
+        return struct.unpack_from("<q", self.bytes, at + WAKES)[0]
+
+
+class Thread:
+    """One thread of a peer."""
+
+    def __init__(self, pid, tid):
+        self.pid, self.tid, self.folder = pid, tid, pathlib.Path(f"/proc/{pid}/task/{tid}")
+
+    def state(self):
+        """R, S, D, T ... and how often it has gone to sleep so far."""
+        fields = dict(line.split(":", 1) for line in (self.folder / "status").read_text().splitlines() if ":" in line)
+        return fields["State"].split()[0], int(fields["voluntary_ctxt_switches"])
+
+    def switches(self):
+        return self.state()[1]
+
+    def in_futex(self):
+        """Whether it stands in a futex call."""
+        word = (self.folder / "syscall").read_text().split()[0]
+        return word.isdigit() and int(word) in FUTEX_CALLS
+
+    def others_run(self):
+        """Whether another thread of its process runs, wants to run, or waits for a device."""
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            try:
+                state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue  # it has ended
+            if state in "RD" and task.name != str(self.tid):
+                return True
+        return False
+
+
+def serving(peer, seconds=5):
+    """The thread of an idle peer that reads requests; None for a peer of another container."""
+    if not hasattr(peer, "process"):
+        return None
+    late = time.monotonic() + seconds
+    while time.monotonic() < late:
+        for task in pathlib.Path(f"/proc/{peer.pid}/task").iterdir():
+            try:
+                if (task / "syscall").read_text().startswith("0 0x0 "):  # read(0, ...)
+                    return Thread(peer.pid, int(task.name))
+            except OSError:
+                pass  # the thread has ended
+        time.sleep(0.0005)
+    raise Wrong(f"{peer.label}: no thread reads its standard input")
+
+
+def until_asleep(thread, file, pair, seconds=5):
+    """Waits until somebody sleeps: the file says so, and the thread, if we can see it, stands in a futex call."""
+    late, state = time.monotonic() + seconds, "not seen"
+    while time.monotonic() < late:
+        if file.asleep(pair):
+            state = thread.state()[0] if thread else "S"
+            if state == "S" and (not thread or thread.in_futex()):
+                return
+        time.sleep(0.0005)
+    raise Wrong(f"expected a sleep within {seconds} s; found: thread {state}, {pair}_asleep {file.asleep(pair):#x}")

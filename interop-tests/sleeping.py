@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Lost wake-ups: every language against every other one, one message outstanding, so that nobody rescues a sleeper.
+
+    sleeping.py [--sleeps 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
+
+The peers do `ping_pong` (PEER.md) until both threads together have slept so many times. How long they look before they
+sleep is drawn anew for each few thousand messages, so that messages come at every moment of falling asleep: long before,
+in between, long after. The two threads run on different cores, for stores overtake loads only between cores.
+
+What is a lost wake-up, and what is a busy machine? One of the two always has something to do, so both asleep at once,
+for 40 ms and without a context switch, is a lost wake-up: a thread that was woken, or that was preempted, is not asleep
+but runnable. The watch (a thread of this program) sees that, whatever else runs. Where the peers say that no message was
+late, none was lost. Late ones that the watch has not seen are the machine's: those messages do not count and others
+take their place.
+
+Each pair begins with a proof that this is so: the watch must see the lost wake-up that this program plants by clearing
+`data_asleep` behind a sleeper's back.
+
+The last line is `N passed, N failed`; the exit status is 0 if none failed and some passed."""
+
+import argparse
+import itertools
+import os
+import pathlib
+import random
+import shlex
+import signal
+import sys
+import threading
+import time
+
+from driver import ROOT, commands
+from harness import Run, Wrong, equal, part, true
+from sleepers import File, serving
+
+MESSAGES = 3000  # each way, of one request
+LATE = 50_000_000  # ns; who is not woken looks after 100 ms
+LOOK, STUCK = 0.01, 0.04  # seconds: between two looks of the watch, and after which it is sure
+AWAKE = 1_000_000  # ns: a spin that is longer than any answer takes
+MOST_AGAIN = 20  # requests of a pair that a busy machine spoils
+OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 2, "counters": 0}
+
+
+class Watch:
+    """Looks at the threads of a pair until it is told to end: have both been asleep in one and the same futex call for so
+    long that a wake-up must have been lost? An idle peer sleeps too, but in a read."""
+
+    def __init__(self, *threads):
+        self.threads, self.lost, self.ended = threads, 0, threading.Event()
+        self.looking = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self):
+        self.looking.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.looking.join()
+
+    def _look(self):
+        since, before, seen = 0.0, None, False
+        while not self.ended.wait(LOOK):
+            now = time.monotonic()
+            try:
+                states = [thread.state() for thread in self.threads]
+                sleeps = [count for _, count in states]
+                asleep = all(state == "S" for state, _ in states) and not any(t.others_run() for t in self.threads)
+                if not asleep or sleeps != before:
+                    since, before, seen = now, sleeps, False
+                elif now - since >= STUCK and not seen and all(thread.in_futex() for thread in self.threads):
+                    seen = [thread.switches() for thread in self.threads] == sleeps
+                    self.lost += seen
+            except OSError:
+                return  # a peer has ended, which others will say
+
+
+class Pair:
+    """Two peers with a ring each way."""
+
+    def __init__(self, run, first, second):
+        self.run = run
+        self.peers = a, b = run.peer(first, 1), run.peer(second, 2)
+        self.name = name = run.name("sleeping")
+        a.call("create", channel=name, name=name, **OPTIONS)
+        b.call("open", channel=name, name=name)
+        rings = [peer.call("publisher", channel=name, publisher=name)["ring"] for peer in self.peers]
+        for peer, ring in zip(self.peers, reversed(rings)):
+            peer.call("subscriber", channel=name, subscriber=name, rings=[ring])
+        self.threads = [serving(peer) for peer in self.peers]
+        self.path = run.folder / f"{name}.ring"
+
+    def __enter__(self):
+        self.cores = sorted(os.sched_getaffinity(0))
+        for n, thread in enumerate(self.threads):
+            os.sched_setaffinity(thread.tid, {self.cores[n % len(self.cores)]})
+        return self
+
+    def __exit__(self, *_):
+        for thread in self.threads:
+            try:
+                os.sched_setaffinity(thread.tid, self.cores)
+            except ProcessLookupError:
+                pass
+
+    def begin(self, count, *spins):
+        fields = {"publisher": self.name, "subscriber": self.name, "count": count, "late": LATE, "seconds": 60}
+        for n in (1, 0):  # who answers is there already
+            self.peers[n].send("ping_pong", first=n == 0, spin=spins[n], **fields)
+
+    def play(self, count, *spins):
+        """(seconds, late messages, the longest in ns) of so many messages each way."""
+        self.begin(count, *spins)
+        answers = [peer.receive(70) for peer in self.peers]
+        for peer, answer in zip(self.peers, answers):
+            equal(f"{peer.label}: messages", answer["count"], count)
+        late, longest = sum(a["late"] for a in answers), max(a["longest"] for a in answers)
+        return answers[0]["seconds"], late, longest
+
+    def switches(self):
+        return sum(thread.switches() for thread in self.threads)
+
+
+def spins(random_, way):
+    """How long each of the two looks before it sleeps, ns, until one of them must have slept. `way`: what a message took
+    when both slept, ns."""
+    while True:
+        yield 0, 0
+        yield random_.choice(
+            ((0, AWAKE), (AWAKE, 0), (random_.randrange(2000), AWAKE), (AWAKE, random_.randrange(2000)))
+        )
+        yield random_.randrange(2 * way), random_.randrange(2 * way)
+
+
+def planted(pair):
+    """Clears the word that says who sleeps, again and again, until both sleep for good: until the cap."""
+    with Watch(*pair.threads) as watch, File(pair.path) as file:
+        for ring in (0, 1):
+            true("slots whose owners wake", file.wakes("publisher", ring) > 0, file.wakes("publisher", ring))
+        pair.begin(2000, 0, 0)
+        late = time.monotonic() + 10
+        while not watch.lost and time.monotonic() < late:
+            for _ in range(50):
+                file.forget_sleepers("data")
+            time.sleep(0.0002)
+        answers = [peer.receive(70) for peer in pair.peers]
+    true("the watch sees a lost wake-up that was planted", watch.lost, watch.lost)
+    true("a message that was late by it", sum(answer["late"] for answer in answers), answers)
+
+
+def no_wake_up_is_lost(run, first, second, sleeps, seed):
+    """What was played: (sleeps, messages, seconds, longest in ns, how often again)."""
+    random_, messages, total, longest, again = random.Random(f"{seed} {first} {second}"), 0, 0.0, 0, 0
+    with Pair(run, first, second) as pair:
+        planted(pair)
+        with Watch(*pair.threads) as watch:
+            before = pair.switches()
+            warm, _, _ = pair.play(MESSAGES, 0, 0)  # of Java and Python, too
+            way, slept = max(1000, int(warm * 1e9 / MESSAGES / 2)), 0
+            true("they sleep", pair.switches() - before > MESSAGES // 10, pair.switches() - before)
+            for both in spins(random_, way):
+                before = pair.switches()
+                seconds, late, most = pair.play(MESSAGES, *both)
+                if watch.lost:
+                    text = f"looking for {both} ns before sleep: {late} messages were late, the longest {most / 1e6:.1f} ms"
+                    raise Wrong(f"expected every sleeper to be woken; both slept with a message there, {text}")
+                if late:
+                    again += 1
+                    true(f"at most {MOST_AGAIN} requests that the machine spoils", again <= MOST_AGAIN, again)
+                    continue
+                slept += pair.switches() - before
+                messages, total, longest = messages + 2 * MESSAGES, total + seconds, max(longest, most)
+                if slept >= sleeps:
+                    return slept, messages, total, longest, again
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build" / "log" / "sleeping")
+    parser.add_argument("--sleeps", type=int, default=100_000, help="of each pair")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--part", type=part, default=slice(None), metavar="K/N")
+    parser.add_argument("--languages", type=lambda text: text.split(","))
+    parser.add_argument("--peer", action="append", default=[], metavar="LANGUAGE=COMMAND")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    options = parser.parse_args()
+    known = commands()
+    known |= {name: shlex.split(command) for name, _, command in (other.partition("=") for other in options.peer)}
+    options.logs.mkdir(parents=True, exist_ok=True)
+    for old in options.logs.glob("*-*.*"):
+        old.unlink()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if len(os.sched_getaffinity(0)) < 2:
+        print("one core: stores do not overtake loads here, so most ways to lose a wake-up cannot be seen")
+    run, begin, table = Run(known, options.logs), time.monotonic(), []
+    print(f"seed {options.seed}", flush=True)
+    try:
+        for a, b in list(itertools.product(options.languages or known, repeat=2))[options.part]:
+            title = f"{a} and {b} wake each other"
+            if options.only in title:
+                result = run.test(title, no_wake_up_is_lost, a, b, options.sleeps, options.seed)
+                table += [(f"{a}, {b}", *result)] if result else []
+    finally:
+        run.end()
+    if table:
+        print(f"\n{'pair':18}{'sleeps':>10}{'messages':>10}{'us each':>9}{'longest ms':>12}{'again':>7}")
+    for title, slept, messages, seconds, longest, again in table:
+        each = seconds / messages * 1e6
+        print(f"{title:18}{slept:10}{messages:10}{each:9.1f}{longest / 1e6:12.2f}{again:7}")
+    for failure in run.failed:
+        print(f"failed: {failure}")
+    print(f"{time.monotonic() - begin:.0f} s; logs of the peers: {options.logs}")
+    print(f"{run.passed} passed, {len(run.failed)} failed")
+    return 0 if run.passed and not run.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
