@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <csignal>
 #include <numeric>
 #include <thread>
@@ -243,7 +244,7 @@ TEST_F(Ring, a_slow_subscriber_holds_the_publisher_back_and_is_named) {
     EXPECT_EQ(publisher.try_claim(1).payload().size(), 0U);
     EXPECT_EQ(code_of([&] { publisher.try_claim(1).commit(); }), "back-pressured");
     try {
-        publisher.claim(1);
+        publisher.claim(1, std::chrono::milliseconds(1));
         FAIL() << "a claim without room";
     } catch (const flyring::BackPressured& error) {
         EXPECT_EQ(error.holder()->name, "slow");

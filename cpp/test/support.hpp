@@ -102,6 +102,9 @@ class Child {
 /// How a child that was forked without Child ended: as waitpid says it. -1: there is none.
 int status_of(pid_t child);
 
+/// From now on that system call fails in this process: for children only.
+void refuse(long call, int error);
+
 /// Whether another process could take the lock on that byte of the file.
 bool is_locked(const std::string& path, std::uint64_t offset);
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <linux/futex.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <deque>
 #include <string>
 #include <thread>
@@ -212,8 +215,8 @@ TEST_F(WaitSets, refuses_what_it_has_or_has_not_and_two_threads) {
     waiter.join();
 }
 
-TEST_F(WaitSets, what_was_closed_or_lost_is_ready_and_a_replaced_channel_is_told) {
-    Channel channel = Channel::create("c", broadcast(1, 2));
+TEST_F(WaitSets, what_was_closed_or_lost_or_replaced_is_ready_and_its_verb_tells) {
+    Channel channel = Channel::create("c", broadcast(1, 4));
     Channel own = Channel::open("c");
     flyring::Subscriber subscriber = own.subscriber();
     flyring::Subscriber victim = own.subscriber();
@@ -233,14 +236,60 @@ TEST_F(WaitSets, what_was_closed_or_lost_is_ready_and_a_replaced_channel_is_told
     EXPECT_LT(within, 1s);
     EXPECT_EQ(code_of([&] { subscriber.take(); }), "closed");
     set.remove(subscriber);
-    std::string code;
-    std::thread waiter([&] { code = code_of([&] { set.wait(); }); });
-    std::this_thread::sleep_for(5ms);
-    Channel::replace("c", broadcast(1, 1));
-    waiter.join();
-    EXPECT_EQ(code, "replaced");
+    flyring::Subscriber reader = own.subscriber();
+    const flyring::Subscriber holder = own.subscriber();
+    flyring::Publisher publisher = own.publisher();
+    set.add(reader);
+    set.add(publisher);
+    fill(publisher);
+    drain(reader);
+    drain(lossy);
+    members = found(set, [&] { Channel::replace("c", broadcast(1, 1)); }, within);
+    EXPECT_LT(within, 1s);
+    EXPECT_EQ(members, (std::vector<WaitSet::Member>{&lossy, &reader, &publisher}));
+    EXPECT_EQ(code_of([&] { lossy.take(); }), "replaced");
+    EXPECT_EQ(code_of([&] { reader.poll(nothing); }), "replaced");
+    EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "replaced");
+    // It is told again and again, but the set sleeps in between: at most a look for each sleep.
+    int sleeps = 0;
+    {
+        const faults::Hook hook([&](const faults::Call& call) {
+            const std::string_view name = call.name;
+            sleeps += name == "futex_waitv" || (name == "futex" && call.command != FUTEX_WAKE_BITSET) ? 1 : 0;
+            return 0;
+        });
+        for (int i = 0; i < 3; ++i) EXPECT_EQ(set.wait(long_enough).size(), 3U);
+    }
+    EXPECT_GE(sleeps, 3);
     own.close();
-    EXPECT_EQ(set.wait(0ns).size(), 1U);
+    EXPECT_EQ(set.wait(0ns).size(), 3U);
+}
+
+TEST_F(WaitSets, naps_in_a_sandbox_that_refuses_futex_waitv) {
+    Channel channel = Channel::create("c", broadcast(1, 2));
+    flyring::Publisher publisher = channel.publisher();
+    constexpr long futex_waitv = 449;
+    constexpr int rounds = 20;
+    for (const int error : {ENOSYS, EPERM}) {
+        support::Child child([&](const auto& ready) {
+            support::refuse(futex_waitv, error);
+            Channel own = Channel::open("c");
+            flyring::Subscriber subscriber = own.subscriber();
+            WaitSet set;
+            set.add(subscriber);
+            if (!set.naps() || !set.wait(3ms).empty()) return false;
+            ready();
+            int got = 0;
+            while (got < rounds && !set.wait(long_enough).empty()) got += subscriber.poll(nothing);
+            return got == rounds;
+        });
+        child.wait_until_ready();
+        for (int i = 0; i < rounds; ++i) {
+            publisher.offer(bytes("m"));
+            std::this_thread::sleep_for(1ms);
+        }
+        EXPECT_EQ(child.wait(), 0) << error;
+    }
 }
 
 TEST_F(WaitSets, naps_where_the_kernel_has_no_futex_waitv_and_says_so) {

@@ -83,7 +83,7 @@ class Publisher {
     std::size_t offer_batch(span<const Bytes> messages) { return offer_batch(messages, core_->raw_type()); }
 
     /// The same, but waits until there is room for all of them, or the time-out: returns how many were taken until
-    /// then. Also when the channel was replaced or the ring is corrupt, if some were taken.
+    /// then. What was taken before it throws stays published: position() says how far.
     std::size_t send_batch(span<const Bytes> messages, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send_batch(messages, type, timeout);
     }
@@ -91,8 +91,8 @@ class Publisher {
         return send_batch(messages, core_->raw_type(), timeout);
     }
 
-    /// Waits until every subscriber has read what was published: the gates of slots that somebody owns. Throws
-    /// TimedOut, ChannelReplaced, else as offer does. (6.16)
+    /// Waits until every subscriber has read what was published: the gates of slots that somebody owns. A claim may be
+    /// open meanwhile. Throws TimedOut, ChannelReplaced, else as offer does. (6.16)
     void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
 
     /// How long a wait looks for room before it sleeps; 20 microseconds. 0: it looks once. Throws

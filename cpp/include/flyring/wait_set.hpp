@@ -50,9 +50,9 @@ class WaitSet {
     std::size_t size() const noexcept { return entries_.size(); }
 
     /// Waits until one is ready, or wake(), or the time-out. Returns those that are ready, in the order in which they
-    /// were added, until the next call: none after the other two. What was closed or lost its slot is ready: its next
-    /// verb says what happened. A member that is ready may have no message all the same. Throws ChannelReplaced,
-    /// InvalidArgument (a time-out below 0), TwoThreads.
+    /// were added, until the next call: none after the other two. What was closed, or lost its slot, or whose channel
+    /// was replaced, is ready: its next verb says what happened. A member that is ready may have no message all the
+    /// same. Throws InvalidArgument (a time-out below 0), TwoThreads.
     const std::vector<Member>& wait(std::chrono::nanoseconds timeout = forever);
 
     /// Ends the wait that is under way, or the next one. From any thread.
@@ -79,7 +79,10 @@ class WaitSet {
     struct Pair {
         detail::WaitingWords words;
         std::uint32_t mask;
-        detail::Member* one;  // of these members
+        detail::Member* one;         // of these members
+        std::int32_t successor = 0;  // what the set knows of the channel's
+
+        const detail::ChannelFile& file() const noexcept { return one->state().file; }
     };
     /// As the kernel has it.
     struct Waiter {
@@ -114,8 +117,12 @@ class WaitSet {
 
     bool is_woken() const noexcept { return wakes_.load(std::memory_order_acquire) != seen_; }
     bool is_anything() const noexcept {
-        return is_woken() || std::any_of(entries_.begin(), entries_.end(),
-                                         [](const Entry& entry) { return entry.member->is_ready(); });
+        const auto ready = [](const Entry& entry) { return entry.member->is_ready(); };
+        const auto replaced = [](const Pair& pair) {
+            return detail::load_relaxed(pair.file().successor()) != pair.successor;
+        };
+        return is_woken() || std::any_of(entries_.begin(), entries_.end(), ready) ||
+               std::any_of(pairs_.begin(), pairs_.end(), replaced);
     }
     inline void sleep(std::int64_t start, std::int64_t deadline);
     inline void nap(std::int64_t deadline);
@@ -152,9 +159,9 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
         for (const Entry& entry : entries_) {
             if (entry.member->is_ready()) ready_.push_back(entry.object);
         }
+        if (ready_.empty() && !first) look_after();
         if (!ready_.empty()) return ready_;
         if (is_woken() || detail::clock_ns(CLOCK_MONOTONIC) >= deadline) break;
-        if (!first) look_after();
         const std::int64_t spin_end = std::min(deadline, detail::later(start, spin_.count()));
         if (first && spin_end > start && detail::spin_until(spin_end, [this] { return is_anything(); })) continue;
         naps() ? nap(deadline) : sleep(start, deadline);
@@ -190,7 +197,7 @@ void WaitSet::sleep(std::int64_t start, std::int64_t deadline) {
     }
     bool reached = true;  // all who wake
     for (const Pair& pair : pairs_) {
-        const bool writable = !pair.one->state().file.read_only;
+        const bool writable = !pair.file().read_only;
         if (writable) __atomic_fetch_or(pair.words.asleep, pair.mask, __ATOMIC_RELAXED);  // sleep 2
         reached = reached && writable;
     }
@@ -215,19 +222,17 @@ void WaitSet::nap(std::int64_t deadline) {
                     detail::all_rings);
 }
 
-/// Does what nobody does for those who sleep.
+/// Does what nobody does for those who sleep, and finds those who have something to tell.
 void WaitSet::look_after() {
-    const auto beside_nobody = [](detail::Member& member, auto&& action) {
-        if (!member.begin_to_try()) return;  // somebody closes it
+    for (Pair& pair : pairs_) pair.successor = detail::load_relaxed(pair.file().successor());
+    for (const Entry& entry : entries_) {
+        detail::Member& member = *entry.member;
+        if (!member.begin_to_try()) continue;  // somebody closes it
         struct End {
             detail::Member& member;
             ~End() { member.end_of_try(); }
         } const end{member};
-        if (member.usable()) action();
-    };
-    for (const Entry& entry : entries_) beside_nobody(*entry.member, [&] { entry.member->look_after(); });
-    for (const Pair& pair : pairs_) {
-        beside_nobody(*pair.one, [&] { detail::check_replaced(pair.one->state().file); });
+        if (!member.usable() || member.look_after()) ready_.push_back(entry.object);
     }
 }
 

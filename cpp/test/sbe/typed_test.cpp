@@ -4,6 +4,7 @@
 #include <prices/Trade.h>
 
 #include <array>
+#include <chrono>
 #include <flyring/sbe.hpp>
 #include <limits>
 #include <prices/schema.hpp>
@@ -199,7 +200,7 @@ TEST_F(Typed, a_back_pressured_claim_is_false) {
     EXPECT_FALSE(claim);
     EXPECT_THROW(claim.commit(), flyring::BackPressured);
     EXPECT_THROW((void)claim->bid(), flyring::BackPressured);
-    EXPECT_THROW(publisher.claim<PriceUpdate>(), flyring::BackPressured);
+    EXPECT_THROW(publisher.claim<PriceUpdate>(0, std::chrono::milliseconds(1)), flyring::BackPressured);
     std::uint32_t next = 0;
     while (poll<PriceUpdate>([&](PriceUpdate& update) { expect(update, next++); }) > 0) {
     }

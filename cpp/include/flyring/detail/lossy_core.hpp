@@ -34,7 +34,8 @@ class LossyCore final : public Member {
         std::int64_t count = 0;  // messages published before the cursor
         std::int64_t lost_messages = 0;
         std::int64_t lost_bytes = 0;
-        bool started = false;  // cursor and count belong together
+        std::int64_t gave_up = -1;  // messages_begun when there was no count to start or jump with
+        bool started = false;       // cursor and count belong together
         bool corrupt = false;
     };
 
@@ -91,6 +92,12 @@ class LossyCore final : public Member {
         return publishers_wake(state_->file, rings_) ? data_cap : short_cap;
     }
 
+    bool look_after() override {
+        const bool replaced = is_replaced(state_->file);
+        if (replaced) idle_polls_.look_next();  // and tells it
+        return replaced || is_ready();
+    }
+
     ChannelState& state() const noexcept override { return *state_; }
     const Reader& reader_of(std::uint32_t ring) const { return detail::reader_of(readers_, ring); }
     const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
@@ -136,15 +143,16 @@ class LossyCore final : public Member {
         return limit <= 0;
     }
 
-    /// What a wait looks at. A reader that must jump or start first waits for the count that it needs for that (6.10):
-    /// a publisher that died between two of its stores has left none.
+    /// What a wait looks at. A reader that must jump or start may need a count for that (6.10), and a publisher that
+    /// died between two of its stores has left none: it tries once.
     static bool may_have_message(const Reader& reader) noexcept {
         if (reader.corrupt) return false;
         if (reader.started && !lapped(reader)) {
             return load_acquire(reader.ring.length_at(reader.cursor)) > 0;  // lossy 1; pairs with publish 6
         }
         const std::int64_t done = load_acquire(reader.ring.messages_done());
-        return load_relaxed(reader.ring.messages_begun()) == done;
+        const std::int64_t begun = load_relaxed(reader.ring.messages_begun());
+        return begun == done || begun != reader.gave_up;
     }
 
     template <typename Handler>
@@ -207,6 +215,9 @@ class LossyCore final : public Member {
         const std::int64_t claimed = load_acquire(reader.ring.claimed());  // before the load of published in the jump
         return claimed > reader.cursor + reader.ring.capacity - static_cast<std::int64_t>(layout::RECORD_HEADER_LENGTH);
     }
+
+    /// For this count.
+    static void give_up(Reader& reader) noexcept { reader.gave_up = load_relaxed(reader.ring.messages_begun()); }
 
     static void consume(Reader& reader, const Found& found) noexcept {
         reader.cursor += reader.ring.align(found.length);
@@ -293,6 +304,7 @@ inline bool LossyCore::start(Reader& reader) {
         reader.cursor = found.position;
         reader.count = found.count;
         reader.started = consistent;
+        if (!consistent) give_up(reader);
     }
     if (reader.started) set_sender(reader.sender, state_->file, reader.cursor);
     return reader.started;
@@ -321,7 +333,10 @@ bool LossyCore::jump(Reader& reader, Turn& turn) {
     const std::int64_t keep = std::int64_t{reader.ring.capacity} / 4 * 3;
     Counted found{};
     const bool boundary = when_lapped_ == WhenLapped::oldest && find_oldest(reader, reader.cursor, keep, found);
-    if (!boundary && !consistent_count(reader.ring, found)) return false;
+    if (!boundary && !consistent_count(reader.ring, found)) {
+        give_up(reader);
+        return false;
+    }
     if (found.position <= reader.cursor || !reader.ring.is_position(found.position)) {
         set_corrupt(reader, found.position, "published is behind what was claimed, or no position");
     }
@@ -400,17 +415,17 @@ inline void LossyCore::throw_unusable() {
     throw Closed("a lossy subscriber of channel " + state_->file.path + " is used after it was " + why_unusable_);
 }
 
-/// 6.16: until there is a message. False: the deadline has passed.
+/// 6.16: until there is something to poll. False: the deadline has passed.
 bool LossyCore::wait_for_message(Wait& wait, Turns& turns) {
     for (;;) {
         wait.put_back();
-        const bool in_time = turns.next([this] { return is_ready(); });
-        const bool found = is_ready();
-        wait.take(in_time && found ? in_use : trying);
+        const bool again = turns.next([this] { return is_ready(); });
+        const bool found = again && is_ready();
+        wait.take(found ? in_use : trying);
         if (!usable()) throw_unusable();
-        if (!in_time) return false;
         if (found) return true;
         check_replaced(state_->file);
+        if (!again) return false;
     }
 }
 

@@ -158,7 +158,7 @@ class PublisherCore final : public Member {
     std::uint32_t mask() const noexcept override { return waker_bit_; }
     bool is_ready() const noexcept override { return !usable() || writer_.gates_allow(needed_); }
     inline std::int64_t cap(std::int64_t waited) const noexcept override;
-    inline void look_after() override;
+    inline bool look_after() override;
 
     ChannelState& state() const noexcept override { return *state_; }
     std::int64_t position() const noexcept { return writer_.end; }
@@ -177,14 +177,14 @@ class PublisherCore final : public Member {
     static constexpr std::int32_t number_of(std::int32_t type) noexcept { return type; }
 
     /// Publish 6 to 9 for the open claim: the ring has `count` messages then.
-    [[gnu::always_inline]] inline std::int64_t close_claim(std::byte* payload, std::size_t length,
-                                                           std::int64_t count) noexcept {
+    [[gnu::always_inline]] inline std::int64_t close_claim(std::byte* payload, std::size_t length, std::int64_t count,
+                                                           std::uint32_t next_use = idle) noexcept {
         const Ring ring = writer_.ring;
         // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
         const std::int64_t end = writer_.end + static_cast<std::int64_t>(writer_.size_of(length));
         RingWriter::commit(payload, length + header_length);
         writer_.advance(ring, end, count);
-        set_use(idle);
+        set_use(next_use);
         return end;
     }
 
@@ -196,9 +196,9 @@ class PublisherCore final : public Member {
         if (publisher_ended_) delete this;
     }
 
-    std::int64_t abort_open_claim() noexcept {
+    std::int64_t abort_open_claim(std::uint32_t next_use = idle) noexcept {
         RingWriter::set_type(writer_.ring, writer_.end, layout::TYPE_PADDING);
-        return close_claim(writer_.ring.payload_at(writer_.end), claim_length_, writer_.count);
+        return close_claim(writer_.ring.payload_at(writer_.end), claim_length_, writer_.count, next_use);
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::size_t length, std::int32_t type,
@@ -236,16 +236,16 @@ class PublisherCore final : public Member {
     /// A wait for room. The object is taken, as if in use, except during a turn.
     class RoomWait {
       public:
-        RoomWait(PublisherCore& core, Nanoseconds timeout)
-            : core_(core), wait_((core.take_for_wait(), core)), turns_(core, timeout, core.spin_) {}
+        RoomWait(PublisherCore& core, Nanoseconds timeout, Use rest = idle)
+            : core_(core), wait_((core.take_for_wait(rest), core), rest), turns_(core, timeout, core.spin_) {}
         /// Ends when it is time to try again. False: the deadline has passed.
         template <typename Ready>
         bool turn(Ready&& ready) {
             wait_.put_back();
-            const bool in_time = turns_.next(ready);
+            const bool again = turns_.next(ready);
             wait_.take(trying);
             if (!core_.usable()) core_.throw_unusable();
-            return in_time;
+            return again;
         }
         bool turn() {
             return turn([this] { return core_.is_ready(); });
@@ -257,14 +257,15 @@ class PublisherCore final : public Member {
         Wait wait_;
         Turns turns_;
     };
-    inline void take_for_wait();
+    inline void take_for_wait(Use rest);
 
     void recompute();
     void note_held_back(std::uint64_t size) noexcept;
     void note_room() noexcept;
     bool is_time_to_test() noexcept;
     bool publish_owner_record();
-    inline std::size_t publish_batches(span<const Bytes> messages, std::int32_t type);
+    inline void check_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout = Nanoseconds::zero());
+    inline void publish_batches(span<const Bytes> messages, std::int32_t type, std::size_t& taken);
     std::size_t reserve_batch(span<const Bytes> messages, std::uint64_t& size);
     void publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept;
     void take_slot();
@@ -476,31 +477,43 @@ inline bool PublisherCore::publish_owner_record() {
     return true;
 }
 
-/// 6.3
-inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::int32_t type) {
+void PublisherCore::check_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout) {
     std::size_t longest = 0;
     for (const Bytes& message : messages) longest = std::max(longest, message.size());
-    if (use() != idle || !usable() || type < 1 || longest > writer_.max_payload) refuse(longest, type);
-    const InUse guard(*this);
-    return publish_batches(messages, type);
+    const bool wrong = type < 1 || timeout.count() < 0 || longest > writer_.max_payload;
+    if (use() != idle || !usable() || wrong) refuse(longest, type, timeout);
 }
 
-/// As many of `messages` as there is room for.
-std::size_t PublisherCore::publish_batches(span<const Bytes> messages, std::int32_t type) {
+/// 6.3
+inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::int32_t type) {
+    check_batch(messages, type);
+    const InUse guard(*this);
     std::size_t taken = 0;
     try {
-        while (taken < messages.size()) {
-            std::uint64_t size = 0;
-            const std::size_t together = reserve_batch(messages.subspan(taken), size);
-            if (together == 0) break;
-            publish_batch(messages.subspan(taken, together), size, type);
-            taken += together;
-        }
+        publish_batches(messages, type, taken);
     } catch (...) {
         if (taken == 0) throw;  // else the caller must learn how many went; what is wrong is found again
     }
-    if (taken > 0) waker_.wake(waker_bit_);
     return taken;
+}
+
+/// As many of `messages` as there is room for, from number `taken` on, which it raises.
+void PublisherCore::publish_batches(span<const Bytes> messages, std::int32_t type, std::size_t& taken) {
+    struct Wake {  // of readers, for what went, also if it throws then
+        PublisherCore& core;
+        const std::size_t& taken;
+        const std::size_t before = taken;
+        ~Wake() {
+            if (taken > before) core.waker_.wake(core.waker_bit_);
+        }
+    } const wake{*this, taken};
+    while (taken < messages.size()) {
+        std::uint64_t size = 0;
+        const std::size_t together = reserve_batch(messages.subspan(taken), size);
+        if (together == 0) return;
+        publish_batch(messages.subspan(taken, together), size, type);
+        taken += together;
+    }
 }
 
 /// How many of `messages`, `size` bytes in all, can be published together now.
@@ -549,19 +562,21 @@ std::int64_t PublisherCore::cap(std::int64_t waited) const noexcept {
 }
 
 /// In a wait set, 6.2, 3 and 4: what an offer would do for the one that found no room.
-void PublisherCore::look_after() {
-    if (is_ready() || !is_time_to_test()) return;
+bool PublisherCore::look_after() {
     const ChannelFile& file = state_->file;
-    const Fd& description = lock_.description();
-    if (max_lag_ != 0) evict_lagging(file, writer_.ring, description, max_lag_, needed_);
-    retire(file, writer_.ring, description, needed_);
-    take_back_evicted(file, writer_.ring, description, needed_);
+    if (!is_ready() && is_time_to_test()) {
+        const Fd& description = lock_.description();
+        if (max_lag_ != 0) evict_lagging(file, writer_.ring, description, max_lag_, needed_);
+        retire(file, writer_.ring, description, needed_);
+        take_back_evicted(file, writer_.ring, description, needed_);
+    }
+    return is_ready() || is_replaced(file);
 }
 
 /// Before a wait. Who closes the object is done soon.
-void PublisherCore::take_for_wait() {
-    while (!begin_to_try()) {
-        if (use() != closing && use() != idle) throw_two_threads();
+void PublisherCore::take_for_wait(Use rest) {
+    while (!exchange_use(rest, trying)) {
+        if (use() != closing && use() != rest) throw_two_threads();
         sched_yield();
     }
 }
@@ -598,18 +613,15 @@ std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanosecon
 
 /// How many were taken until the time-out.
 inline std::size_t PublisherCore::send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout) {
-    if (timeout.count() < 0) refuse(0, type, timeout);
-    std::size_t taken = offer_batch(messages, type);
+    check_batch(messages, type, timeout);
+    std::size_t taken = 0;
+    {
+        const InUse guard(*this);
+        publish_batches(messages, type, taken);
+    }
     if (taken == messages.size()) return taken;
     RoomWait wait(*this, timeout);
-    while (taken < messages.size() && wait.turn()) {
-        try {
-            taken += publish_batches(messages.subspan(taken), type);
-        } catch (const FlyringError&) {
-            if (taken == 0) throw;  // as in publish_batches
-            return taken;
-        }
-    }
+    while (taken < messages.size() && wait.turn()) publish_batches(messages, type, taken);
     return taken;
 }
 
@@ -619,14 +631,17 @@ bool PublisherCore::lags_behind(std::uint32_t slot, std::int64_t position) const
     return gate >= 0 && gate < position;
 }
 
-/// Waits until every subscriber has read what was published.
+/// Waits until every subscriber has read what was published. Publishes nothing: a claim may be open beside it.
 void PublisherCore::flush(Nanoseconds timeout) {
-    if (use() != idle || !usable() || timeout.count() < 0) refuse(0, 1, timeout);
+    if (!open()) throw_unusable();
+    check_idle();
+    check_timeout(timeout);
+    if (!usable()) throw_unusable();
     const ChannelFile& file = state_->file;
     const std::int64_t end = writer_.end;
     std::vector<std::uint32_t> behind;
     const auto lags = [&](std::uint32_t slot) { return lags_behind(slot, end); };
-    RoomWait wait(*this, timeout);
+    RoomWait wait(*this, timeout, use() == claim_open ? claim_open : idle);
     for (;;) {
         behind.clear();
         for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
@@ -664,10 +679,9 @@ inline std::uint32_t PublisherCore::readers() {
 
 /// 5.2, close.
 inline void PublisherCore::close() noexcept {
-    const bool claimed = use() == claim_open;
-    if (claimed && usable()) abort_open_claim();
+    const bool claimed = (was_waiting() ? load_relaxed(&rest_) : use()) == claim_open;
+    if (claimed && usable()) abort_open_claim(use());  // which stays: the claim still knows this object
     Member::close();
-    if (claimed) set_use(claim_open);  // the claim still knows this object
 }
 
 inline void PublisherCore::give_back(bool owned) noexcept {

@@ -32,18 +32,29 @@ inline std::optional<Uuid> channel_at(const std::string& path) {
     }
 }
 
+/// The id of the channel that has the name of ours now; nothing if that is ours, or cannot be told.
+[[gnu::cold, gnu::noinline]] inline std::optional<Uuid> find_replacement(const ChannelFile& file) {
+    struct stat status{};
+    if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0 || status.st_nlink > 0) return std::nullopt;
+    const std::optional<Uuid> now = channel_at(file.path);
+    return now && *now != file.header.channel_id ? now : std::nullopt;
+}
+
+inline bool is_replaced(const ChannelFile& file) {
+    return find_replacement(file).has_value();
+}
+
 /// Throws ChannelReplaced if so.
 [[gnu::cold, gnu::noinline]] inline void check_replaced(const ChannelFile& file) {
-    struct stat status{};
-    if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0 || status.st_nlink > 0) return;
-    const std::optional<Uuid> now = channel_at(file.path);
-    if (now && *now != file.header.channel_id) throw ChannelReplaced(file.path, *now);
+    if (const std::optional<Uuid> now = find_replacement(file)) throw ChannelReplaced(file.path, *now);
 }
 
 /// Counts the polls in a row that found nothing. After many of them, looks whether the channel was replaced.
 class IdlePolls {
   public:
     void found_something() noexcept { count_ = 0; }
+    /// The next one that finds nothing looks.
+    void look_next() noexcept { count_ = layout::POLLS_TO_LOOK - 1; }
     void found_nothing(const ChannelFile& file) {
         if (FLYRING_LIKELY(++count_ < layout::POLLS_TO_LOOK)) return;
         count_ = 0;

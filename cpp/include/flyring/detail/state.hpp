@@ -96,7 +96,7 @@ class Member {
     /// In a forked child.
     virtual void abandon() noexcept {
         lock_.abandon();
-        if (use() == waiting || use() == trying) set_use(idle);  // of a thread that is not here
+        if (use() == waiting || use() == trying) set_use(load_relaxed(&rest_));  // of a thread that is not here
         set_unusable("in a forked child; open the channel again there");
     }
 
@@ -113,8 +113,9 @@ class Member {
     virtual bool is_ready() const noexcept = 0;
     /// How long a sleep may last that began so long ago, ns.
     virtual std::int64_t cap(std::int64_t waited) const noexcept = 0;
-    /// After each sleep in a wait set: does what nobody else does for it.
-    virtual void look_after() {}
+    /// After each sleep in a wait set: does what nobody else does for it. Whether its next verb has something to do or
+    /// to tell now.
+    virtual bool look_after() = 0;
     virtual ChannelState& state() const noexcept = 0;
 
     /// Marks the object as trying: nobody closes it, nor its channel, until end_of_try(). False: somebody uses it.
@@ -137,15 +138,17 @@ class Member {
     };
 
     /// A wait, for as long as this lives: the object is either taken, as it is to begin with, or put back, and then it
-    /// may be closed.
+    /// may be closed. `rest`: what it is afterwards.
     class Wait {
       public:
-        explicit Wait(Member& member) noexcept : member_(member) {}
+        explicit Wait(Member& member, Use rest = idle) noexcept : member_(member) {
+            store_relaxed(&member.rest_, static_cast<std::uint32_t>(rest));
+        }
         Wait(const Wait&) = delete;
         Wait& operator=(const Wait&) = delete;
         ~Wait() {
-            if (!taken_) take(idle);
-            if (!ended_) member_.set_use(idle);
+            if (!taken_) take(trying);
+            if (!ended_) end(load_relaxed(&member_.rest_));
         }
 
         void put_back() noexcept {
@@ -157,7 +160,8 @@ class Member {
             taken_ = true;
         }
         /// Of an object that is taken.
-        void end(Use as) noexcept {
+        void end(std::uint32_t as) noexcept {
+            store_relaxed(&member_.rest_, static_cast<std::uint32_t>(idle));
             member_.set_use(as);
             ended_ = true;
         }
@@ -191,6 +195,7 @@ class Member {
     std::int64_t expected_epoch_ = unusable;
     std::uint32_t use_ = idle;
     Use stopped_from_ = idle;
+    std::uint32_t rest_ = idle;  // what it is when its wait ends: claim_open for one beside an open claim
     std::uint32_t slot_ = 0;
     std::int64_t epoch_ = 0;
     SlotLock lock_;

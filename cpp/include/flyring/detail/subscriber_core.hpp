@@ -83,6 +83,12 @@ class SubscriberCore final : public Member {
         return publishers_wake(state_->file, rings_) ? data_cap : short_cap;
     }
 
+    bool look_after() override {
+        const bool replaced = is_replaced(state_->file);
+        if (replaced) idle_polls_.look_next();  // and tells it
+        return replaced || is_ready();
+    }
+
     ChannelState& state() const noexcept override { return *state_; }
     std::int64_t position(std::uint32_t ring) const { return reader_of(readers_, ring).cursor; }
     bool ended(std::uint32_t ring);
@@ -523,20 +529,20 @@ void SubscriberCore::note_sender(Reader& reader, std::int64_t cursor, std::int32
                static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
 }
 
-/// 6.16: until there is a message. False: the deadline has passed.
+/// 6.16: until there is something to poll. False: the deadline has passed.
 bool SubscriberCore::wait_for_message(Wait& wait, Turns& turns) {
     for (;;) {
         wait.put_back();
-        const bool in_time = turns.next([this] { return is_ready(); });
-        const bool found = is_ready();
-        wait.take(in_time && found ? in_use : trying);
+        const bool again = turns.next([this] { return is_ready(); });
+        const bool found = again && is_ready();
+        wait.take(found ? in_use : trying);
         if (!usable()) {
             wait.end(idle);
             throw_unusable();
         }
-        if (!in_time) return false;
         if (found) return true;
         check_replaced(state_->file);
+        if (!again) return false;
     }
 }
 

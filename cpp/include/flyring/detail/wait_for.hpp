@@ -64,25 +64,35 @@ class Turns {
           deadline_(later(start_, timeout.count())),
           spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
 
-    /// Looks, in the first turn for as long as it may spin, then sleeps once. False: the deadline has passed.
+    /// Looks, in the first turn for as long as it may spin, then sleeps once. Whether to try: once the deadline has
+    /// passed, only if it is ready, and only once.
     template <typename Ready>
     bool next(Ready&& ready) {
+        if (over_) return false;
+        const ChannelFile& file = member_.state().file;
+        const auto look = [&] { return ready() || load_relaxed(file.successor()) != successor_; };
         const bool spins = !std::exchange(spun_, true) && spin_end_ > start_;
-        if (spins && spin_until(spin_end_, ready)) return true;
-        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-        if (now >= deadline_) return false;
-        if (ready()) return true;
-        sleep_once(member_.words(), member_.mask(), !member_.state().file.read_only, deadline_, ready,
-                   [&] { return member_.cap(now - start_); });
+        if (!spins || !spin_until(spin_end_, look)) {
+            const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+            over_ = now >= deadline_;
+            if (over_) return ready();
+            if (!look()) {
+                sleep_once(member_.words(), member_.mask(), !file.read_only, deadline_, look,
+                           [&] { return member_.cap(now - start_); });
+            }
+        }
+        successor_ = load_relaxed(file.successor());  // the caller sees now whether the channel was replaced
         return true;
     }
 
   private:
     const Member& member_;
+    std::int32_t successor_ = 0;  // what it knows of the channel's
     std::int64_t start_;
     std::int64_t deadline_;
     std::int64_t spin_end_;
     bool spun_ = false;
+    bool over_ = false;  // the deadline has passed
 };
 
 }  // namespace flyring::detail
