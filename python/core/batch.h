@@ -15,7 +15,8 @@ typedef Py_ssize_t part_fit(const ring_writer *ring, const void *all, Py_ssize_t
 /* Publishes `count` messages, which have room, as one claim of `total` bytes. */
 typedef void part_write(ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t total);
 
-/* How many of `count` messages were taken within `timeout` ns, or -1 with an exception. */
+/* How many of `count` messages were taken within `timeout` ns, or -1 with an exception; with a timeout some may have been
+   taken before it. */
 ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_t count, int64_t timeout,
                                      part_length *length, part_fit *fit, part_write *write)
 {
@@ -28,11 +29,14 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         if (done > 0 && timeout == WAIT_NOT)
             self->held_since = 0; /* some were taken: no test (6.2, 4) whose error would hide how many */
         int room = publisher_reserve(self, length(ring, all, done));
-        if (room < 0 && done == 0)
-            return -1;
-        if (room < 0) {
+        if (room < 0 && done > 0 && timeout == WAIT_NOT && is_own_error()) {
             PyErr_Clear(); /* some were taken: the next call raises it again */
             break;
+        }
+        if (room < 0) {
+            if (done > woken)
+                wake_if_asleep(&self->waker, self->bit); /* 10 */
+            return -1;
         }
         if (room == 0) {
             if (timeout == WAIT_NOT)

@@ -21,6 +21,10 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
 {
     Claim *claim = self->claim;
     ring_writer *ring = &self->ring;
+    if (self->busy && !self->closed && !self->forked) { /* another thread flushes: the claim stays open */
+        publisher_in_use(self);
+        return NULL;
+    }
     if (publisher_in_use(self)) { /* 5.4: also before each commit */
         claim->data = NULL;
         self->claim = NULL;
@@ -36,6 +40,17 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
     claim->data = NULL;
     self->claim = NULL;
     return PyLong_FromLongLong(ring->end);
+}
+
+void publisher_drop_claim(Publisher *self)
+{
+    bool busy = self->busy;
+    self->busy = false; /* a flush only reads gates */
+    PyObject *position = publisher_close_claim(self, false);
+    if (position == NULL)
+        PyErr_Clear(); /* closed or lost meanwhile: there is nothing to abort */
+    Py_XDECREF(position);
+    self->busy = busy;
 }
 
 static int claim_get_buffer(Claim *self, Py_buffer *view, int flags)
@@ -102,10 +117,7 @@ void claim_drop(Claim *self)
     if (self->data != NULL) { /* without exports: they would hold a reference */
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
-        PyObject *position = publisher_close_claim(self->publisher, false);
-        if (position == NULL)
-            PyErr_Clear(); /* closed or lost meanwhile: there is nothing to abort */
-        Py_XDECREF(position);
+        publisher_drop_claim(self->publisher);
         PyErr_Restore(kind, value, traceback);
     }
     Py_XDECREF((PyObject *)self->publisher);

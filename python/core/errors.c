@@ -2,6 +2,7 @@
 #include "errors.h"
 
 static PyObject *errors_module; /* flyring.errors */
+static PyObject *base_error; /* FlyringError */
 
 PyObject *raise_error(const char *name, const char *format, ...)
 {
@@ -24,6 +25,11 @@ PyObject *raise_error(const char *name, const char *format, ...)
     return NULL;
 }
 
+bool is_own_error(void)
+{
+    return PyErr_ExceptionMatches(base_error) != 0;
+}
+
 bool check_replaced(PyObject *self)
 {
     PyObject *done = PyObject_CallMethod(self, "_check_replaced", NULL);
@@ -34,5 +40,6 @@ bool check_replaced(PyObject *self)
 bool errors_load(void)
 {
     errors_module = PyImport_ImportModule("flyring.errors");
-    return errors_module != NULL;
+    base_error = errors_module == NULL ? NULL : PyObject_GetAttrString(errors_module, "FlyringError");
+    return base_error != NULL;
 }

@@ -179,13 +179,26 @@ int lossy_next(Lossy *self, lossy_ring *ring, lossy_turn *turn, lossy_record *fo
     return go_on;
 }
 
+/* Whether lossy_jump may find a boundary. */
+static bool may_find_boundary(const Lossy *self, const lossy_ring *ring)
+{
+    int64_t capacity = self->base.capacity, claimed = LOAD64_ACQUIRE(ring->trailer + TRAILER_CLAIMED);
+    for (int e = 0; e < BOUNDARIES; e++) {
+        int64_t at = LOAD64_RELAXED(ring->trailer + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE);
+        if (at != -1 && (!is_position(self, at) || (at > ring->cursor && at + capacity - capacity / 4 >= claimed)))
+            return true;
+    }
+    return false;
+}
+
 bool lossy_may_find(const Lossy *self, const lossy_ring *ring)
 {
     if (ring->corrupt)
         return false;
-    if (ring->started && LOAD32_RELAXED(ring->data + (ring->cursor & self->base.mask) + RECORD_LENGTH) > 0)
-        return true;
-    return (!ring->started || lossy_lapped(self, ring)) &&
-           LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_DONE) ==
-               LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_BEGUN); /* else nothing can be done about it */
+    if (ring->started && !lossy_lapped(self, ring))
+        return LOAD32_RELAXED(ring->data + (ring->cursor & self->base.mask) + RECORD_LENGTH) > 0;
+    /* Not counted to its end: its publisher is inside, and wakes us behind it; or it died there, perhaps for good. */
+    return LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_DONE) ==
+               LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_BEGUN) ||
+           (ring->started && !self->newest && may_find_boundary(self, ring));
 }

@@ -88,7 +88,7 @@ void publisher_shut(Publisher *self)
         return;
     if (!self->forked && epoch_holds(&self->epoch)) {
         if (self->claim != NULL)
-            Py_XDECREF(publisher_close_claim(self, false));
+            publisher_drop_claim(self);
         uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
         STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
         wake_all(data_words(&self->shape, self->memory->base));
@@ -246,7 +246,7 @@ static PyMethodDef methods[] = {
      "Waits until every subscriber that somebody owns has read what was published. TimedOutError after\n"
      "``timeout`` seconds."},
     {"set_spin", (PyCFunction)publisher_set_spin, METH_O,
-     "set_spin($self, time, /)\n--\n\n"
+     "set_spin($self, spin, /)\n--\n\n"
      "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
     {"prefetch", (PyCFunction)publisher_prefetch, METH_NOARGS,
      "prefetch($self, /)\n--\n\n"

@@ -68,6 +68,8 @@ PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n);
 void claim_drop(Claim *self);
 /* Commits or aborts the open claim: the new end position, or NULL with an exception. No export may be alive. */
 PyObject *publisher_close_claim(Publisher *publisher, bool commit);
+/* Aborts the open claim, also while another thread flushes. No exception. */
+void publisher_drop_claim(Publisher *publisher);
 
 /* reserve.c */
 
@@ -98,6 +100,8 @@ void publisher_recompute(Publisher *self, int64_t n, int64_t first);
 void publisher_set_waiting(Publisher *self, bool waits);
 /* Looks again for that room, and does what a wait does now and then (6.2, 4): -1 with an exception. */
 int publisher_look_for_room(Publisher *self);
+/* What that raised was left to its next verb: it looks at once. */
+void publisher_look_again(Publisher *self);
 /* The methods _fileno and _arm, for send_async. */
 PyObject *publisher_fileno(Publisher *self, PyObject *ignored);
 PyObject *publisher_arm(Publisher *self, PyObject *began);

@@ -310,6 +310,11 @@ bool reader_check_replaced(Reader *self)
     return check_replaced_now(self);
 }
 
+void reader_look_again(Reader *self)
+{
+    self->idle = POLLS_TO_LOOK - 1;
+}
+
 /* fileno */
 
 /* After a poll that found nothing: the descriptor becomes readable when something may be there. False with an exception,
@@ -619,7 +624,7 @@ static PyMethodDef methods[] = {
      "A descriptor that is readable while something may be there: for select, epoll and other loops. A poll\n"
      "or take that finds nothing makes it unreadable; do not read from it. It lives as long as this object."},
     {"set_spin", (PyCFunction)reader_set_spin, METH_O,
-     "set_spin($self, time, /)\n--\n\n"
+     "set_spin($self, spin, /)\n--\n\n"
      "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
     {"position", (PyCFunction)reader_position, METH_O,
      "position($self, ring, /)\n--\n\n"

@@ -120,6 +120,8 @@ wait_target reader_target(Reader *self);
 void reader_set_waiting(Reader *self, bool waits);
 /* 6.13: false with an exception. */
 bool reader_check_replaced(Reader *self);
+/* What that raised was left to its next verb: one that finds nothing looks at once. */
+void reader_look_again(Reader *self);
 /* The rest of take, after a first attempt gave NULL. */
 PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 

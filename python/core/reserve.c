@@ -335,6 +335,16 @@ static bool an_owner_is_behind(const Publisher *self)
     return false;
 }
 
+/* An argument of flush was refused: as publisher_refuse, but a claim may be open. NULL. */
+static PyObject *refuse_flush(Publisher *self)
+{
+    if (self->closed || self->forked || self->busy) {
+        PyErr_Clear();
+        publisher_in_use(self);
+    }
+    return NULL;
+}
+
 PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const parameters[] = {"timeout"};
@@ -343,8 +353,8 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     int64_t timeout = WAIT_UNLIMITED;
     if (!parse_arguments(&expected, args, n, names, values) ||
         (values[0] != NULL && (timeout = wait_timeout(values[0])) < 0))
-        return publisher_refuse(self);
-    if (!publisher_usable(self))
+        return refuse_flush(self);
+    if (publisher_in_use(self))
         return NULL;
     wait_state state;
     wait_begin(&state, self->wait, self->spin, timeout);
@@ -356,7 +366,7 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
         if (timeout == WAIT_NOT || result == -2)
             return raise_error("TimedOutError", "(s)", "every reader to have read what was published");
         result = wait_here(self, &state, &target);
-        if (result == -1 || !publisher_usable(self) || (result != 1 && !check_replaced_while_held(self)))
+        if (result == -1 || publisher_in_use(self) || (result != 1 && !check_replaced_while_held(self)))
             return NULL;
     }
 }
@@ -375,6 +385,15 @@ int publisher_look_for_room(Publisher *self)
     if (self->wanted == 0 || self->busy || self->claim != NULL || !epoch_holds(&self->epoch))
         return 0;
     return recompute(self, self->wanted - RECORD_HEADER_LENGTH);
+}
+
+void publisher_look_again(Publisher *self)
+{
+    self->told = false;
+    self->looked = 0;
+    if (LOAD32_RELAXED(self->memory->base + self->shape.control + CONTROL_SUCCESSOR) == 0 &&
+        self->held_since > RETIRE_AFTER_NS)
+        self->held_since -= RETIRE_AFTER_NS; /* 6.2, 4 is due again */
 }
 
 PyObject *publisher_fileno(Publisher *self, PyObject *ignored)

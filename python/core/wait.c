@@ -7,7 +7,6 @@
 
 /* Longer than a round trip through another process, far less than a GIL switch (5 ms). */
 #define SPIN_WITH_GIL_NS 20000
-#define SIGNAL_CHECK_NS 2000000 /* how long at most without the GIL, unless it sleeps: Ctrl-C is seen after this */
 #define CLOCK_EVERY 32 /* spins between two reads of the clock */
 #define YIELDS_BEFORE_SLEEP 100
 #define SHORTEST_SLEEP_NS 1000
@@ -56,8 +55,8 @@ int64_t wait_spin(PyObject *seconds)
     double value = PyFloat_AsDouble(seconds);
     if (value == -1.0 && PyErr_Occurred())
         return -1;
-    if (!(value >= 0.0)) {
-        raise_error("InvalidArgumentError", "(ss)", "time", "must be seconds, 0 or more");
+    if (!(value >= 0.0) || isinf(value)) {
+        raise_error("InvalidArgumentError", "(ss)", "spin", "must be seconds, 0 or more, and finite");
         return -1;
     }
     return value >= 4e9 ? WAIT_UNLIMITED / 2 : (int64_t)(value * 1e9);

@@ -8,6 +8,7 @@
 enum { WAIT_BLOCK, WAIT_SPIN, WAIT_YIELD, WAIT_BACKOFF };
 #define WAIT_UNLIMITED INT64_MAX
 #define WAIT_NOT 0
+#define SIGNAL_CHECK_NS 2000000 /* how long at most without the GIL, unless it sleeps: Ctrl-C is seen after this */
 #define DEFAULT_SPIN_NS 20000 /* about what a wake-up costs */
 
 /* "block", "spin", "yield" or "backoff" -> 0; anything else raises and returns -1. */

@@ -20,6 +20,7 @@ typedef struct {
     WaitSet *set;
     PyObject **members; /* as they are when it begins; with a reference to each */
     wait_target *targets; /* of the members */
+    bool *failed; /* the members whose next verb has something to say */
     futex_word *words; /* of this process first, then each of the targets' once */
     Py_ssize_t count;
     int word_count;
@@ -126,14 +127,31 @@ static void wait_turn(waiting *wait, bool spins, int64_t began, int64_t deadline
         sleep_on_all(wait, began, deadline);
         return;
     }
-    int64_t end = began + wait->set->spin;
+    int64_t end = began + wait->set->spin, slice = now_ns() + SIGNAL_CHECK_NS;
     end = end < deadline ? end : deadline;
+    end = end < slice ? end : slice;
     do {
         for (int i = 0; i < LEAST_LOOKS; i++) {
             if (is_anything(wait))
                 return;
         }
     } while (now_ns() < end);
+}
+
+/* An error of ours is left to the member's next verb: false, with the exception, if it is not one of ours. */
+static bool leave_to_member(waiting *wait, Py_ssize_t i)
+{
+    if (!is_own_error())
+        return false;
+    PyErr_Clear();
+    wait->failed[i] = true;
+    if (is_closed(wait->members[i]))
+        return true;
+    if (is_reader(wait->members[i]))
+        reader_look_again((Reader *)wait->members[i]);
+    else
+        publisher_look_again((Publisher *)wait->members[i]);
+    return true;
 }
 
 /* What a wait does now and then, 6.2, 4 and 6.13: false with an exception. */
@@ -144,15 +162,19 @@ static bool look_after(waiting *wait)
         if (is_closed(member))
             continue;
         if (!is_reader(member)) {
-            if (publisher_look_for_room((Publisher *)member) < 0)
+            if (publisher_look_for_room((Publisher *)member) < 0 && !leave_to_member(wait, i))
                 return false;
             continue;
         }
         Py_ssize_t first = 0; /* one reader of each channel looks for all */
         while (wait->targets[first].words.sequence != wait->targets[i].words.sequence)
             first++;
-        if (first == i && !reader_check_replaced((Reader *)member))
+        if (first != i && wait->failed[first]) {
+            wait->failed[i] = true;
+            reader_look_again((Reader *)member);
+        } else if (first == i && !reader_check_replaced((Reader *)member) && !leave_to_member(wait, i)) {
             return false;
+        }
     }
     return true;
 }
@@ -163,7 +185,7 @@ static PyObject *find_ready(waiting *wait)
     PyObject *ready = PyList_New(0);
     for (Py_ssize_t i = 0; ready != NULL && i < wait->count; i++) {
         PyObject *member = wait->members[i];
-        bool is_ready = is_closed(member);
+        bool is_ready = is_closed(member) || wait->failed[i];
         if (!is_ready && is_in_use(member)) {
             Py_CLEAR(ready);
             break;
@@ -193,7 +215,7 @@ static void turn_without_gil(waiting *wait, bool spins, int64_t began, int64_t d
 static PyObject *wait_for_any(waiting *wait, int64_t timeout)
 {
     int64_t began = now_ns(), deadline = timeout == WAIT_UNLIMITED ? WAIT_UNLIMITED : began + timeout;
-    for (bool spins = true;; spins = false) {
+    for (bool spins = true;; spins = spins && now_ns() < began + wait->set->spin) {
         PyObject *ready = find_ready(wait);
         if (ready == NULL || PyList_Size(ready) > 0 || is_woken(wait->set) || now_ns() >= deadline)
             return ready;
@@ -221,10 +243,11 @@ static PyObject *wait_set_wait(WaitSet *self, PyObject *const *args, Py_ssize_t 
         .set = self,
         .members = PyMem_Calloc((size_t)count + 1, sizeof(PyObject *)),
         .targets = PyMem_Calloc((size_t)count + 1, sizeof(wait_target)),
+        .failed = PyMem_Calloc((size_t)count + 1, sizeof(bool)),
         .words = PyMem_Calloc((size_t)count + 1, sizeof(futex_word)),
         .count = count,
     };
-    if (wait.members == NULL || wait.targets == NULL || wait.words == NULL) {
+    if (wait.members == NULL || wait.targets == NULL || wait.failed == NULL || wait.words == NULL) {
         wait.count = 0;
         PyErr_NoMemory();
     } else {
@@ -240,6 +263,7 @@ static PyObject *wait_set_wait(WaitSet *self, PyObject *const *args, Py_ssize_t 
         Py_DECREF(wait.members[i]);
     PyMem_Free(wait.members);
     PyMem_Free(wait.targets);
+    PyMem_Free(wait.failed);
     PyMem_Free(wait.words);
     return ready;
 }
@@ -296,6 +320,8 @@ static PyObject *wait_set_remove(WaitSet *self, PyObject *member)
 
 static PyObject *wait_set_set_spin(WaitSet *self, PyObject *seconds)
 {
+    if (self->waiting)
+        return raise_error("TwoThreadsError", "(s)", "wait set");
     int64_t spin = wait_spin(seconds);
     if (spin < 0)
         return NULL;
@@ -371,12 +397,13 @@ static PyMethodDef methods[] = {
     {"wait", KEYWORDS(wait_set_wait),
      "wait($self, /, timeout=None)\n--\n\n"
      "Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that\n"
-     "are ready, in the order in which they were added. What was closed, or has lost its slot, is ready: its\n"
-     "next method says what happened. ChannelReplacedError; TwoThreadsError if one of them is in use."},
+     "are ready, in the order in which they were added. What was closed, has lost its slot, or is of a channel\n"
+     "that was replaced, is ready: its next method says what happened. TwoThreadsError if one of them is in\n"
+     "use."},
     {"wake", (PyCFunction)wait_set_wake, METH_NOARGS,
      "wake($self, /)\n--\n\nEnds the wait that is under way, or the next one. From any thread."},
     {"set_spin", (PyCFunction)wait_set_set_spin, METH_O,
-     "set_spin($self, time, /)\n--\n\nHow long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."},
+     "set_spin($self, spin, /)\n--\n\nHow long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -58,6 +58,11 @@ def test_the_result_as_json_and_its_histogram(folder: Path) -> None:
     assert histogram.get_value_at_percentile(50) == result["p50"]
 
 
+def test_both_sides_may_sleep() -> None:
+    result = json.loads(both("--json", "--untimed", "--wait", "block", "--rate", "5000"))
+    assert (result["wait"], result["count"]) == ("block", 500)
+
+
 def test_untimed_reports_the_mean_only() -> None:
     result = json.loads(both("--json", "--untimed"))
     assert "p50" not in result

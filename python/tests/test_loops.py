@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import math
 import os
 import select
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
+import anyio
 import pytest
+import trio.testing
+import uvloop
 
 from conftest import drain, fill, in_child, pair
 from flyring import (
@@ -32,7 +35,6 @@ Main = Callable[[], Awaitable[Any]]
 
 
 def run_uvloop(main: Main) -> None:
-    uvloop: Any = pytest.importorskip("uvloop")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())  # type: ignore[arg-type]
 
@@ -42,20 +44,14 @@ def run_asyncio(main: Main) -> None:
 
 
 def run_trio(main: Main) -> None:
-    pytest.importorskip("trio").run(main)
+    trio.run(main)
 
 
 def run_anyio(main: Main) -> None:
-    pytest.importorskip("anyio").run(main)
+    anyio.run(main)
 
 
 LOOPS: list[Any] = [run_asyncio, run_uvloop, run_trio, run_anyio]
-
-
-async def sleep(seconds: float) -> None:
-    """In each of them."""
-    trio: Any = importlib.import_module("flyring.loops").trio_if_it_runs()
-    await (trio.sleep(seconds) if trio is not None else asyncio.sleep(seconds))
 
 
 def is_readable(fd: int, seconds: float = 0) -> bool:
@@ -254,9 +250,75 @@ def test_a_receive_that_is_cancelled_has_consumed_nothing(run: Callable[[Main], 
     run(main)
 
 
-def test_a_receive_that_trio_cancels_has_consumed_nothing() -> None:
-    trio = pytest.importorskip("trio")
+@pytest.mark.parametrize("run", LOOPS)
+@pytest.mark.parametrize("way", ["receive", "async for"])
+def test_cancelled_at_random_each_message_comes_once(run: Callable[[Main], None], way: str) -> None:
+    """By anyio's cancelling, which each of the loops knows."""
+    count = 300
 
+    async def main() -> None:
+        with Channel.create("cancel", "broadcast", capacity=1 << 16) as channel:
+            publisher, subscriber, random = channel.publisher(), channel.subscriber(), Random(9)
+            got: list[int] = []
+            cancelled = 0
+
+            async def next_message() -> int:
+                if way == "receive":
+                    message = await subscriber.receive()
+                    assert message is not None
+                    return int(bytes(message))
+                async for message in subscriber:
+                    return int(bytes(message))
+                raise AssertionError("it ended")
+
+            def publish() -> None:
+                for i in range(count):
+                    publisher.send(b"%d" % i)
+                    if i % 3:
+                        time.sleep(random.uniform(0, 0.001))
+
+            publishes = Waits(publish)
+            while len(got) < count:
+                with anyio.move_on_after(random.choice((0, 0.00005, 0.0002, 0.001))) as scope:
+                    got.append(await next_message())
+                cancelled += scope.cancelled_caught
+            publishes.end()
+            assert got == list(range(count))
+            assert cancelled >= 20
+
+    run(main)
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_cancelled_at_random_a_send_publishes_all_or_nothing(run: Callable[[Main], None]) -> None:
+    count = 200
+
+    async def main() -> None:
+        with pair() as (channel, publisher, subscriber):
+            random, stop, got = Random(10), threading.Event(), []
+            cancelled = 0
+
+            def read() -> None:
+                while not stop.wait(0.0005):
+                    got.extend(drain(subscriber))
+
+            reads = Waits(read)
+            while (number := channel.stats().publishers[0].messages) < count:
+                with anyio.move_on_after(random.choice((0, 0.0001, 0.0005))) as scope:
+                    while number < count:
+                        await publisher.send_async(b"%d" % number * 100)
+                        number += 1
+                cancelled += scope.cancelled_caught
+            stop.set()
+            reads.end()
+            got.extend(drain(subscriber))
+            assert got == [b"%d" % i * 100 for i in range(count)]
+            assert cancelled >= 10
+
+    run(main)
+
+
+def test_a_receive_that_trio_cancels_has_consumed_nothing() -> None:
     async def main() -> None:
         with pair() as (_, publisher, subscriber):
             with trio.move_on_after(0.01) as scope:
@@ -312,6 +374,19 @@ def test_two_tasks_in_one_subscriber_are_told() -> None:
             assert await first == b"x"
 
     run_asyncio(main)
+
+
+def test_two_tasks_of_trio_in_one_subscriber_are_told() -> None:
+    async def main() -> None:
+        with pair() as (_, publisher, subscriber):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(subscriber.receive)
+                await trio.testing.wait_all_tasks_blocked()
+                with pytest.raises(TwoThreadsError):
+                    await subscriber.receive()
+                publisher.offer(b"x")
+
+    run_trio(main)
 
 
 def test_a_busy_publisher_leaves_other_tasks_their_turn() -> None:

@@ -121,11 +121,20 @@ def test_a_stream_goes_through_verbs_that_wait() -> None:
     with Channel.create("peer", "broadcast", capacity=4096):
         peers = [flyring_peer.Peer(), flyring_peer.Peer()]
         for peer, handle in zip(peers, ("publisher", "subscriber"), strict=True):
-            for request in ({"op": "open", "channel": "c", "name": "peer"}, {"op": handle, "channel": "c", handle: "h"}):
+            for request in (
+                {"op": "open", "channel": "c", "name": "peer"},
+                {"op": handle, "channel": "c", handle: "h"},
+            ):
                 assert peer.answer(json.dumps(request))["ok"]
         publish = {"op": "publish_stream", "publisher": "h", "how": "mix"} | stream
         waits = Waits(lambda: peers[0].answer(json.dumps(publish)))
-        verify = {"op": "verify_stream", "subscriber": "h", "how": "mix", "wait": "block", "streams": [{"ring": 0} | stream]}
+        verify = {
+            "op": "verify_stream",
+            "subscriber": "h",
+            "how": "mix",
+            "wait": "block",
+            "streams": [{"ring": 0} | stream],
+        }
         assert peers[1].answer(json.dumps(verify))["verified"]
         assert waits.end()["count"] == 300
         for peer in peers:

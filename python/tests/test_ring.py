@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 import flyring
@@ -470,6 +471,8 @@ def wrong_reads(subscriber: Any) -> list[Callable[[], Any]]:
     return [
         lambda: subscriber.poll(print, 0),
         lambda: subscriber.poll(print, timeout=-1),
+        lambda: subscriber.poll_arrays(PRICES.Trade, print, timeout=-1),
+        lambda: subscriber.set_spin(-1),
         lambda: subscriber.poll(7),
         lambda: subscriber.poll(print, "all"),
         lambda: subscriber.poll(print, nobody=1),
@@ -488,6 +491,17 @@ def wrong_offers(publisher: Any) -> list[Callable[[], Any]]:
         lambda: publisher.offer(bytes(5000)),
         lambda: publisher.offer(7),
         lambda: publisher.send(b"", timeout=-1),
+        lambda: publisher.send(b"", 0),
+        lambda: publisher.send(bytes(5000)),
+        lambda: publisher.send(7),
+        lambda: publisher.claim(1, timeout=-1),
+        lambda: publisher.claim(PRICES.Trade, timeout=-1),
+        lambda: publisher.send_batch([b""], timeout=-1),
+        lambda: publisher.send_batch([bytes(5000)]),
+        lambda: publisher.send_batch([b""], 0),
+        lambda: publisher.send_array(PRICES.Trade, numpy.zeros(1, PRICES.Trade.dtype), timeout=-1),
+        lambda: publisher.send_array(PRICES.Trade, None),
+        lambda: publisher.set_spin(-1),
         lambda: publisher.claim(-1),
         lambda: publisher.claim(5000),
         lambda: publisher.claim(2**70),
@@ -506,6 +520,15 @@ def wrong_offers(publisher: Any) -> list[Callable[[], Any]]:
     ]
 
 
+def wrong_flushes(publisher: Any) -> list[Callable[[], Any]]:
+    """A flush beside a claim is allowed."""
+    return [
+        lambda: publisher.flush(-1),
+        lambda: publisher.flush("soon"),
+        lambda: publisher.flush(0, 0),
+    ]
+
+
 def each_is(error: type[Exception] | tuple[type[Exception], ...], calls: list[Callable[[], Any]]) -> None:
     for i, call in enumerate(calls):
         try:
@@ -519,9 +542,10 @@ def test_what_is_wrong_with_the_object_comes_before_what_is_wrong_with_an_argume
     argument = (InvalidArgumentError, MessageTooLargeError, TypeError)
     with Channel.create("order", "broadcast", capacity=4096, publishers=1) as channel:
         publisher, readers = channel.publisher(), (channel.subscriber(), channel.lossy_subscriber())
-        each_is(argument, wrong_offers(publisher))
+        each_is(argument, wrong_offers(publisher) + wrong_flushes(publisher))
         with publisher.claim(8):
             each_is(ViewAliveError, wrong_offers(publisher))
+            each_is(argument, wrong_flushes(publisher))
         for reader in readers:
             each_is(argument, wrong_reads(reader))
             for ring in (9, 2**70):
@@ -558,7 +582,7 @@ def test_what_is_wrong_with_the_object_comes_before_what_is_wrong_with_an_argume
             with pytest.raises(InvalidArgumentError):
                 reader.position(9)
         publisher.close()
-        each_is(ClosedError, wrong_offers(publisher))
+        each_is(ClosedError, wrong_offers(publisher) + wrong_flushes(publisher))
 
 
 def test_too_large_comes_before_slot_lost() -> None:
@@ -571,10 +595,19 @@ def test_too_large_comes_before_slot_lost() -> None:
             lambda: publisher.claim(5000),
             lambda: publisher.claim(PRICES.Trade, 5000),
             lambda: publisher.offer_batch([bytes(5000)]),
+            lambda: publisher.send(bytes(5000)),
+            lambda: publisher.send_batch([bytes(5000)]),
         ]
         each_is(MessageTooLargeError, large)
         each_is(InvalidArgumentError, [lambda: publisher.offer(bytes(5000), 0)])
-        each_is(SlotLostError, [lambda: publisher.offer(b""), lambda: publisher.offer_batch([b""])])
+        lost: list[Callable[[], Any]] = [
+            lambda: publisher.offer(b""),
+            lambda: publisher.offer_batch([b""]),
+            lambda: publisher.send(b""),
+            lambda: publisher.send_batch([b""]),
+            publisher.flush,
+        ]
+        each_is(SlotLostError, lost)
 
 
 def test_a_slot_is_not_touched_if_any_argument_is_wrong() -> None:

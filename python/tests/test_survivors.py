@@ -4,6 +4,8 @@ a whole operation leaves them; objects of an earlier life damage no later one (s
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import os
 import subprocess
@@ -109,9 +111,42 @@ def replace() -> None:
     Channel.replace("target", **SHAPE).close()
 
 
+def wait_in_vain() -> None:
+    with Channel.open("target") as channel, channel.publisher("p") as publisher, channel.subscriber() as subscriber:
+        subscriber.take(timeout=0.0001)
+        publisher.offer(b"x")
+        with contextlib.suppress(flyring.TimedOutError):
+            publisher.flush(0.0001)
+        with contextlib.suppress(flyring.BackPressuredError):
+            while True:
+                publisher.send(bytes(900), timeout=0.0001)
+        waits = flyring.WaitSet()
+        waits.add(publisher)
+        waits.wait(0.0001)
+
+
+def wait_for_a_slot() -> None:
+    with Channel.wait_for("target", 1) as channel, channel.subscriber(), channel.subscriber():
+        with contextlib.suppress(flyring.NoFreeSlotError):
+            channel.subscriber(timeout=0.001)
+        with contextlib.suppress(flyring.TimedOutError):
+            Channel.wait_for("missing", 0.0001)
+
+
+def wait_in_a_loop() -> None:
+    async def main() -> None:
+        with Channel.open("target") as channel, channel.publisher("p") as publisher, channel.subscriber() as subscriber:
+            await subscriber.receive(0.0001)
+            await publisher.send_async(b"x")
+            await subscriber.receive()
+
+    asyncio.run(main())
+
+
 STEP = 397  # instructions from one interrupt to the next; --all could take each
 
 OPERATIONS = [open_close, take_publisher, take_subscriber, keep_and_forget, evict_somebody, count, replace]
+OPERATIONS += [wait_in_vain, wait_for_a_slot, wait_in_a_loop]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Child, drain, fill, pair
+from conftest import Child, drain, fill, in_child, pair
 from flyring import Channel, ChannelReplacedError, ClosedError, InvalidArgumentError, Message, TwoThreadsError, WaitSet
 from test_waiting import Waits, data_asleep, room_asleep, until
 
@@ -132,13 +133,82 @@ def test_close_of_a_channel_ends_a_wait_and_leaves_nothing_mapped() -> None:
         assert waiting.result
 
 
-def test_a_replaced_channel_ends_a_wait() -> None:
-    with pair() as (channel, _, subscriber):
+@pytest.mark.parametrize("by_flyring", [True, False])
+def test_members_of_a_replaced_channel_are_ready_and_say_so(by_flyring: bool) -> None:
+    """Also if somebody else moves the file, which says a word to nobody."""
+    with Channel.create("life", "broadcast", capacity=4096) as channel, Channel.create("stays", "broadcast") as other:
+        own, publisher = other.subscriber(), channel.publisher()
+        channel.subscriber("s", kept=True).close()  # it holds the publisher back, for good
+        fill(publisher)
+        subscriber, lossy = channel.subscriber(), channel.lossy_subscriber()
+        waits = make_set(own, subscriber, lossy, publisher)
+        waiting = Waits(waits.wait)
+        until(lambda: data_asleep(channel) and room_asleep(channel) and data_asleep(other))
+        if by_flyring:
+            Channel.replace("life", "broadcast").close()
+        else:
+            with Channel.create("new", "broadcast") as new:
+                os.rename(new.path, channel.path)
+        ready = set(waiting.end())
+        for _ in range(100):  # one that looked earlier comes first
+            assert ready <= {subscriber, lossy, publisher}
+            if len(ready) == 3:
+                break
+            ready |= set(waits.wait(5))
+        assert len(ready) == 3
+        calls: list[Callable[[], Any]] = [subscriber.take, lossy.take, lambda: publisher.offer(b"x")]
+        for call in calls:
+            with pytest.raises(ChannelReplacedError):
+                call()
+
+
+@pytest.mark.parametrize("spin", ["0", "1e300"])
+def test_control_c_ends_a_wait_at_once(child: Callable[..., Child], spin: str) -> None:
+    code = """
+        import sys, flyring
+        with flyring.Channel.open(sys.argv[1]) as channel, channel.publisher() as publisher:
+            subscriber, waits = channel.subscriber(), flyring.WaitSet()
+            waits.add(subscriber)
+            waits.set_spin(float(sys.argv[2]))
+            for i in range(5):
+                print("waiting", flush=True)
+                try:
+                    waits.wait()
+                except KeyboardInterrupt:
+                    print("interrupted", flush=True)
+            publisher.offer(b"x")
+            assert waits.wait() == [subscriber]
+            print(bytes(subscriber.take()), flush=True)
+    """
+    with Channel.create("interrupt", "broadcast", capacity=4096) as channel:
+        other, times = child(code, channel.path, spin), []
+        for _ in range(5):
+            assert other.line() == "waiting"
+            time.sleep(0.03)
+            other.process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            assert other.line() == "interrupted"
+            times.append(time.monotonic() - start)
+        assert other.line() == "b'x'"
+        assert sorted(times)[2] < 0.05
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_the_members_of_a_forked_child_are_closed() -> None:
+    with pair() as (channel, publisher, subscriber):
         waits = make_set(subscriber)
         waiting = Waits(waits.wait)
         until(lambda: data_asleep(channel))
-        with Channel.replace("life", "broadcast"), pytest.raises(ChannelReplacedError):
-            waiting.end()
+
+        def work() -> None:
+            own = make_set(publisher)
+            assert own.wait() == [publisher]
+            with pytest.raises(ClosedError):
+                publisher.offer(b"x")
+
+        in_child(work)
+        publisher.offer(b"x")
+        assert waiting.end() == [subscriber]
 
 
 def test_its_members_are_in_use_while_it_waits() -> None:
@@ -152,6 +222,7 @@ def test_its_members_are_in_use_while_it_waits() -> None:
             waits.wait,
             lambda: waits.add(publisher),
             lambda: waits.remove(subscriber),
+            lambda: waits.set_spin(0),
         ]
         for use in refused:
             with pytest.raises(TwoThreadsError):
@@ -180,6 +251,11 @@ def test_what_cannot_be_waited_for_is_refused() -> None:
         for timeout in (-1, float("nan")):
             with pytest.raises(InvalidArgumentError):
                 waits.wait(timeout)
+        for spin in (-1, float("nan"), float("inf")):
+            with pytest.raises(InvalidArgumentError) as caught:
+                waits.set_spin(spin)
+            assert caught.value.argument == "spin"
+        waits.set_spin(1e300)
 
 
 def test_more_than_127_pairs_of_words_are_waited_for_in_naps() -> None:

@@ -3,33 +3,39 @@
 
 from __future__ import annotations
 
+import math
 import os
+import resource
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import numpy
 import pytest
 
-from conftest import SPEC, Child, fill, pair
+from conftest import SPEC, Child, drain, fill, pair
 from flyring import (
     BackPressuredError,
     Channel,
     ChannelReplacedError,
     ClosedError,
+    CorruptRingError,
     InvalidArgumentError,
     NoFreeSlotError,
     NoSuchChannelError,
     Publisher,
     SlotLostError,
     TimedOutError,
+    TwoThreadsError,
     layout,
 )
 from flyring.sbe import Schema
 
+PRICES: Any = Schema.load(SPEC / "sbe" / "prices.xml")
 Start = Callable[..., Child]
 
 
@@ -178,6 +184,25 @@ def test_a_batch_that_waits_has_woken_its_reader_before() -> None:
         assert time.monotonic() - start < 5  # with a cap of 100 ms for each part it would be more
 
 
+def test_an_error_in_the_middle_of_a_batch_is_raised_and_what_was_taken_stays() -> None:
+    rows = numpy.zeros(200, PRICES.Trade.dtype)
+    ways: list[Callable[[Publisher], Any]] = [
+        lambda publisher: publisher.send_batch([bytes(500)] * 20),
+        lambda publisher: publisher.send_array(PRICES.Trade, rows),
+    ]
+    for i, way in enumerate(ways):
+        with Channel.create(f"batch{i}", "broadcast", capacity=4096) as channel:
+            publisher, subscriber = channel.publisher(), channel.subscriber()
+            waits = Waits(lambda way=way, publisher=publisher: way(publisher))
+            until(lambda channel=channel: room_asleep(channel))
+            with Channel.replace(f"batch{i}", "broadcast"), pytest.raises(ChannelReplacedError):
+                waits.end()
+            assert len(drain(subscriber)) > 1
+            assert subscriber.position(0) == publisher.position  # which says how far it came
+            assert publisher.offer(b"goes on")
+            assert subscriber.take() == b"goes on"
+
+
 def test_a_batch_gives_the_number_taken_at_the_time_out() -> None:
     with pair() as (_, publisher, subscriber):
         assert publisher.send_batch([bytes(500)] * 20, timeout=0.01) == 7
@@ -194,6 +219,20 @@ def test_who_waits_for_many_rings_is_woken_by_each() -> None:
             until(lambda: word(channel, layout.CONTROL_DATA_ASLEEP) & 0x88 == 0x88)
             publishers[ring].offer(b"%d" % ring)
             assert bytes(waits.end()) == b"%d" % ring
+
+
+def test_a_ring_that_is_corrupt_lets_its_publisher_go() -> None:
+    """The gate that becomes -1 (6.9) wakes as any other."""
+    with pair() as (channel, publisher, subscriber):
+        fill(publisher)
+        waits = Waits(lambda: publisher.send(b"x"))
+        until(lambda: room_asleep(channel))
+        before = word(channel, layout.CONTROL_ROOM_SEQUENCE)
+        channel._attached.memory.store32(channel.header.ring(0), 7)  # a record of 7 bytes
+        with pytest.raises(CorruptRingError):
+            subscriber.take()
+        assert word(channel, layout.CONTROL_ROOM_SEQUENCE) == before + 1
+        assert waits.end()
 
 
 # What the slots say
@@ -240,15 +279,133 @@ def test_a_waker_that_dies_in_front_of_its_wake_delays_a_reader_by_the_cap() -> 
         assert waits.ended - start < 1
 
 
+WORDS = (
+    layout.CONTROL_DATA_SEQUENCE,
+    layout.CONTROL_DATA_ASLEEP,
+    layout.CONTROL_ROOM_SEQUENCE,
+    layout.CONTROL_ROOM_ASLEEP,
+)
+
+
 def test_hostile_words_do_no_more_than_delay() -> None:
     with pair() as (channel, publisher, subscriber):
         memory, control = channel._attached.memory, channel.header.control_offset
-        for value in (-1, 2**31 - 1, -(2**31), 0):
-            for offset in (layout.CONTROL_DATA_ASLEEP, layout.CONTROL_DATA_SEQUENCE, layout.CONTROL_ROOM_ASLEEP):
+        slots = channel.header.publisher_slot(0), channel.header.subscriber_slot(0)
+        times = []
+        for value in (-1, 1, 2**31 - 1, -(2**31), 0):
+            for offset in WORDS:
                 memory.store32(control + offset, value)
+            for wakes in (-1, 0, 2**63 - 1, publisher.epoch):
+                for slot in slots:
+                    memory.store64(slot + layout.PUBLISHER_SLOT_WAKES, wakes)
+                assert subscriber.take(timeout=0.0005) is None
+                publisher.offer(b"x")
+                start = time.monotonic()
+                assert subscriber.take(timeout=10)
+                fill(publisher)
+                with pytest.raises(BackPressuredError):
+                    publisher.send(b"x", timeout=0.0005)
+                drain(subscriber)
+                assert publisher.send(b"x", timeout=10)
+                assert subscriber.take(timeout=10)
+                times.append(time.monotonic() - start)
+        assert sorted(times)[len(times) // 2] < 0.05
+
+
+def test_two_go_on_while_somebody_scribbles_on_the_words() -> None:
+    with pair() as (channel, publisher, subscriber):
+        memory, control, random = channel._attached.memory, channel.header.control_offset, Random(7)
+        stop = threading.Event()
+
+        def scribble() -> None:
+            while not stop.wait(0.00005):
+                for offset in WORDS:
+                    memory.store32(control + offset, random.randrange(-(2**31), 2**31))
+
+        scribbler = Waits(scribble)
+        sender = Waits(lambda: [publisher.send(b"%d" % i, timeout=10) for i in range(200)])
+        subscriber.set_spin(0)
+        for i in range(200):
+            assert subscriber.take(timeout=10) == b"%d" % i
+        sender.end()
+        stop.set()
+        scribbler.end()
+
+
+def test_a_ring_of_nothing_but_padding_holds_no_wait_beyond_its_time_out() -> None:
+    with Channel.create("padding", "broadcast", capacity=4096) as channel:
+        readers = channel.subscriber(), channel.lossy_subscriber()
+        memory, ring = channel._attached.memory, channel.header.ring(0)
+        for at in range(0, 4096, 64):
+            memory.store32(ring + at + layout.RECORD_TYPE, layout.TYPE_PADDING)
+            memory.store32(ring + at, 64)
+        for reader in readers:
+            start = time.monotonic()
+            assert reader.take(timeout=0.02) is None
+            assert reader.poll(print, timeout=0.02) == 0
+            assert 0.04 <= time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize("when_lapped", ["newest", "oldest"])
+def test_a_lapped_reader_of_a_publisher_that_died_between_its_counts_sleeps(when_lapped: Any) -> None:
+    with Channel.create("lapped", "broadcast", capacity=4096) as channel:
+        publisher, reader = channel.publisher(), channel.lossy_subscriber(when_lapped=when_lapped)
+        for _ in range(200):
             publisher.offer(b"x")
-            assert subscriber.take(timeout=10)
-            assert subscriber.take(timeout=0.003) is None
+        memory, begun = channel._attached.memory, channel.header.trailer(0) + layout.TRAILER_MESSAGES_BEGUN
+        memory.add64(begun, 1)
+        found = 0
+        while reader.take():  # what is behind a boundary
+            found += 1
+        assert (found > 0) == (when_lapped == "oldest")
+        before = resource.getrusage(resource.RUSAGE_THREAD)
+        assert reader.take(timeout=0.15) is None
+        after = resource.getrusage(resource.RUSAGE_THREAD)
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.05
+        assert after.ru_nvcsw - before.ru_nvcsw < 20
+        publisher.offer(b"y")  # which counts to the end
+        reader.take()
+        assert reader.lost_messages(0) > 0
+        publisher.offer(b"z")
+        assert reader.take(timeout=5) == b"z"
+
+
+def test_who_opted_out_sleeps_as_long_as_others_if_they_wake() -> None:
+    with (
+        Channel.create("asymmetric", "broadcast", capacity=4096) as channel,
+        Channel.open("asymmetric", wake=False) as silent,
+    ):
+        publisher, subscriber = channel.publisher(), silent.subscriber()
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        assert subscriber.take(timeout=0.3) is None
+        assert resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before < 50  # of 300 naps
+        waits = Waits(lambda: subscriber.take(timeout=None))
+        until(lambda: data_asleep(channel))
+        publisher.offer(b"x")
+        assert waits.end() == b"x"
+        assert data_asleep(channel) == 0
+
+
+def test_a_process_is_registered_before_the_control_lock_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flyring import slots
+
+    asked: list[bool] = []
+    with Channel.create("registers", "broadcast") as channel, Channel.open("registers", wake=False) as silent:
+        lock = slots.new_lock(channel._attached.file, channel.path)
+        control = channel.header.control_offset + layout.CONTROL_CONTROL_LOCK
+
+        def register() -> bool:
+            asked.append(lock.is_locked(control))
+            return True
+
+        monkeypatch.setattr(slots, "register_waker", register)
+        channel.publisher().close()
+        channel.subscriber().close()
+        assert asked == [False, False]
+        silent.publisher().close()
+        silent.subscriber().close()
+        assert len(asked) == 2
+        lock.close()
 
 
 # What ends a wait
@@ -489,6 +646,36 @@ def test_iteration_waits_for_the_first_publisher() -> None:
                 next(iter(reader))
 
 
+def test_flush_beside_an_open_claim() -> None:
+    with pair() as (channel, publisher, subscriber):
+        publisher.offer(b"x")
+        with publisher.claim(4) as claim:
+            with pytest.raises(TimedOutError):
+                publisher.flush(0.01)
+            waits = Waits(publisher.flush)
+            until(lambda: room_asleep(channel))
+            with pytest.raises(TwoThreadsError):
+                claim.abort()  # it stays open
+            assert subscriber.take()
+            waits.end()
+            assert subscriber.take() is None  # nothing of the claim is published
+            claim[:] = b"done"
+        assert subscriber.take() == b"done"
+        publisher.offer(b"y")
+        publisher.claim(4)  # and dropped, which aborts it
+        claim = publisher.claim(4)
+        waits = Waits(publisher.flush)
+        until(lambda: room_asleep(channel))
+        publisher.close()
+        with pytest.raises(ClosedError):
+            waits.end()
+        with pytest.raises(ClosedError):
+            claim.commit()
+        assert subscriber.take() == b"y"
+        assert subscriber.take() is None
+        assert subscriber.ended(0)
+
+
 def test_flush_waits_for_every_reader_that_somebody_owns() -> None:
     with Channel.create("flush", "broadcast", capacity=4096) as channel:
         publisher = channel.publisher()
@@ -562,8 +749,12 @@ def test_a_spin_is_a_time() -> None:
         for each in (publisher, subscriber):
             each.set_spin(0.001)
             each.set_spin(0)
-            with pytest.raises(InvalidArgumentError):
-                each.set_spin(-1)
+            for wrong in (-1, math.nan, math.inf, -math.inf):
+                with pytest.raises(InvalidArgumentError) as caught:
+                    each.set_spin(wrong)
+                assert caught.value.argument == "spin"
+        subscriber.set_spin(1e300)
+        assert subscriber.take(timeout=0.01) is None
         subscriber.set_spin(0.02)
         start = time.monotonic()
         assert subscriber.take(timeout=0.03) is None

@@ -181,7 +181,7 @@ class Publisher:
         """Waits until every subscriber whose slot somebody owns has read what was published. TimedOutError after
         ``timeout`` seconds (None: no limit)."""
 
-    def set_spin(self, time: float, /) -> None:
+    def set_spin(self, spin: float, /) -> None:
         """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
     def prefetch(self) -> None:
@@ -244,7 +244,7 @@ class Reader:
 
     def _is_armed(self) -> bool: ...
     def _have_ended(self) -> bool: ...
-    def set_spin(self, time: float, /) -> None:
+    def set_spin(self, spin: float, /) -> None:
         """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
     def position(self, ring: int, /) -> int:
@@ -328,13 +328,13 @@ class WaitSet:
 
     def wait(self, timeout: float | None = None) -> list[Any]:
         """Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that are
-        ready, in the order in which they were added. What was closed, or has lost its slot, is ready: its next method
-        says what happened. ChannelReplacedError; TwoThreadsError if one of them is in use."""
+        ready, in the order in which they were added. What was closed, has lost its slot, or is of a channel that was
+        replaced, is ready: its next method says what happened. TwoThreadsError if one of them is in use."""
 
     def wake(self) -> None:
         """Ends the wait that is under way, or the next one. From any thread."""
 
-    def set_spin(self, time: float, /) -> None:
+    def set_spin(self, spin: float, /) -> None:
         """How long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."""
 
     @property

@@ -34,6 +34,7 @@ class Readable:
         self._fd, self._what = fd, what
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._waits = False
         self._turns = 0
 
     async def give_others_a_turn(self) -> None:
@@ -50,14 +51,21 @@ class Readable:
             await asyncio.sleep(0)
 
     async def wait(self, owner: Any, seconds: float) -> None:
-        """Until it is readable, or so long."""
+        """Until it is readable, or so long. TwoThreadsError if another task waits."""
         self._turns = 0
-        if (trio := trio_if_it_runs()) is not None:
-            with trio.move_on_after(seconds):
-                await trio.lowlevel.wait_readable(self._fd)
-            return
-        if self._waiter is not None:
+        if self._waits:
             raise TwoThreadsError(self._what)
+        self._waits = True
+        try:
+            if (trio := trio_if_it_runs()) is not None:
+                with trio.move_on_after(seconds):
+                    await trio.lowlevel.wait_readable(self._fd)
+            else:
+                await self._wait_in_asyncio(owner, seconds)
+        finally:
+            self._waits = False
+
+    async def _wait_in_asyncio(self, owner: Any, seconds: float) -> None:
         loop = self._registered(owner)
         self._waiter = waiter = loop.create_future()
         timer = None if seconds == math.inf else loop.call_later(seconds, end, waiter)

@@ -2,7 +2,9 @@
 """How ``poll``, ``take``, ``send`` and ``claim`` wait while their ``timeout`` lasts (spec/api.md, Waiting).
 
 Every wait begins with a spin of at most 20 microseconds that keeps the GIL; after that the GIL is given up. A signal's
-handler runs at once when the wait sleeps, else within 2 milliseconds; what it raises (Ctrl-C) ends the wait.
+handler runs at once when the wait sleeps, else within 2 milliseconds; what it raises (Ctrl-C) ends the wait. A signal
+that comes in the microseconds between the last look for signals and the sleep is seen at the end of that sleep, after
+100 milliseconds at most: no system call sleeps on a futex only if no signal has come.
 """
 
 from __future__ import annotations

@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
                 where=options.where,
                 count=options.count,
                 ring=options.ring,
+                read_only=options.read_only,
             )
         case "publish":
             return publish(options.name, options.file, options.as_name)
@@ -134,6 +135,11 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--count", metavar="N", type=int, help="end after so many")
     one.add_argument("--ring", metavar="K", type=int, help="only this ring")
+    one.add_argument(
+        "--read-only",
+        action="store_true",
+        help="write nothing into the channel, not even that it sleeps: look every millisecond instead",
+    )
     one = line_command("publish", "publish JSON lines as tail prints them; status 1 if a line was refused")
     one.add_argument("name", metavar="NAME")
     one.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")

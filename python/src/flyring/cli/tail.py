@@ -33,9 +33,10 @@ def tail(
     where: Sequence[str] = (),
     count: int | None = None,
     ring: int | None = None,
+    read_only: bool = False,
 ) -> int:
     """Until it is interrupted, or ``count`` messages were shown. Status 1 if something was lost, or not decoded."""
-    with open_to_follow(name) as channel:
+    with open_to_follow(name, read_only) as channel:
         schema = _schema_of(channel, needed=bool(messages or where))
         follower = _Follower(schema, as_table, messages, where, count)
         rings = None if ring is None else [ring]
@@ -46,12 +47,12 @@ def tail(
         return follower.say_what_was_wrong()
 
 
-def open_to_follow(name: str) -> Channel:
-    """Read-only if it must: then nobody can be told to wake it, and it looks every millisecond (spec 6.16)."""
-    try:
-        return Channel.open(name)
-    except AccessDeniedError:
-        return Channel.open(name, read_only=True)
+def open_to_follow(name: str, read_only: bool) -> Channel:
+    """Read-only also if it must: then nobody can be told to wake it, and it looks every millisecond (spec 6.16)."""
+    if not read_only:
+        with suppress(AccessDeniedError):
+            return Channel.open(name)
+    return Channel.open(name, read_only=True)
 
 
 def complain(text: str) -> None:

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits that something ends at any moment (signals, close, evict, fork, SIGSTOP, SIGKILL): nothing is lost, nobody else
+waits for it (spec 6.16)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from conftest import Child, drain, fill, in_child, pair
+from flyring import Channel, ClosedError, FlyringError, SlotLostError, WaitSet, layout
+from test_waiting import Waits, data_asleep, room_asleep, until, word
+
+
+class AlarmError(Exception):
+    """What the handler of SIGALRM raises."""
+
+
+@contextmanager
+def alarms() -> Iterator[Callable[[float], object]]:
+    """A call sets the one alarm, in so many seconds; 0: none."""
+
+    def on_alarm(*_: object) -> None:
+        raise AlarmError
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    try:
+        yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+Read = Callable[[Any, Callable[[bytes], None]], Any]
+READS: dict[str, Read] = {
+    "take": lambda reader, got: got(bytes(reader.take(timeout=None))),
+    "poll": lambda reader, got: reader.poll(lambda message: got(bytes(message)), 1, None),
+    "next": lambda reader, got: got(bytes(next(reader))),
+}
+
+
+@pytest.mark.parametrize("way", READS)
+@pytest.mark.parametrize("kind", ["subscriber", "lossy_subscriber"])
+def test_a_signal_at_any_moment_of_a_read_loses_at_most_what_was_handed_out(kind: str, way: str) -> None:
+    count = 400
+    with Channel.create("signals", "broadcast", capacity=1 << 16) as channel:
+        publisher, reader, random = channel.publisher(), getattr(channel, kind)(), Random(3)
+        reader.set_spin(0)
+        got: list[int] = []
+        interrupts = 0
+
+        def publish() -> None:
+            for i in range(count):
+                publisher.send(b"%d" % i, timeout=10)
+                time.sleep(0.0005)
+            while got[-1:] != [count]:
+                publisher.send(b"%d" % count, timeout=10)  # the last one may be what is lost
+                time.sleep(0.002)
+
+        publishes = Waits(publish)
+        with alarms() as alarm:
+            while True:
+                try:
+                    alarm(0)
+                    if got[-1:] == [count]:
+                        break
+                    alarm(random.uniform(0.00005, 0.002))
+                    READS[way](reader, lambda data: got.append(int(data)))
+                except AlarmError:
+                    interrupts += 1
+        publishes.end()
+        assert got[:-1] == sorted(set(got[:-1]))
+        assert count + 1 - len(got) <= interrupts
+        assert interrupts >= 20
+
+
+@pytest.mark.parametrize("way", ["send", "claim", "send_batch"])
+def test_a_signal_at_any_moment_of_a_send_publishes_all_or_nothing(way: str) -> None:
+    count = 400
+    with pair() as (channel, publisher, subscriber):
+        random, stop, got, interrupts = Random(5), threading.Event(), [], 0
+        publisher.set_spin(0)
+
+        def claim(data: bytes) -> None:
+            with publisher.claim(len(data)) as space:
+                space[:] = data
+
+        ways: dict[str, Callable[[bytes], Any]] = {
+            "send": publisher.send,
+            "claim": claim,
+            "send_batch": lambda data: publisher.send_batch([data]),
+        }
+
+        def read() -> None:
+            while not stop.wait(0.001):
+                got.extend(drain(subscriber))
+
+        reads = Waits(read)
+        with alarms() as alarm:
+            while True:
+                try:
+                    alarm(0)
+                    if (number := channel.stats().publishers[0].messages) == count:
+                        break
+                    alarm(random.uniform(0.00005, 0.001))
+                    while number < count:
+                        ways[way](b"%d" % number * 50)
+                        number += 1
+                except AlarmError:
+                    interrupts += 1
+        stop.set()
+        reads.end()
+        got.extend(drain(subscriber))
+        assert got == [b"%d" % i * 50 for i in range(count)]
+        assert interrupts >= 20
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("what", ["take", "send", "flush", "wait set"])
+def test_a_signals_handler_may_fork_during_a_wait(what: str) -> None:
+    """The wait goes on in the parent. In the child its object is closed."""
+    with pair() as (_, publisher, subscriber):
+        waits = WaitSet()
+        waits.add(subscriber)
+        if what in ("send", "flush"):
+            fill(publisher)
+        calls: dict[str, Callable[[], Any]] = {
+            "take": lambda: subscriber.take(timeout=None),
+            "send": lambda: publisher.send(b"x"),
+            "flush": publisher.flush,
+            "wait set": lambda: waits.wait() == [subscriber] and subscriber.take(),
+        }
+        children: list[int] = []
+
+        def on_alarm(*_: object) -> None:
+            children.append(os.fork())
+            if children[0] != 0 and what in ("take", "wait set"):
+                publisher.offer(b"from the handler")
+            elif children[0] != 0:
+                drain(subscriber)
+
+        before = signal.signal(signal.SIGALRM, on_alarm)
+        status = 1
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            result = calls[what]()
+            assert children[0] != 0
+            assert result is not None or what == "flush"
+        except ClosedError:
+            status = 0 if children[0] == 0 else 1
+        finally:
+            if children[0] == 0:
+                os._exit(status)
+            signal.signal(signal.SIGALRM, before)
+        assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_beside_a_wait_leaves_the_wait_to_the_parent() -> None:
+    with pair() as (channel, publisher, subscriber):
+        waits = Waits(lambda: subscriber.take(timeout=None))
+        until(lambda: data_asleep(channel))
+
+        def work() -> None:
+            with pytest.raises(ClosedError):
+                subscriber.take()
+            subscriber.close()
+            channel.close()
+
+        in_child(work)
+        publisher.offer(b"parent's")
+        assert waits.end() == b"parent's"
+
+
+ENDS: dict[str, tuple[type[FlyringError], Callable[[Channel, Any], Any]]] = {
+    "close": (ClosedError, lambda channel, subscriber: subscriber.close()),
+    "close of the channel": (ClosedError, lambda channel, subscriber: channel.close()),
+    "evict": (SlotLostError, lambda channel, subscriber: channel.evict(subscriber.slot)),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_a_wait_may_come_at_any_moment(end: str) -> None:
+    error, act = ENDS[end]
+    random, longest = Random(1), []
+    with Channel.create("ends", "broadcast", capacity=4096):
+        for i in range(120):
+            with Channel.open("ends") as channel:
+                subscriber = channel.subscriber()
+                subscriber.set_spin(0)
+                waits = Waits(lambda subscriber=subscriber: subscriber.take(timeout=None))
+                time.sleep(random.uniform(0, 0.001) if i % 2 else 0)
+                act(channel, subscriber)
+                start = time.monotonic()
+                with pytest.raises(error):
+                    waits.end()
+                longest.append(waits.ended - start)
+    assert sorted(longest)[60] < 0.05  # the cap is 100 ms
+    assert max(longest) < 5
+
+
+def test_a_publisher_that_waits_may_be_closed_at_any_moment() -> None:
+    random = Random(2)
+    with Channel.create("ends", "broadcast", capacity=4096) as channel:
+        channel.subscriber("kept", kept=True).close()
+        with channel.publisher() as publisher:
+            fill(publisher)
+        for _ in range(60):
+            publisher = channel.publisher()
+            publisher.set_spin(0)
+            waits = Waits(lambda publisher=publisher: publisher.send(b"x" * 100))
+            time.sleep(random.uniform(0, 0.001))
+            publisher.close()
+            with pytest.raises(ClosedError):
+                waits.end()
+
+
+def test_a_channel_may_be_closed_at_any_moment_of_a_wait_for_many() -> None:
+    random = Random(4)
+    for _ in range(60):
+        with pair() as (channel, _, subscriber), Channel.create("other", "broadcast", capacity=4096) as other:
+            reader, waits = other.subscriber(), WaitSet()
+            waits.add(reader)
+            waits.add(subscriber)
+            waiting = Waits(waits.wait)
+            time.sleep(random.uniform(0, 0.001))
+            channel.close()
+            assert waiting.end() == [subscriber]
+            os.unlink(channel.path)
+            os.unlink(other.path)
+
+
+def test_64_sleepers_of_one_ring_are_woken_by_one_message() -> None:
+    with Channel.create("many", "broadcast", capacity=4096, subscribers=64) as channel, ExitStack() as stack:
+        publisher = channel.publisher()
+        readers = [stack.enter_context(channel.subscriber()) for _ in range(64)]
+        for i in range(3):
+            waits = [Waits(lambda reader=reader: reader.take(timeout=None)) for reader in readers]
+            until(lambda: data_asleep(channel))
+            time.sleep(0.05)
+            before, start = word(channel, layout.CONTROL_DATA_SEQUENCE), time.monotonic()
+            publisher.offer(b"%d" % i)
+            assert [bytes(one.end()) for one in waits] == [b"%d" % i] * 64
+            assert word(channel, layout.CONTROL_DATA_SEQUENCE) == before + 1  # one wake
+            assert sorted(one.ended - start for one in waits)[32] < 0.09
+
+
+SLEEPER = """
+    import sys, flyring
+    with flyring.Channel.open(sys.argv[1]) as channel, channel.subscriber() as subscriber:
+        subscriber.set_spin(0)
+        print("ready", flush=True)
+        for message in subscriber:
+            print(bytes(message).decode(), flush=True)
+"""
+
+
+def test_a_stopped_sleeper_delays_nobody_and_misses_nothing(child: Callable[..., Child]) -> None:
+    with Channel.create("stop", "broadcast", capacity=1 << 16) as channel:
+        sleeper = child(SLEEPER, channel.path)
+        assert sleeper.line() == "ready"
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        until(lambda: data_asleep(channel))
+        sleeper.process.send_signal(signal.SIGSTOP)
+        times = []
+        for i in range(50):
+            waits = Waits(lambda: subscriber.take(timeout=None))
+            until(lambda: data_asleep(channel))
+            start = time.monotonic()
+            publisher.offer(b"%d" % i)
+            assert waits.end() == b"%d" % i
+            times.append(waits.ended - start)
+        assert sorted(times)[25] < 0.05
+        sleeper.process.send_signal(signal.SIGCONT)
+        assert [sleeper.line() for _ in range(50)] == [str(i) for i in range(50)]
+        publisher.close()
+        assert sleeper.end() == 0
+
+
+def test_a_killed_sleeper_costs_one_vain_wake_at_most(child: Callable[..., Child]) -> None:
+    with Channel.create("kill", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
+        sleeper = child(SLEEPER, channel.path)
+        assert sleeper.line() == "ready"
+        until(lambda: data_asleep(channel))
+        sleeper.kill()
+        before = word(channel, layout.CONTROL_DATA_SEQUENCE)
+        for _ in range(10):
+            publisher.offer(b"x")
+        assert (word(channel, layout.CONTROL_DATA_SEQUENCE), data_asleep(channel)) == (before + 1, 0)
+
+
+def test_a_killed_publisher_that_slept_costs_one_vain_wake_at_most(child: Callable[..., Child]) -> None:
+    code = """
+        import sys, flyring
+        with flyring.Channel.open(sys.argv[1]) as channel, channel.publisher() as publisher:
+            while publisher.offer(b"x"):
+                pass
+            print("full", flush=True)
+            publisher.send(b"x")
+    """
+    with Channel.create("kill", "broadcast", capacity=4096) as channel, channel.subscriber() as subscriber:
+        sleeper = child(code, channel.path)
+        assert sleeper.line() == "full"
+        until(lambda: room_asleep(channel))
+        sleeper.kill()
+        before = word(channel, layout.CONTROL_ROOM_SEQUENCE)
+        while subscriber.take():
+            pass
+        assert (word(channel, layout.CONTROL_ROOM_SEQUENCE), room_asleep(channel)) == (before + 1, 0)
+
+
+@pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "os._exit(0)", "channel.close()"])
+def test_the_helper_thread_is_gone_at_exit(child: Callable[..., Child], end: str) -> None:
+    code = f"""
+        import os, select, sys, flyring
+        channel = flyring.Channel.open(sys.argv[1])
+        subscriber = channel.subscriber()
+        fd = subscriber.fileno()
+        assert subscriber.take() is None
+        assert not select.select([fd], [], [], 0.01)[0]
+        assert len(os.listdir("/proc/self/task")) == 2
+        {end}
+    """
+    with Channel.create("exit", "broadcast", capacity=4096) as channel:
+        start = time.monotonic()
+        assert child(code, channel.path).end() == 0
+        assert time.monotonic() - start < 10
