@@ -283,7 +283,8 @@ def nobody_wakes(run, waiter, other):
         p.sleeps("room", "offer", publisher=p.name, data="ff" * 100, type=1)
         above("looks in 50 ms", sleeps_in(p.thread, 0.05), 10)
         before = p.file.sequence("room")
-        equal("messages", len(p.b.call("poll", subscriber=p.name, limit=256)["messages"]), sent)
+        got = len(p.b.call("poll", subscriber=p.name, limit=256)["messages"])
+        true(f"{sent} messages, and perhaps that of who waited", got - sent in (0, 1), got)
         above("position", p.answer()[0]["position"], 0)
         equal("woken", p.file.sequence("room"), before)
     with Pair(run, waiter, other, wake=(False, True)) as p:  # who does not wake is woken, and sleeps long

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lost wake-ups: every language against every other one, one message outstanding, so that nobody rescues a sleeper.
 
-    sleeping.py [--sleeps 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
+    sleeping.py [--waits 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
 
-The peers do `ping_pong` (PEER.md) until both threads together have slept so many times. How long they look before they
-sleep is drawn anew for each few thousand messages, so that messages come at every moment of falling asleep: long before,
-in between, long after. The two threads run on different cores, for stores overtake loads only between cores.
+The peers do `ping_pong` (PEER.md) until both together have set out to sleep for so many messages. Either both do so for
+each message, which is long in coming as the other one has to wake up; or one of them always looks, and its answer comes
+while the other one falls asleep; or both look for about as long as a message takes. The two threads run on different
+cores, for stores overtake loads only between cores.
 
 What is a lost wake-up, and what is a busy machine? One of the two always has something to do, so both asleep at once,
 for 40 ms and without a context switch, is a lost wake-up: a thread that was woken, or that was preempted, is not asleep
@@ -122,13 +123,11 @@ class Pair:
 
 
 def spins(random_, way):
-    """How long each of the two looks before it sleeps, ns, until one of them must have slept. `way`: what a message took
-    when both slept, ns."""
+    """How long each of the two looks before it sleeps, ns. `way`: what a message took when both slept, ns."""
     while True:
         yield 0, 0
-        yield random_.choice(
-            ((0, AWAKE), (AWAKE, 0), (random_.randrange(2000), AWAKE), (AWAKE, random_.randrange(2000)))
-        )
+        yield 0, AWAKE
+        yield AWAKE, 0
         yield random_.randrange(2 * way), random_.randrange(2 * way)
 
 
@@ -148,17 +147,14 @@ def planted(pair):
     true("a message that was late by it", sum(answer["late"] for answer in answers), answers)
 
 
-def no_wake_up_is_lost(run, first, second, sleeps, seed):
-    """What was played: (sleeps, messages, seconds, longest in ns, how often again)."""
-    random_, messages, total, longest, again = random.Random(f"{seed} {first} {second}"), 0, 0.0, 0, 0
+def no_wake_up_is_lost(run, first, second, wanted, seed):
+    """What was played: (waits, sleeps, messages, seconds, longest in ns, how often again)."""
+    random_, waits, slept, messages, total, longest, again = random.Random(f"{seed} {first} {second}"), *[0] * 6
     with Pair(run, first, second) as pair:
         planted(pair)
         with Watch(*pair.threads) as watch:
-            before = pair.switches()
             warm, _, _ = pair.play(MESSAGES, 0, 0)  # of Java and Python, too
-            way, slept = max(1000, int(warm * 1e9 / MESSAGES / 2)), 0
-            true("they sleep", pair.switches() - before > MESSAGES // 10, pair.switches() - before)
-            for both in spins(random_, way):
+            for both in spins(random_, max(1000, int(warm * 1e9 / MESSAGES / 2))):
                 before = pair.switches()
                 seconds, late, most = pair.play(MESSAGES, *both)
                 if watch.lost:
@@ -168,16 +164,17 @@ def no_wake_up_is_lost(run, first, second, sleeps, seed):
                     again += 1
                     true(f"at most {MOST_AGAIN} requests that the machine spoils", again <= MOST_AGAIN, again)
                     continue
-                slept += pair.switches() - before
+                waits, slept = waits + MESSAGES * both.count(0), slept + pair.switches() - before
                 messages, total, longest = messages + 2 * MESSAGES, total + seconds, max(longest, most)
-                if slept >= sleeps:
-                    return slept, messages, total, longest, again
+                if waits >= wanted:
+                    true("they sleep", slept > waits // 100, slept)
+                    return waits, slept, messages, total, longest, again
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build" / "log" / "sleeping")
-    parser.add_argument("--sleeps", type=int, default=100_000, help="of each pair")
+    parser.add_argument("--waits", type=int, default=100_000, help="of each pair")
     parser.add_argument("--only", default="")
     parser.add_argument("--part", type=part, default=slice(None), metavar="K/N")
     parser.add_argument("--languages", type=lambda text: text.split(","))
@@ -198,15 +195,15 @@ def main():
         for a, b in list(itertools.product(options.languages or known, repeat=2))[options.part]:
             title = f"{a} and {b} wake each other"
             if options.only in title:
-                result = run.test(title, no_wake_up_is_lost, a, b, options.sleeps, options.seed)
+                result = run.test(title, no_wake_up_is_lost, a, b, options.waits, options.seed)
                 table += [(f"{a}, {b}", *result)] if result else []
     finally:
         run.end()
     if table:
-        print(f"\n{'pair':18}{'sleeps':>10}{'messages':>10}{'us each':>9}{'longest ms':>12}{'again':>7}")
-    for title, slept, messages, seconds, longest, again in table:
+        print(f"\n{'pair':18}{'waits':>10}{'sleeps':>10}{'messages':>10}{'us each':>9}{'longest ms':>12}{'again':>7}")
+    for title, waits, slept, messages, seconds, longest, again in table:
         each = seconds / messages * 1e6
-        print(f"{title:18}{slept:10}{messages:10}{each:9.1f}{longest / 1e6:12.2f}{again:7}")
+        print(f"{title:18}{waits:10}{slept:10}{messages:10}{each:9.1f}{longest / 1e6:12.2f}{again:7}")
     for failure in run.failed:
         print(f"failed: {failure}")
     print(f"{time.monotonic() - begin:.0f} s; logs of the peers: {options.logs}")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the dead
-or driven.py must convict each; sleeping.py those that lose wake-ups.
+or driven.py must convict each; C++'s own tests of waits those of WAITS; driven.py, and sleeping.py if wake-ups are lost,
+those of ASLEEP.
 
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
@@ -45,7 +46,7 @@ MUTANTS = {
     ),
     "evict: the victim does not take its gates back": (
         "subscriber_core.hpp",
-        "    clear_gates(state_->file, slot_);\n}",
+        "    stop_gating(state_->file, slot_);\n}",
         "}",
     ),
     "publish: claimed behind the zeroes": (
@@ -63,6 +64,20 @@ MUTANTS = {
         "if (try_lock_byte(description, lock) != 0) continue;",
         "(void)try_lock_byte(description, lock);",
     ),
+}
+WAITS = {
+    "wait: the waker leaves the bits": (
+        "waiting.hpp",
+        "__atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);",
+        "",
+    ),
+    "wait: the waker leaves the sequence": (
+        "waiting.hpp",
+        "__atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);",
+        "",
+    ),
+    "wait: a new owner wakes nobody": ("publisher_core.hpp", "        wake_all(file.data());\n", ""),
+    "wait: the cap is as if all publishers woke": ("wait_for.hpp", "load_relaxed(slot.wakes()) == epoch;", "true;"),
 }
 BITS = "        __atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);  // wake 1\n"
 BUMP = "        __atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);   // wake 2; pairs with sleep 1\n"
@@ -86,20 +101,14 @@ ASLEEP = {
     ),
     "sleep: sequence behind the bits": ("waiting.hpp", LOAD + SAY_SO, SAY_SO + LOAD),
     "wake: sequence before the bits": ("waiting.hpp", BITS + BUMP, BUMP + BITS),
-    "wake: the bits stay": ("waiting.hpp", BITS, ""),
     "wake: nobody is called": (
         "waiting.hpp",
         "wake_sleepers(words_.sequence, bit);                        // wake 3",
         "",
     ),
-    "take: a new owner wakes nobody": (
-        "publisher_core.hpp",
-        "        wake_all(file.data());\n",
-        "",
-    ),
 }
 LOSES = ("sleep: no membarrier", "sleep: no look behind the bits", "wake: nobody is called")  # wake-ups
-SLEEPS = 30_000  # of sleeping.py
+LOOKED_FOR = 100_000  # waits of sleeping.py
 NONE, LOST = "no mistake", "lost wake-ups"
 
 FIRST_STORE = "        store_relaxed(ring.claimed(), to);                 // publish 3"  # goes, in "claimed behind ..."
@@ -113,15 +122,21 @@ def run(command, folder, timeout=None):
         return subprocess.CompletedProcess(command, -1, (hung.stdout or b"").decode(), "")
 
 
-def compile_all(folder, asleep):
-    """The peer, and (if not `asleep`) the golden files' test, against the headers in `folder`; empty, or what the compiler
-    says."""
+def compile_all(name, folder):
+    """What is to convict a mutant, against the headers in `folder`: the golden files' test, the peer, the test of waits.
+    Empty, or what the compiler says."""
     test, peer = ROOT / "cpp" / "test", ROOT / "cpp" / "peer"
     common = ["c++", "-std=c++17", "-O1", "-pthread", f"-I{folder}/include", f'-DFLYRING_SPEC_DIR="{ROOT}/spec"']
     golden = [test / "golden_test.cpp", test / "support.cpp", "-lgtest", "-lgtest_main"]
+    waits = [test / f"{part}.cpp" for part in ("waiting_test", "support", "faults", "agrona")]
     sources = [file for file in sorted(peer.glob("*.cpp")) if not file.name.startswith("torture")]
-    builds = [[*common, f"-I{peer}", '-DFLYRING_VERSION="mutant"', *sources, "-o", folder / "peer"]]
-    builds += [] if asleep else [[*common, f"-I{test}", *golden, "-o", folder / "golden"]]
+    builds = []
+    if name not in WAITS:
+        builds += [[*common, f"-I{peer}", '-DFLYRING_VERSION="mutant"', *sources, "-o", folder / "peer"]]
+    if name in (*MUTANTS, NONE):
+        builds += [[*common, f"-I{test}", *golden, "-o", folder / "golden"]]
+    if name in (*WAITS, NONE):
+        builds += [[*common, f"-I{test}", *waits, "-lgtest", "-lgtest_main", "-ldl", "-o", folder / "waits"]]
     said = [run(list(map(str, one)), folder) for one in builds]
     return "".join(one.stderr for one in said if one.returncode)
 
@@ -137,15 +152,20 @@ def failures(*command):
 def convicted_by(name, folder):
     """The names of what fails."""
     found, here = [], Path(__file__).resolve().parent
+    if name in (*WAITS, NONE):
+        said = run([folder / "waits", "--gtest_brief=1"], folder, timeout=120)
+        failed = re.findall(r"^\[  FAILED  \] Waiting\.(\w+) ", said.stdout, re.MULTILINE)
+        found += failed or (["it hangs"] if said.returncode else [])
     if (
-        name not in ASLEEP
+        name in (*MUTANTS, NONE)
         and run([folder / "golden", "--gtest_filter=*dead*", "--gtest_brief=1"], folder, 60).returncode
     ):
         found.append("golden files of the dead")
-    driven = failures(here / "driven.py", "--language", "cpp", "--peer", folder / "peer")
-    found += [line.split(":", 2)[1].strip() for line in driven]
+    if name not in WAITS:
+        driven = failures(here / "driven.py", "--language", "cpp", "--peer", folder / "peer")
+        found += [line.split(":", 2)[1].strip() for line in driven]
     if name in (*LOSES, NONE):
-        peer = ("--languages", "cpp", "--peer", f"cpp={folder / 'peer'}", "--sleeps", str(SLEEPS))
+        peer = ("--languages", "cpp", "--peer", f"cpp={folder / 'peer'}", "--waits", str(LOOKED_FOR))
         found += [LOST for _ in failures(here.parent / "sleeping.py", *peer)]
     return found
 
@@ -155,7 +175,7 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     passed = failed = 0
-    plan = {NONE: ("ring.hpp", "", ""), **MUTANTS, **ASLEEP}
+    plan = {NONE: ("ring.hpp", "", ""), **MUTANTS, **WAITS, **ASLEEP}
     chosen = {name: what for name, what in plan.items() if name.startswith(options.only)}
     if not chosen:
         sys.exit(f"--only: no mutant begins with {options.only!r}; there are: {', '.join(plan)}")
@@ -171,7 +191,7 @@ def main():
             if name.startswith("publish: claimed"):
                 text = text.replace(FIRST_STORE, "        // ")
             file.write_text(text)
-            wrong_build = compile_all(folder, name in ASLEEP)
+            wrong_build = compile_all(name, folder)
             found = ["it does not compile: " + wrong_build] if wrong_build else convicted_by(name, folder)
         fine = bool(found) == bool(right) and not wrong_build and (LOST in found or name not in LOSES)
         passed, failed = passed + fine, failed + (not fine)
