@@ -82,7 +82,7 @@ def timed_out(pair, code, op, **fields):
 
 
 def a_message(run, waiter, other):
-    """take and poll, lossy ones too, return what another language publishes, also an owner that came during the wait."""
+    """take and poll, lossy ones too, return what another language publishes, also a new owner."""
     with Pair(run, waiter, other) as p:
         p.subscriber(p.a)
         p.a.call("lossy_subscriber", channel=p.name, subscriber="lossy")
