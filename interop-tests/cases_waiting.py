@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that wait (spec/api.md, Waiting): one language sleeps, another one does what it waits for, or what ends the wait.
-Each is a function of the run, of the language that waits, and of the other one."""
+"""Verbs that wait (spec/api.md, Waiting): one language sleeps, another one does what it waits for, or what ends the
+wait. Each is a function of the run, of the language that waits, and of the other one."""
 
 import os
 import signal
@@ -82,7 +82,7 @@ def timed_out(pair, code, op, **fields):
 
 
 def a_message(run, waiter, other):
-    """take and poll, lossy ones too, return what another language publishes, also an owner that came during the wait."""
+    """take and poll, lossy ones too, return what another language publishes, also a new owner."""
     with Pair(run, waiter, other) as p:
         p.subscriber(p.a)
         p.a.call("lossy_subscriber", channel=p.name, subscriber="lossy")
@@ -226,8 +226,8 @@ def taken_away(run, waiter, other):
 
 
 def dead_or_stopped(run, waiter, other):
-    """A publisher goes on when the reader that held it back is killed; one that stands still is waited for. A reader that
-    was stopped in its sleep finds what came meanwhile."""
+    """A publisher goes on when the reader that held it back is killed; one that stands still is waited for. A reader
+    that was stopped in its sleep finds what came meanwhile."""
     with Pair(run, waiter, other, fresh=True) as p:
         p.publisher(p.a)
         p.subscriber(p.b)

@@ -11,8 +11,8 @@ cores, for stores overtake loads only between cores.
 
 What is a lost wake-up, and what is a busy machine? One of the two always has something to do, so both asleep at once,
 for 40 ms and without a context switch, is a lost wake-up: a thread that was woken, or that was preempted, is not asleep
-but runnable. The watch (a thread of this program) sees that, whatever else runs. Where the peers say that no message was
-late, none was lost. Late ones that the watch has not seen are the machine's: those messages do not count and others
+but runnable. The watch (a thread of this program) sees that, whatever else runs. Where the peers say that no message
+was late, none was lost. Late ones that the watch has not seen are the machine's: those messages do not count and others
 take their place.
 
 Each pair begins with a proof that this is so: the watch must see the lost wake-up that this program plants by clearing
@@ -44,8 +44,8 @@ OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers"
 
 
 class Watch:
-    """Looks at the threads of a pair until it is told to end: have both been asleep in one and the same futex call for so
-    long that a wake-up must have been lost? An idle peer sleeps too, but in a read."""
+    """Looks at the threads of a pair until it is told to end: have both been asleep in one and the same futex call for
+    so long that a wake-up must have been lost? An idle peer sleeps too, but in a read."""
 
     def __init__(self, *threads):
         self.threads, self.lost, self.ended = threads, 0, threading.Event()
@@ -158,7 +158,7 @@ def no_wake_up_is_lost(run, first, second, wanted, seed):
                 before = pair.switches()
                 seconds, late, most = pair.play(MESSAGES, *both)
                 if watch.lost:
-                    text = f"looking for {both} ns before sleep: {late} messages were late, the longest {most / 1e6:.1f} ms"
+                    text = f"looking for {both} ns before sleep: {late} messages late, the longest {most / 1e6:.1f} ms"
                     raise Wrong(f"expected every sleeper to be woken; both slept with a message there, {text}")
                 if late:
                     again += 1

@@ -105,7 +105,8 @@ def in_order(seen, point):
 
 
 def killed_asleep(run, language):
-    """Killed behind each step of a sleep from which on something is left: at most one wake is in vain, and then nobody is said to sleep."""
+    """Killed behind the steps of a sleep that leave something: at most one wake is in vain, and then nobody is said to
+    sleep."""
     for point in ("asleep", "look", "futex wait"):
         world = World(run, language)
         world.victim.call("subscriber", channel=world.name, subscriber=world.name, rings=[0])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the dead
-or driven.py must convict each; C++'s own tests of waits those of WAITS; driven.py, and sleeping.py if wake-ups are lost,
-those of ASLEEP.
+"""Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the
+dead or driven.py must convict each of MUTANTS; C++'s own tests of waits those of WAITS; driven.py, and sleeping.py if
+wake-ups are lost, those of ASLEEP.
 
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
@@ -123,8 +123,8 @@ def run(command, folder, timeout=None):
 
 
 def compile_all(name, folder):
-    """What is to convict a mutant, against the headers in `folder`: the golden files' test, the peer, the test of waits.
-    Empty, or what the compiler says."""
+    """What is to convict a mutant, against the headers in `folder`: the golden files' test, the peer, the test of
+    waits. Empty, or what the compiler says."""
     test, peer = ROOT / "cpp" / "test", ROOT / "cpp" / "peer"
     common = ["c++", "-std=c++17", "-O1", "-pthread", f"-I{folder}/include", f'-DFLYRING_SPEC_DIR="{ROOT}/spec"']
     golden = [test / "golden_test.cpp", test / "support.cpp", "-lgtest", "-lgtest_main"]

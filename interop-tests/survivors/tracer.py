@@ -231,8 +231,8 @@ class Watcher(Tracer):
 
     def watch(self, send, words, hit, calls=False):
         """Sends a request; `hit(word)` is called whenever the thread has stored into one of the words (or loaded it),
-        while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did. With `calls`
-        it stands in front of each of SLEEPING, too."""
+        while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did. With
+        `calls` it stands in front of each of SLEEPING, too."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
         try:

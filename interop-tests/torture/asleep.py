@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random SIGKILL and SIGSTOP of peers (PEER.md) that sleep whenever they can: three publishers and two kept readers of one
-channel, in all languages. The rings are small, so publishers sleep for room as readers do for messages.
+"""Random SIGKILL and SIGSTOP of peers (PEER.md) that sleep whenever they can: three publishers and two kept readers of
+one channel, in all languages. The rings are small, so publishers sleep for room as readers do for messages.
 
     asleep.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--logs FOLDER]
 
 The streams are numbered. Whoever takes a ring goes on with the number that the file says is next, whoever takes a slot
-expects the number at its gate: so a message that is lost, doubled or torn by a death is a mismatch of a reader. A reader
-that ended by itself must find its successor where it stopped.
+expects the number at its gate: so a message that is lost, doubled or torn by a death is a mismatch of a reader. A
+reader that ended by itself must find its successor where it stopped.
 
 Nobody may sleep while there is something to do, but for the longest time that a death may cost (channel.md 6.16, Cap).
 This program looks at all of them every few milliseconds: a reader below the end of a ring, a publisher whose ring is
@@ -200,7 +200,7 @@ class Actor:
         self.slot = slot
 
     def read(self, language, count=10**9, seconds=None):
-        """Until it is over (a time-out of the stream, which is never whole), or `count` messages of each ring are there."""
+        """Until its time is over, for the streams are never whole, or `count` (of each ring) messages are there."""
         counts = count if isinstance(count, dict) else dict.fromkeys(self.next, count)
         streams = [
             STREAM | {"ring": ring, "seed": ring, "first": first, "count": counts[ring]}
