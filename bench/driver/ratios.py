@@ -85,16 +85,18 @@ def beside(results: Results, table: Table, contender: str, class_: str) -> tuple
         [s for s in results.slices.get((table.name, c), []) if s.kind == "mean"]
         for c in (contender, table.compared_with)
     )
-    pairs = list(by_round(mine, other, class_).values())
+    pairs = list(by_round(mine, other, class_, slowest=0).values())
     if contender == table.compared_with or len(pairs) < FEWEST_SHOWN:
         return None
     low, middle, high = map(math.exp, interval([math.log(a / b) for a, b in pairs]))
     return low, middle, high
 
 
-def by_round(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> dict[tuple[int, int], tuple[float, float]]:
-    """Nanoseconds per message here and there, by start and round, where both have slices of the class, on cores that
-    were as fast."""
+def by_round(
+    here: Sequence[Slice], there: Sequence[Slice], class_: str, slowest: float = SLOWEST
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """Nanoseconds per message here and there, by start and round, where both have slices of the class, on cores of which
+    the slower was at least `slowest` times as fast as the other. (0 for sleepers: their time is the system's.)"""
 
     def grouped(slices: Sequence[Slice]) -> dict[tuple[int, int], list[Slice]]:
         found: dict[tuple[int, int], list[Slice]] = {}
@@ -107,7 +109,7 @@ def by_round(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> dict
     found: dict[tuple[int, int], tuple[float, float]] = {}
     for key in sorted(a.keys() & b.keys()):
         fast = [statistics.fmean(s.speed for s in side[key]) for side in (a, b)]
-        if min(fast) >= SLOWEST * max(fast):
+        if min(fast) >= slowest * max(fast):
             values = [statistics.fmean(s.each_ns for s in side[key]) for side in (a, b)]
             found[key] = (values[0], values[1])
     return found

@@ -231,8 +231,9 @@ class Group:
         finally:
             self.signal_extras(signal.SIGSTOP)
             after = {s: thread_times(p.popen.pid) for s, p in self.sides.items()}
-            shared = len(self.sides) > 2  # two sides on one core wait for each other
-            self.waited = 0 if shared else max(waited_ns(before[s], after[s]) for s in self.sides)
+            # Two sides on one core wait for each other; whoever sleeps waits for its core whenever it is woken.
+            own = len(self.sides) > 2 or self.contender.wait_in(self.table) == "block"
+            self.waited = 0 if own else max(waited_ns(before[s], after[s]) for s in self.sides)
 
     def speeds(self, probes: int) -> list[tuple[float, float]]:
         """How fast the two cores were at each of the last so many probes, in instructions per nanosecond."""
