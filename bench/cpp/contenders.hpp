@@ -11,6 +11,10 @@ namespace bench {
 void run_flyring_offer(const Setup&);
 void run_flyring_claim(const Setup&);
 
+// block.cpp
+void run_flyring_block(const Setup&);
+void run_beside(const Setup&);
+
 // typed.cpp
 void run_flyring_typed(const Setup&);
 
@@ -20,13 +24,15 @@ void run_bare_ring(const Setup&);
 void run_cas_counter(const Setup&);
 void run_memcpy(const Setup&);
 
-// pipe.cpp, unix_socket.cpp, message_queue.cpp, futex.cpp
+// pipe.cpp, unix_socket.cpp, message_queue.cpp, futex.cpp, bell.cpp
 void run_pipe(const Setup&);
 void run_unix_stream(const Setup&);
 void run_unix_seqpacket(const Setup&);
 void run_posix_mq(const Setup&);
 void run_sysv_mq(const Setup&);
 void run_futex(const Setup&);
+void run_futex_barrier(const Setup&);
+void run_eventfd(const Setup&);
 
 // boost.cpp, zeromq.cpp: BENCH_PEERS only
 void run_boost_mq(const Setup&);

@@ -21,14 +21,16 @@ class Flyring {
         // 5 us, which is the default, or what a fast publisher takes to fill the ring, if that is less.
         const std::size_t ns = setup.option("stand-back", std::min(5 * messages, std::size_t{5000}));
         batch_spin_ = flyring::BatchSpinWait(std::chrono::nanoseconds(ns));
-        // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's.
-        const bool streaming = setup.scenario == Scenario::stream;
+        // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's; or what follows the
+        // rings of a program beside them.
+        const bool streaming = setup.one_way();
         answers_ = !streaming && setup.option("prefetch", std::size_t{1}) != 0;
         if (streaming) limit_ = flyring::layout::DEFAULT_POLL_LIMIT;
         if (!streaming || setup.producer())
             publisher_.emplace(channel_.publisher(setup.producer() ? "a" + std::to_string(setup.number()) : "b"));
         if (!streaming || !setup.producer()) {
-            const std::vector<std::uint32_t> answers{setup.client() ? 0U : 1U};
+            const auto first = static_cast<std::uint32_t>(setup.option("first-ring", std::size_t{0}));
+            const std::vector<std::uint32_t> answers{first + (setup.client() ? 0U : 1U)};
             subscriber_.emplace(streaming ? channel_.subscriber() : channel_.subscriber("", false, answers));
         }
     }
@@ -46,6 +48,24 @@ class Flyring {
 
     static std::string version() { return "0.1.0"; }
 
+    static flyring::Channel open(const Setup& setup) {
+        flyring::Options options;
+        options.kind = flyring::Kind::broadcast;
+        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        const std::size_t messages = setup.whole ? 128 : 512;
+        const std::size_t least = setup.scenario == Scenario::stream ? messages * setup.size : 0;  // powers of two
+        options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::max(std::size_t{1} << 20, least)));
+        options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
+        const std::size_t beside = setup.option("first-ring", std::size_t{0});  // rings of a program beside the sides
+        options.publishers =
+            static_cast<std::uint32_t>(beside + (setup.one_way() ? setup.option("producers", std::size_t{1}) : 2));
+        options.subscribers =
+            static_cast<std::uint32_t>(beside + std::max(std::size_t{2}, setup.option("consumers", std::size_t{2})));
+        options.wake = setup.option("wake", std::size_t{1}) != 0;
+        options.counters = 0;
+        return flyring::Channel::open_or_create(setup.path("channel.ring"), options);
+    }
+
   protected:
     template <class Handler>
     [[gnu::always_inline]] int poll(Handler&& handler) {
@@ -58,22 +78,6 @@ class Flyring {
         } else {
             spin_.idle(handed);
         }
-    }
-
-    static flyring::Channel open(const Setup& setup) {
-        flyring::Options options;
-        options.kind = flyring::Kind::broadcast;
-        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
-        const std::size_t messages = setup.whole ? 128 : 512;
-        const std::size_t least = setup.scenario == Scenario::stream ? messages * setup.size : 0;  // powers of two
-        options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::max(std::size_t{1} << 20, least)));
-        options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
-        options.publishers = setup.scenario == Scenario::stream
-                                 ? static_cast<std::uint32_t>(setup.option("producers", std::size_t{1}))
-                                 : 2;
-        options.subscribers = 2;
-        options.counters = 0;
-        return flyring::Channel::open_or_create(setup.path("channel.ring"), options);
     }
 
     std::size_t size_;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -137,7 +139,7 @@ class Runner {
   public:
     explicit Runner(const Setup& setup) : setup_(setup), shared_(bench_map(setup.dir.c_str())), contender_(setup) {
         if (shared_ == nullptr) throw std::runtime_error("cannot map " + setup.dir + "/shared");
-        if (setup.scenario != Scenario::stream && setup.client()) {
+        if (!setup.one_way() && setup.client()) {
             samples_ = static_cast<std::uint32_t*>(mmap(nullptr, most_timed * 4, PROT_READ | PROT_WRITE,
                                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
             if (samples_ == MAP_FAILED) throw std::runtime_error("no memory for samples");
@@ -145,8 +147,9 @@ class Runner {
     }
 
     void run() {
-        std::printf("{\"opened\": true, \"clock_ns\": %.1f, \"runtime\": \"%s\", \"version\": \"%s\"}\n", clock_.cost,
-                    "g++ " __VERSION__, Contender::version().c_str());
+        std::printf(
+            "{\"opened\": true, \"thread\": %ld, \"clock_ns\": %.1f, \"runtime\": \"%s\", \"version\": \"%s\"}\n",
+            static_cast<long>(syscall(SYS_gettid)), clock_.cost, "g++ " __VERSION__, Contender::version().c_str());
         std::fflush(stdout);
         std::string line;
         while (std::getline(std::cin, line)) {
@@ -159,7 +162,7 @@ class Runner {
                 int slices = 0;
                 words >> word >> slices >> kind;
                 if (word != "turn" || slices < 1) throw std::runtime_error("unknown command: " + line);
-                turn(slices, kind == "timed");
+                setup_.scenario == Scenario::idle ? idle() : turn(slices, kind == "timed");
             }
             std::fflush(stdout);
         }
@@ -178,6 +181,16 @@ class Runner {
         }
         barrier();
         std::printf("{\"probes\": [%s], \"slices\": [%s]}\n", probes.c_str(), results.c_str());
+    }
+
+    /// The sender says at once that it is over; a receiver waits for that.
+    void idle() {
+        if (setup_.producer()) {
+            contender_.send([](auto&& to) { M::write_end(to); });
+        } else {
+            receive_end();
+        }
+        std::printf("{\"probes\": [], \"slices\": []}\n");
     }
 
     void barrier() { bench_barrier(shared_, setup_.sides); }
@@ -227,6 +240,10 @@ class Runner {
 
     void end_round_trips() {
         contender_.send([](auto&& to) { M::write_end(to); });
+        receive_end();
+    }
+
+    void receive_end() {
         bool here = false;
         while (!here) {
             contender_.receive([&](auto&& from) {

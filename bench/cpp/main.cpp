@@ -20,6 +20,7 @@ static Setup parse(int count, char** words) {
         } else if (name == "--scenario") {
             setup.scenario = value == "rtt"        ? Scenario::rtt
                              : value == "schedule" ? Scenario::schedule
+                             : value == "idle"     ? Scenario::idle
                                                    : Scenario::stream;
         } else if (name == "--size") {
             setup.size = std::stoul(value);
@@ -55,6 +56,7 @@ struct Contender {
 static constexpr Contender contenders[] = {
     {"flyring-offer", run_flyring_offer},
     {"flyring-claim", run_flyring_claim},
+    {"flyring-block", run_flyring_block},
     {"flyring-typed", run_flyring_typed},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},
@@ -66,6 +68,9 @@ static constexpr Contender contenders[] = {
     {"posix-mq", run_posix_mq},
     {"sysv-mq", run_sysv_mq},
     {"futex", run_futex},
+    {"futex-barrier", run_futex_barrier},
+    {"eventfd", run_eventfd},
+    {"beside", run_beside},
 #ifdef BENCH_PEERS
     {"boost-mq", run_boost_mq},
     {"boost-spsc", run_boost_spsc},

@@ -12,7 +12,7 @@
 namespace bench {
 
 enum class Side { a, b, a2, b2 };
-enum class Scenario { rtt, schedule, stream };
+enum class Scenario { rtt, schedule, stream, idle };
 
 struct Setup {
     std::string contender;
@@ -28,6 +28,8 @@ struct Setup {
     double time_slice = 0.15;  // seconds
     std::map<std::string, std::string> options;
 
+    /// Messages go from a to b only.
+    bool one_way() const { return scenario == Scenario::stream || scenario == Scenario::idle; }
     bool client() const { return side == Side::a; }
     bool producer() const { return side == Side::a || side == Side::a2; }
     /// 0 or 1: which producer, or which consumer.

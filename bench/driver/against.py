@@ -24,6 +24,7 @@ from driver.placement import classify
 from driver.ratios import FEWEST_STARTS, Ratio, ratios
 from driver.run import WARM_NS, Measured, Runner, estimate_start, estimate_turns
 from driver.sides import Failure, Group
+from driver.sleeping import SCENARIOS
 
 FOLDER = ROOT / "build/against"
 TIME_SLICE = 0.05
@@ -115,12 +116,12 @@ def wanted(catalogue: Catalogue, tables: Sequence[str], only: Sequence[str]) -> 
     """Flyring's own contenders: those that tables.toml names for --against, or those asked for."""
     found = []
     for table in catalogue.tables.values():
-        if tables and not matches(table.name, tables) or not (tables or table.against):
+        if tables and not matches(table.name, tables) or not (tables or table.against) or table.scenario in SCENARIOS:
             continue
         patterns = only or table.against or ("*",)
         mine = [c for c in catalogue.of_table(table) if c.group == "flyring" and matches(c.id, patterns)]
-        # Targets and headline are of one tree.
-        plain = dataclasses.replace(table, targets=(), headline=False, picture="")
+        # Targets, headline and the contender that others are compared with are of one tree.
+        plain = dataclasses.replace(table, targets=(), headline=False, picture="", compared_with="")
         if mine:
             found.append((plain, [c for c in mine if not c.cannot(table)]))
     return found

@@ -128,10 +128,13 @@ class Table:
     wait: str
     contenders: tuple[str, ...]  # patterns of ids
     rate: float = 0.0
+    seconds: float = 0.0  # of one turn of idle and paced
     producers: int = 1
     consumers: int = 1
     rounds: int = 7
     starts: int = 1  # how often each contender is started anew; the rounds are spread over them
+    compared_with: str = ""  # a contender: each row's ratio to it is shown, with its interval
+    interruptions: bool = False  # samples far above the median are counted
     quick: tuple[str, ...] = ()  # patterns for --quick; none: not in it
     headline: bool = False
     against: tuple[str, ...] = ()  # patterns for --against; none: only if --tables names it
@@ -142,21 +145,27 @@ class Table:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """In the order they are started."""
+        """In the order they are started. What follows a slash tells alike sides apart."""
+        if self.scenario == "idle":
+            return ("b", *(f"b/{n}" for n in range(2, self.consumers + 1)), "a")
         return ("b", *(("b2",) if self.consumers > 1 else ()), "a", *(("a2",) if self.producers > 1 else ()))
 
     @property
     def kinds(self) -> tuple[tuple[int, str], ...]:
         """The turns of one round: slices and kind."""
-        return {"rtt": ((2, "mean"), (1, "timed")), "schedule": ((2, "timed"),), "stream": ((2, "mean"),)}[
-            self.scenario
-        ]
+        return {"rtt": ((2, "mean"), (1, "timed")), "schedule": ((2, "timed"),), "stream": ((2, "mean"),)}.get(
+            self.scenario, ()
+        )
 
     @property
     def what(self) -> str:
         """One line on what is measured."""
         how = {"write": "every byte written and compared", "look": "in place, 8 bytes written and looked at"}[self.mode]
         wait = {"spin": "spinning", "block": "blocking", "own": "spinning where it can be had"}[self.wait]
+        if self.scenario == "idle":
+            return f"{self.consumers} readers, each in its own process, {wait}; nothing comes for {self.seconds:g} s"
+        if self.scenario == "paced":
+            return f"1 → 1, {size_text(self.size)} messages, {self.rate:g} a second, {wait}, {self.seconds:g} s a round"
         if self.scenario == "stream":
             return f"{self.producers} → {self.consumers}, {size_text(self.size)} messages, {how}, {wait}"
         due = f", one due every {1e6 / self.rate:g} µs" if self.scenario == "schedule" else ""
@@ -275,6 +284,7 @@ def check(catalogue: Catalogue) -> None:
             if need not in catalogue.needs:
                 raise DataError(f"{contender.id}: needs {need}, which is not described")
     for table in catalogue.tables.values():
-        for pattern in (*table.contenders, *table.quick, *table.against):
+        named = [table.compared_with] if table.compared_with else []
+        for pattern in (*table.contenders, *table.quick, *table.against, *named):
             if not any(matches(id_, [pattern.lstrip("!")]) for id_ in catalogue.contenders):
                 raise DataError(f"tables.toml: {table.name}: {pattern} matches no contender")

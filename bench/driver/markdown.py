@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from driver import comparison, words
+from driver import comparison, sleeping, words
 from driver.environment import BUSY
 from driver.grid import Grid
 from driver.raw import Results
@@ -37,7 +37,9 @@ def report(results: Results, summary: Summary) -> str:
         for remark in results.remarks(table):
             lines += ["", remark]
         parts = summary.of_table(table)
-        if not parts:
+        if results.sleeping(table):
+            lines += ["", *grid(sleeping.grid(results, table))]
+        elif not parts:
             lines += ["", words.NO_FIGURE]
         for part in parts:
             lines += ["", f"**{results.classes.get(part.class_).text}**", "", *grid(part.figures)]

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from driver import comparison, pictures, words
+from driver import comparison, pictures, sleeping, words
 from driver.contenders import Table
 from driver.environment import BUSY
 from driver.grid import Grid
@@ -163,7 +163,9 @@ def table(results: Results, summary: Summary, t: Table, number: int) -> str:
     text = ["<section>", heading(t.name, t.title), paragraph(t.what, soft=True)]
     text += [paragraph(remark) for remark in results.remarks(t)]
     parts = summary.of_table(t)
-    if not parts:
+    if results.sleeping(t):
+        text.append(grid(sleeping.grid(results, t)))
+    elif not parts:
         text.append(paragraph(words.NO_FIGURE))
     for p in parts:
         inner = part(results, p, f"t{number}{p.class_}")

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driver.contenders import Table
 from driver.placement import SLOWEST
+from driver.raw import Results
 from driver.stats import Slice, Spread
 
 FEWEST_STARTS = 10  # before a row may end, and for a verdict
@@ -68,28 +70,54 @@ def ratios(here: Sequence[Slice], there: Sequence[Slice], scenario: str) -> list
 def paired(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> list[tuple[float, float]]:
     """Nanoseconds per message here and there, of each start in which both have slices of the class in the same rounds,
     on cores that were as fast."""
+    starts: dict[int, list[tuple[float, float]]] = {}
+    for (start, _), pair in by_round(here, there, class_).items():
+        starts.setdefault(start, []).append(pair)
+    return [
+        (statistics.median(x for x, _ in rounds), statistics.median(y for _, y in rounds)) for rounds in starts.values()
+    ]
 
-    def by_round(slices: Sequence[Slice]) -> dict[tuple[int, int], list[Slice]]:
+
+def beside(results: Results, table: Table, contender: str, class_: str) -> tuple[float, float, float] | None:
+    """How many times longer a round trip of the contender takes than one of the table's `compared_with` in the same
+    round: the median over rounds, between the ends of its interval. None: too few rounds of both in this class."""
+    mine, other = (
+        [s for s in results.slices.get((table.name, c), []) if s.kind == "mean"]
+        for c in (contender, table.compared_with)
+    )
+    pairs = list(by_round(mine, other, class_, slowest=0).values())
+    if contender == table.compared_with or len(pairs) < FEWEST_SHOWN:
+        return None
+    low, middle, high = map(math.exp, interval([math.log(a / b) for a, b in pairs]))
+    return low, middle, high
+
+
+def by_round(
+    here: Sequence[Slice], there: Sequence[Slice], class_: str, slowest: float = SLOWEST
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """Nanoseconds per message here and there, by start and round, where both have slices of the class, on cores of which
+    the slower was at least `slowest` times as fast as the other. (0 for sleepers: their time is the system's.)"""
+
+    def grouped(slices: Sequence[Slice]) -> dict[tuple[int, int], list[Slice]]:
         found: dict[tuple[int, int], list[Slice]] = {}
         for s in slices:
             if s.round > 0 and s.placement == class_ and math.isfinite(s.each_ns):
                 found.setdefault((s.start, s.round), []).append(s)
         return found
 
-    a, b = by_round(here), by_round(there)
-    starts: dict[int, list[tuple[float, float]]] = {}
+    a, b = grouped(here), grouped(there)
+    found: dict[tuple[int, int], tuple[float, float]] = {}
     for key in sorted(a.keys() & b.keys()):
         fast = [statistics.fmean(s.speed for s in side[key]) for side in (a, b)]
-        if min(fast) >= SLOWEST * max(fast):
+        if min(fast) >= slowest * max(fast):
             values = [statistics.fmean(s.each_ns for s in side[key]) for side in (a, b)]
-            starts.setdefault(key[0], []).append((values[0], values[1]))
-    return [
-        (statistics.median(x for x, _ in rounds), statistics.median(y for _, y in rounds)) for rounds in starts.values()
-    ]
+            found[key] = (values[0], values[1])
+    return found
 
 
 def interval(logarithms: Sequence[float]) -> tuple[float, float, float]:
-    """The median over starts, between the ends of its 95 % bootstrap interval. The same numbers give the same interval."""
+    """The median over starts or rounds, between the ends of its 95 % bootstrap interval. The same numbers give the same
+    interval."""
     values = np.array(logarithms)
     random = np.random.default_rng(len(values))
     medians = np.median(random.choice(values, (RESAMPLES, len(values))), axis=1)

@@ -76,6 +76,11 @@ class Recorder:
         self.run["left_out"].append({"table": table, "contender": contender, "state": state, "reason": reason})
         self.save()
 
+    def slept(self, table: Table, contender: Contender, figures: dict[str, Any]) -> None:
+        """One round of a table of idle or paced (sleeping.py)."""
+        self.run.setdefault("sleeping", {}).setdefault(table.name, {}).setdefault(contender.id, []).append(figures)
+        self.save()
+
     def slice(self, slice_: Slice, histogram: Any = None) -> None:
         """With the histogram of its samples, if it is timed."""
         values = dataclasses.asdict(slice_)
@@ -160,8 +165,13 @@ class Results:
         return {name} if sum(low <= c.median < high for c in self.classes.known) == 1 else set()
 
     def contenders(self, table: Table) -> list[str]:
-        """Those with slices, in the order of the run."""
-        return [c for t, c in self.slices if t == table.name]
+        """Those with slices, or rounds of idle or paced, in the order of the run."""
+        return [*(c for t, c in self.slices if t == table.name), *self.sleeping(table)]
+
+    def sleeping(self, table: Table) -> dict[str, list[dict[str, Any]]]:
+        """Of a table of idle or paced: the figures of each round of each contender (sleeping.py)."""
+        found: dict[str, list[dict[str, Any]]] = self.run.get("sleeping", {}).get(table.name, {})
+        return found
 
     def main_class(self, table: Table) -> str | None:
         return majority(s for (t, _), slices in self.slices.items() if t == table.name for s in slices)

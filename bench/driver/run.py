@@ -17,6 +17,7 @@ from driver.placement import classify
 from driver.progress import Progress
 from driver.raw import Recorder
 from driver.sides import Cannot, Failure, Group
+from driver.sleeping import SCENARIOS, Sleeping
 from driver.stats import FEWEST_ROUNDS, Slice, Speeds, histogram_of, majority, rounds_in
 
 # Warm-up: turns of four slices, at least three of them and a second of slices, until two turns agree within 10 %.
@@ -34,7 +35,11 @@ class Settings:
     starts: int | None = None  # instead of the table's
 
     def rounds_of(self, table: Table) -> int:
-        return self.rounds or (FEWEST_ROUNDS if self.quick else table.rounds)
+        return self.rounds or (FEWEST_ROUNDS if self.quick and table.scenario not in SCENARIOS else table.rounds)
+
+    def seconds_of(self, table: Table) -> float:
+        """Of a turn of idle or paced."""
+        return table.seconds / 3 if self.quick else table.seconds
 
     def starts_of(self, table: Table) -> int:
         return min(self.starts or (1 if self.quick else table.starts), self.rounds_of(table))
@@ -64,6 +69,9 @@ def estimate_start(table: Table, contender: Contender, time_slice: float) -> flo
 
 def estimate(table: Table, contenders: Sequence[Contender], settings: Settings) -> float:
     one = settings.rounds_of(table) * estimate_turns(table, settings.time_slice)
+    if table.scenario in SCENARIOS:
+        each = settings.rounds_of(table) * (settings.seconds_of(table) + 1.5)
+        return sum(estimate_start(table, c, settings.time_slice) + each for c in contenders)
     starts = settings.starts_of(table)
     return sum(starts * estimate_start(table, c, settings.time_slice) + one for c in contenders)
 
@@ -87,10 +95,38 @@ class Runner:
 
     def table(self, table: Table, contenders: Sequence[Contender]) -> None:
         """A contender that failed in one start is not started again; what it gave until then is kept."""
+        if table.scenario in SCENARIOS:
+            return self.sleeping(table, contenders)
         known: dict[str, Measured] = {}
         going = list(contenders)
         for start in range(1, self.settings.starts_of(table) + 1):
             going = self.one_start(table, start, going, known)
+
+    def sleeping(self, table: Table, contenders: Sequence[Contender]) -> None:
+        """Tables of idle and paced. A contender is started, measured and ended before the next one."""
+        seconds = self.settings.seconds_of(table)
+        for contender in contenders:
+            rounds = self.settings.rounds_of(table)
+            most = estimate(table, [contender], self.settings)
+            with self.progress.step(most, f"{table.name}: {contender.id}"):
+                try:
+                    group = Group(
+                        contender, table, self.settings.cores, self.settings.time_slice, self.fill_in, self.env
+                    )
+                except Failure as failure:
+                    self.failed(table, contender, failure)
+                    continue
+                try:
+                    self.recorder.reported(table, contender, group.opened)
+                    for figures in Sleeping(group, seconds).rounds(rounds):
+                        self.recorder.slept(table, contender, figures)
+                    group.close()
+                except Failure as failure:
+                    self.failed(table, contender, failure)
+                except (KeyError, ValueError, OSError) as error:
+                    self.failed(table, contender, Failure(f"bad answer: {type(error).__name__} {error}"))
+                finally:
+                    group.kill()
 
     def one_start(
         self, table: Table, start: int, contenders: Sequence[Contender], known: dict[str, Measured]

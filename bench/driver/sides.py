@@ -178,7 +178,7 @@ class Group:
             Path(self.folder, "shared").write_bytes(bytes(SHARED_LENGTH))
             env = {**env, "FLYRING_BENCH_PROBE": str(contender.root / PROBE)}
             for extra in contender.extras:
-                argv = fill_in(extra.argv, contender, {"dir": self.folder})
+                argv = fill_in(extra.argv, contender, {"dir": self.folder, "core": str(cores[1])})
                 process = Process(extra.name, argv, env, Path(self.logs, extra.name), contender.root)
                 self.extras.append(process)
                 answers([process], contender.silence)
@@ -190,7 +190,8 @@ class Group:
                 program, name = contender.a if producer else contender.b
                 argv = [
                     *fill_in(program.argv, contender, {}),
-                    *("--contender", name, "--side", side, "--scenario", table.scenario, "--size", str(table.size)),
+                    *("--contender", name, "--side", side.partition("/")[0], "--scenario", table.scenario),
+                    *("--size", str(table.size)),
                     *(
                         "--mode",
                         table.mode,
@@ -203,7 +204,8 @@ class Group:
                     *("--time-slice", f"{time_slice:g}"),
                     *(word for key, value in options.items() for word in ("--option", f"{key}={value}")),
                 ]
-                self.sides[side] = Process(side, argv, env, Path(self.logs, side), contender.root)
+                log = Path(self.logs, side.replace("/", "-"))
+                self.sides[side] = Process(side, argv, env, log, contender.root)
                 self.opened[side] = answers([self.sides[side]], contender.silence)[0]
             self.tell("connect")
             self.signal_extras(signal.SIGSTOP)
@@ -229,8 +231,9 @@ class Group:
         finally:
             self.signal_extras(signal.SIGSTOP)
             after = {s: thread_times(p.popen.pid) for s, p in self.sides.items()}
-            shared = len(self.sides) > 2  # two sides on one core wait for each other
-            self.waited = 0 if shared else max(waited_ns(before[s], after[s]) for s in self.sides)
+            # Two sides on one core wait for each other; whoever sleeps waits for its core whenever it is woken.
+            own = len(self.sides) > 2 or self.contender.wait_in(self.table) == "block"
+            self.waited = 0 if own else max(waited_ns(before[s], after[s]) for s in self.sides)
 
     def speeds(self, probes: int) -> list[tuple[float, float]]:
         """How fast the two cores were at each of the last so many probes, in instructions per nanosecond."""

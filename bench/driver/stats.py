@@ -184,6 +184,15 @@ class Latency:
     def max(self) -> int:
         return int(self.values[-1])
 
+    def beyond(self, more: float) -> tuple[int, float, float]:
+        """Of the samples that are so much longer than the median: their number, and the sum of what they are longer. And
+        the sum of all samples."""
+        counts = np.diff(self.cumulative, prepend=0)
+        median = float(self.values[np.searchsorted(self.cumulative, (self.count + 1) // 2)])
+        long = self.values > median + more
+        sums = float(((self.values - median) * counts)[long].sum())
+        return int(counts[long].sum()), sums, float((self.values * counts).sum())
+
     def percentile(self, percent: float) -> float | None:
         """None if fewer than ten samples lie above it."""
         rank = int(np.ceil(self.count * percent / 100 - 1e-6))

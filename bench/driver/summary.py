@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from driver import ratios
 from driver.contenders import Table, matches
 from driver.grid import Grid
 from driver.raw import Results
 from driver.stats import FEW_ROUNDS, FEWEST_ROUNDS, PERCENTILES, Figure, Latency, Slice
 from driver.targets import Verdict, verdicts
 from driver.text import bytes_text, ns_text, range_text, ratio_text, value_text
+
+INTERRUPTED = 1000  # nanoseconds more than the median: the round trip was interrupted
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,16 @@ def part(results: Results, table: Table, class_: str) -> Part | None:
         figures.sort(key=lambda pair: order.get(pair[0], float("inf")))
         latencies = tuple(sorted(latencies, key=lambda pair: order[pair[0]]))
     main = results.main_class(table) == class_
-    grid = figures_grid(results, table, figures)
+    grid = figures_grid(results, table, class_, figures)
     return Part(table, class_, main, tuple(figures), grid, percentiles_grid(results, table, latencies), latencies)
 
 
-def figures_grid(results: Results, table: Table, figures: Sequence[tuple[str, Figure]]) -> Grid:
+def figures_grid(results: Results, table: Table, class_: str, figures: Sequence[tuple[str, Figure]]) -> Grid:
     unit = {"rtt": "round trip", "schedule": "rate kept", "stream": "messages"}[table.scenario]
     head = ["contender", unit, "spread of rounds", "raw line"]
     head += {"rtt": ["ratio (spread)"], "schedule": [], "stream": ["per raw round trip (spread)"]}[table.scenario]
+    against = table.compared_with if any(c == table.compared_with for c, _ in figures) else ""
+    head += [f"times {results.title(against)} (95 % interval)"] if against else []
     head += ["bytes"] if table.scenario == "stream" else []
     lossy = any(f.lost > 0 for _, f in figures)
     head += ["lost"] if lossy else []
@@ -87,6 +92,7 @@ def figures_grid(results: Results, table: Table, figures: Sequence[tuple[str, Fi
             ns_text(f.floor.median),
         ]
         row += [] if table.scenario == "schedule" else [ratio_text(f.ratio)]
+        row += [interval_text(ratios.beside(results, table, contender, class_))] if against else []
         row += [bytes_text(f.value.median * table.size)] if table.scenario == "stream" else []
         row += [f"{100 * f.lost:.1f} %" if f.lost else "0"] if lossy else []
         few = "" if f.rounds >= FEWEST_ROUNDS else " (few)"
@@ -94,10 +100,15 @@ def figures_grid(results: Results, table: Table, figures: Sequence[tuple[str, Fi
     return Grid(tuple(head), tuple(rows), groups_of(results, [c for c, _ in figures]))
 
 
+def interval_text(ratio: tuple[float, float, float] | None) -> str:
+    return "–" if ratio is None else "{1:.3f} ({0:.3f}–{2:.3f})".format(*ratio)
+
+
 def percentiles_grid(results: Results, table: Table, latencies: Sequence[tuple[str, Latency]]) -> Grid | None:
     if not latencies:
         return None
-    head = ("contender", *(f"p{p:g}" for p in PERCENTILES), "max", "samples", "clock read")
+    more = ("interruptions", "their time") if table.interruptions else ()
+    head = ("contender", *(f"p{p:g}" for p in PERCENTILES), "max", "samples", "clock read", *more)
     rows = []
     for contender, latency in latencies:
         values = [latency.percentile(p) for p in PERCENTILES]
@@ -110,9 +121,17 @@ def percentiles_grid(results: Results, table: Table, latencies: Sequence[tuple[s
                 ns_text(latency.max),
                 f"{latency.count:,}".replace(",", " "),
                 "?" if clock is None else ns_text(clock),
+                *(interruptions_text(latency) if table.interruptions else ()),
             )
         )
     return Grid(head, tuple(rows), groups_of(results, [c for c, _ in latencies]))
+
+
+def interruptions_text(latency: Latency) -> tuple[str, str]:
+    """Round trips that took so much longer than the median: how many a second, and the share of the time that lies
+    beyond the median."""
+    count, beyond, all_ = latency.beyond(INTERRUPTED)
+    return f"{count / all_ * 1e9:.0f} a second", f"{100 * beyond / all_:.2f} %"
 
 
 def groups_of(results: Results, contenders: Sequence[str]) -> tuple[str, ...]:
@@ -180,7 +199,7 @@ def left_out(results: Results, parts: Sequence[Part]) -> dict[str, list[tuple[st
         for contender in results.contenders(table):
             if (table.name, contender) in failed:
                 continue
-            slices = [s for s in results.slices[table.name, contender] if s.round > 0]
+            slices = [s for s in results.slices.get((table.name, contender), []) if s.round > 0]
             for class_, there in shown.items():
                 if contender not in there:
                     fewest = FEW_ROUNDS if there else FEWEST_ROUNDS

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from driver import ratios, sleeping
 from driver.contenders import DataError, Table, matches
 from driver.raw import Results
 from driver.stats import FEW_ROUNDS, FEWEST_ROUNDS
@@ -35,6 +36,11 @@ def judge(results: Results, table: Table, target: Mapping[str, Any]) -> list[Ver
     slices in which all that it compares have figures."""
     text = target["text"]
     mine = [c for c in results.contenders(table) if matches(c, target["contender"])]
+    if table.scenario in sleeping.SCENARIOS:
+        judged = sleeping.judge(results, table, target, mine)
+        return [Verdict(table.name, f"{text}: {title}", "", what, ok) for title, what, ok in judged] or [
+            Verdict(table.name, text, "", "not measured", None)
+        ]
     known = [c.name for c in results.classes.known]
     classes = results.classes_of(table)
     if "class" in target:
@@ -116,6 +122,14 @@ def judge_one(
     if "ratio_to_floor_at_most" in target and mine.ratio is not None:
         measured = f"{mine.title} {mine}, {mine.ratio:.2f} times its raw line"
         reached = mine.ratio <= target["ratio_to_floor_at_most"]
+    elif "interval_at_most" in target:
+        beside = ratios.beside(results, table, mine.contender, class_)
+        if beside is None:
+            return Verdict(table.name, text, class_, f"{mine.title} {mine}; nothing to compare with", None)
+        low, middle, high = beside
+        floor = results.title(table.compared_with)
+        measured = f"{mine.title} {mine}, {middle:.3f} ({low:.3f}–{high:.3f}) times {floor}"
+        reached = high <= target["interval_at_most"]
     elif "above_floor_at_most_ns" in target and mine.above_floor is not None:
         measured = f"{mine.title} {mine}, {ns_text(mine.above_floor)} above its raw line"
         reached = mine.above_floor <= target["above_floor_at_most_ns"]

@@ -52,7 +52,7 @@ class Flyring(Contender):
             capacity=int(setup.options.get("capacity", max(1 << 20, least))),
             alignment=int(setup.options.get("alignment", 64)),
             publishers=setup.producers if setup.streaming else 2,
-            subscribers=2,
+            subscribers=max(2, setup.consumers),
             counters=0,
         )
         self.publisher: flyring.Publisher | None = None
@@ -70,7 +70,7 @@ class Flyring(Contender):
     def names(self) -> dict[str, Any]:
         names: dict[str, Any] = {"size": self.setup.size}
         if self.publisher:
-            names |= {"offer": self.publisher.offer, "claim": self.publisher.try_claim}
+            names |= {"offer": self.publisher.offer, "send": self.publisher.send, "claim": self.publisher.try_claim}
             names |= {"offer_batch": self.publisher.offer_batch, "prefetch": self.publisher.prefetch}
         if self.subscriber:
             names |= {"take": self.subscriber.take, "poll": self.subscriber.poll}
@@ -108,6 +108,23 @@ class ClaimTake(Flyring):
         return super().names() | {
             "write_into": struct.Struct(f"{self.setup.size if self.setup.whole else 8}s").pack_into
         }
+
+
+class SendTake(Flyring):
+    """One message a call, by calls that wait: asleep at once, without spinning."""
+
+    scenarios = ("rtt", "idle")
+    waits = ("block",)
+    send = "send(message)"
+    receive = """
+    got = take(None)
+"""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        for user in (self.publisher, self.subscriber):
+            if user is not None:
+                user.set_spin(int(setup.options.get("spin", 0)) / 1e6)
 
 
 class OfferPoll(Flyring):

@@ -16,6 +16,7 @@ import os
 import platform
 import struct
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +64,8 @@ class Setup:
 
     @property
     def streaming(self) -> bool:
-        return self.scenario == "stream"
+        """Messages go from a to b only."""
+        return self.scenario in ("stream", "idle", "paced")
 
     @property
     def whole(self) -> bool:
@@ -181,7 +183,7 @@ class Runner:
             ("scenario", setup.scenario, contender.scenarios),
             ("wait", setup.wait, contender.waits),
             ("producers", setup.producers, (1, 2) if contender.many_producers else (1,)),
-            ("consumers", setup.consumers, (1, 2) if contender.many_consumers else (1,)),
+            ("consumers", setup.consumers, range(1, 1000) if contender.many_consumers else (1,)),
         ):
             if value not in allowed:
                 raise BenchError(f"{setup.contender} has {name} {' or '.join(map(str, allowed))}, not {value}")
@@ -200,7 +202,8 @@ class Runner:
 
     def run(self) -> None:
         runtime = f"{platform.python_implementation()} {platform.python_version()}"
-        opened = {"clock_ns": round(clock_cost(), 1), "runtime": runtime, "version": self.contender.version()}
+        opened = {"thread": threading.get_native_id(), "clock_ns": round(clock_cost(), 1)}
+        opened |= {"runtime": runtime, "version": self.contender.version()}
         answer({"opened": True, **opened})
         for line in sys.stdin:
             words = line.split()
@@ -209,7 +212,7 @@ class Runner:
                 self.loops = loops.compile_all(self.contender, {"mistake": wrong, "must_be_end": self.must_be_end})
                 answer({"connected": True})
             elif len(words) == 3 and words[0] == "turn" and int(words[1]) > 0 and words[2] in ("mean", "timed"):
-                answer(self.turn(int(words[1]), words[2] == "timed"))
+                answer(self.idle() if self.setup.scenario == "idle" else self.turn(int(words[1]), words[2] == "timed"))
             else:
                 raise BenchError(f"unknown command: {line.strip()}")
         self.contender.close()
@@ -235,6 +238,11 @@ class Runner:
             self.probe(probes)
         self.barrier()
         return {"probes": probes, "slices": results}
+
+    def idle(self) -> dict[str, Any]:
+        """The sender says at once that it is over; a receiver waits for that."""
+        self.loops["send_end" if self.setup.producer else "receive_end"]()
+        return {"probes": [], "slices": []}
 
     def barrier(self) -> None:
         self.probe_library.bench_barrier(self.shared, self.setup.sides)

@@ -135,6 +135,17 @@ ns = clock() - start
 number = arriving.given() + arriving_too.given() - 2
 result = number, number - 1, ns
 """
+SEND_END = """
+message = end
+{send}
+result = None
+"""
+RECEIVE_END = """
+{receive}
+must_be_end(0, {content})
+{release}
+result = None
+"""
 TEXTS = {
     "mean": MEAN,
     "timed": TIMED,
@@ -143,6 +154,8 @@ TEXTS = {
     "produce": PRODUCE,
     "consume": CONSUME,
     "consume_several": CONSUME_SEVERAL,
+    "send_end": SEND_END,
+    "receive_end": RECEIVE_END,
 }
 PARTS = {"ROUND_TRIP": ROUND_TRIP, "LAST_ROUND_TRIP": LAST_ROUND_TRIP}
 FOREVER = 2**40

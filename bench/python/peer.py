@@ -9,8 +9,16 @@ import sys
 
 from harness import BenchError, Contender, Runner, Setup
 
+PACED = {  # those of scenario paced
+    "flyring-block": "paced.Flyring",
+    "flyring-async": "paced.FlyringAsync",
+    "pyzmq-sub": "paced.Zeromq",
+    "pyzmq-sub-async": "paced.ZeromqAsync",
+}
+
 CONTENDERS = {
     "flyring": "flyring_channel.OfferTake",
+    "flyring-block": "flyring_channel.SendTake",
     "flyring-poll": "flyring_channel.OfferPoll",
     "flyring-claim": "flyring_channel.ClaimTake",
     "flyring-batch": "flyring_channel.Batch",
@@ -31,9 +39,9 @@ CONTENDERS = {
 
 def parse() -> Setup:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--contender", required=True, choices=CONTENDERS)
+    parser.add_argument("--contender", required=True, choices=[*CONTENDERS, *PACED])
     parser.add_argument("--side", required=True, choices=("a", "b", "a2", "b2"))
-    parser.add_argument("--scenario", required=True, choices=("rtt", "schedule", "stream"))
+    parser.add_argument("--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced"))
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--mode", choices=("write", "look"), default="write")
     parser.add_argument("--wait", choices=("spin", "block"), default="spin")
@@ -51,9 +59,17 @@ def parse() -> Setup:
 def main() -> int:
     setup = parse()
     try:
-        module, _, name = CONTENDERS[setup.contender].partition(".")
-        contender: type[Contender] = getattr(importlib.import_module(module), name)
-        Runner(setup, contender).run()
+        paced = setup.scenario == "paced"
+        known = PACED if paced else CONTENDERS
+        if setup.contender not in known:
+            raise BenchError(f"cannot: {setup.contender} has no scenario {setup.scenario}")
+        module, _, name = known[setup.contender].partition(".")
+        found = getattr(importlib.import_module(module), name)
+        if paced:
+            found(setup).run()
+        else:
+            contender: type[Contender] = found
+            Runner(setup, contender).run()
     except BenchError as error:
         print(f"peer.py: {error}", file=sys.stderr)
         return 1

@@ -16,10 +16,10 @@ import org.agrona.concurrent.NoOpIdleStrategy;
 /** Flyring as its README shows it: one channel, a publisher and a subscriber per side. The same file as in C++. */
 abstract class Flyring extends Contender {
     final Publisher publisher;
+    final Subscriber subscriber;
+    final MessageHandler handler = handler();
+    final int limit;
     private final Channel channel;
-    private final Subscriber subscriber;
-    private final MessageHandler handler = handler();
-    private final int limit;
     private final IdleStrategy idle;
 
     Flyring(Setup setup, Messages messages) {
@@ -40,7 +40,7 @@ abstract class Flyring extends Contender {
             .capacity(capacity)
             .alignment(setup.option("alignment", 64))
             .publishers(setup.streaming() ? setup.producers() : 2)
-            .subscribers(2)
+            .subscribers(Math.max(2, setup.option("consumers", 2)))
             .counters(0));
         publisher = setup.sends() ? channel.publisher(setup.producer() ? "a" + setup.number() : "b") : null;
         subscriber = !setup.receives() ? null

@@ -7,6 +7,8 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -33,13 +35,17 @@ final class Harness {
 
     void run() throws IOException {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        say("{\"opened\": true, \"clock_ns\": " + Math.round(clockCost() * 10) / 10.0 + ", \"runtime\": \""
-            + Versions.runtime() + "\", \"version\": \"" + Versions.of(contender.library()) + "\"}");
+        say("{\"opened\": true, \"thread\": " + thread() + ", \"clock_ns\": "
+            + Math.round(clockCost() * 10) / 10.0 + ", \"runtime\": \"" + Versions.runtime()
+            + "\", \"version\": \"" + Versions.of(contender.library()) + "\"}");
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ");
             if (line.equals("connect")) {
                 contender.connect();
                 say("{\"connected\": true}");
+            } else if (words.length == 3 && words[0].equals("turn") && setup.scenario == Setup.Scenario.IDLE) {
+                role.slice(false);
+                say("{\"probes\": [], \"slices\": []}");
             } else if (words.length == 3 && words[0].equals("turn")) {
                 turn(Integer.parseInt(words[1]), words[2].equals("timed"));
             } else {
@@ -81,6 +87,11 @@ final class Harness {
                 probes.add(Double.toString(ns));
             }
         }
+    }
+
+    /** The kernel's number of this thread. */
+    private static String thread() throws IOException {
+        return Files.readSymbolicLink(Path.of("/proc/thread-self")).getFileName().toString();
     }
 
     /** What one reading of the clock costs, nanoseconds. */

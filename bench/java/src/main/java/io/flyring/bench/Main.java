@@ -29,8 +29,8 @@ public final class Main {
     }
 
     private static void run(Setup setup, PrintStream out) throws Exception {
-        if (setup.block) {
-            throw new IllegalArgumentException(setup.contender + " cannot block: --wait spin");
+        if (setup.block != setup.contender.equals("flyring-block")) {
+            throw new IllegalArgumentException("cannot: flyring-block sleeps (--wait block), all others spin");
         }
         try (Contender contender = contender(setup, Messages.of(setup.size, setup.whole))) {
             // After opening: threads of a library are not to sit on this thread's core.
@@ -45,6 +45,7 @@ public final class Main {
         return switch (setup.contender) {
             case "flyring-offer" -> new FlyringOffer(setup, messages);
             case "flyring-claim" -> new FlyringClaim(setup, messages);
+            case "flyring-block" -> new FlyringBlock(setup, messages);
             case "flyring-typed" -> new FlyringTyped(setup);
             case "flyring-batch" -> new FlyringBatch(setup, messages);
             case "raw-line" -> new RawLine(setup, messages);

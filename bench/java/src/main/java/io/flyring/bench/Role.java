@@ -27,6 +27,9 @@ abstract class Role extends Receiver {
     }
 
     static Role of(Setup setup, Contender contender) {
+        if (setup.scenario == Setup.Scenario.IDLE) {
+            return new Idle(setup, contender);
+        }
         if (!setup.streaming()) {
             return setup.client() ? new Client(setup, contender) : new Server(setup, contender);
         }

@@ -9,7 +9,7 @@ import java.util.Map;
 final class Setup {
     enum Side { A, B, A2, B2 }
 
-    enum Scenario { RTT, SCHEDULE, STREAM }
+    enum Scenario { RTT, SCHEDULE, STREAM, IDLE }
 
     String contender = "";
     Side side = Side.A;
@@ -59,8 +59,9 @@ final class Setup {
         }
     }
 
+    /** Messages go from a to b only. */
     boolean streaming() {
-        return scenario == Scenario.STREAM;
+        return scenario == Scenario.STREAM || scenario == Scenario.IDLE;
     }
 
     /**
