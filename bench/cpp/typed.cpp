@@ -102,7 +102,7 @@ class FlyringTyped : public Flyring {
     template <class Write>
     [[gnu::always_inline]] void send(Write&& write) {
         for (;;) {
-            if (auto update = publisher_->claim<PriceUpdate>(Size - typed_length)) {
+            if (auto update = publisher_->try_claim<PriceUpdate>(Size - typed_length)) {
                 write(*update);
                 update.commit();
                 return;
