@@ -73,7 +73,8 @@ public class StressJoin {
             super(POOL);
             long epoch = shared.channel.control().getLongOpaque(
                 shared.channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH);
-            reader = new RingReader(shared.channel, 0, 0, shared.data, shared.channel.trailers().get(0));
+            Waker nobody = new Waker(shared.channel.slots().room(), false);
+            reader = new RingReader(shared.channel, 0, 0, shared.data, shared.channel.trailers().get(0), nobody);
             reader.owner(epoch);
         }
 
