@@ -160,8 +160,16 @@ class WaitingTest {
             Arrays.fill(messages, message);
             Other<Integer> sender = new Other<>(() -> publisher.sendBatch(messages));
             until(() -> asleep(room()) == 1);
-            Channel.replace(channel.path(), options()).close();
-            assertThrows(ChannelReplacedException.class, sender::result);
+            try (Channel now = Channel.replace(channel.path(), options()); Publisher next = now.publisher();
+                Subscriber blocker = now.subscriber()) {
+                assertThrows(ChannelReplacedException.class, sender::result);
+                long before = next.offer(new byte[1]);
+                Channel.replace(channel.path(), options()).close();
+                assertThrows(ChannelReplacedException.class,
+                    () -> next.sendBatch(messages, 0, messages.length, 1, Duration.ZERO), "in the middle, not asleep");
+                assertTrue(next.position() > before + 500);
+                assertEquals(0, blocker.slot());
+            }
             int taken = 0;
             while (subscriber.take() != null) {
                 taken++;
@@ -458,6 +466,27 @@ class WaitingTest {
             }
             stop.set(true);
             assertTrue(padder.result());
+        }
+    }
+
+    @Test
+    void aCloseBetweenTwoTurnsOfAWaitTakesTheNextOneOver() throws Exception {
+        try (Subscriber subscriber = channel.subscriber()) {
+            Waiting waiting = subscriber.waiting();
+            waiting.begin(0);
+            assertFalse(waiting.turn());
+            Other<Boolean> closer = new Other<>(() -> {
+                boolean taken = waiting.takeOver();
+                waiting.goOn();
+                return taken;
+            });
+            Thread.sleep(5);
+            assertFalse(closer.done(), "it waits for the next turn");
+            waiting.begin(LONG.toNanos());
+            assertTrue(waiting.turn());
+            assertTrue(closer.result());
+            waiting.end();
+            assertFalse(waiting.takeOver(), "nobody waits");
         }
     }
 
