@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
 #include <optional>
 #include <utility>
 
@@ -164,6 +166,10 @@ long syscall(long number, ...) noexcept {
     if (number == SYS_futex) call = {"futex", static_cast<int>(words[1])};
     if (number == SYS_membarrier) call = {"membarrier", static_cast<int>(words[0])};
     if (number == futex_waitv) call = {"futex_waitv"};
+    const bool waits = number == futex_waitv || (number == SYS_futex && call.command == FUTEX_WAIT_BITSET);
+    if (const auto* const until = waits ? reinterpret_cast<const timespec*>(words[3]) : nullptr) {
+        call.until = until->tv_sec * std::int64_t{1'000'000'000} + until->tv_nsec;
+    }
     if (fails(call)) return -1;
     return REAL(syscall)(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }

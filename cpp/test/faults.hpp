@@ -14,9 +14,10 @@ namespace faults {
 /// One system call that is about to be made.
 struct Call {
     const char* name;
-    int command = 0;   // of fcntl, futex, membarrier; whence of lseek
-    short lock = 0;    // what fcntl is to set: F_WRLCK, F_UNLCK
-    off_t offset = 0;  // of the lock's byte, or where lseek goes
+    int command = 0;         // of fcntl, futex, membarrier; whence of lseek
+    short lock = 0;          // what fcntl is to set: F_WRLCK, F_UNLCK
+    off_t offset = 0;        // of the lock's byte, or where lseek goes
+    std::int64_t until = 0;  // of a futex wait: CLOCK_MONOTONIC, ns
 };
 
 /// While it lives, what this thread calls goes through `hook` first. It returns the errno to fail with, or 0.

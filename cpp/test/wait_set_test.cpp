@@ -236,6 +236,22 @@ TEST_F(WaitSets, what_was_closed_or_lost_or_replaced_is_ready_and_its_verb_tells
     EXPECT_LT(within, 1s);
     EXPECT_EQ(code_of([&] { subscriber.take(); }), "closed");
     set.remove(subscriber);
+    flyring::LossySubscriber other = own.lossy_subscriber();
+    set.add(other);
+    int wakes = 0;
+    members = found(
+        set,
+        [&] {
+            const faults::Hook hook([&](const faults::Call& call) {
+                wakes += std::string_view(call.name) == "futex" ? 1 : 0;
+                return 0;
+            });
+            other.close();
+        },
+        within);
+    ASSERT_EQ(members.size(), 1U);
+    EXPECT_GE(wakes, 1);
+    set.remove(other);
     flyring::Subscriber reader = own.subscriber();
     const flyring::Subscriber holder = own.subscriber();
     flyring::Publisher publisher = own.publisher();

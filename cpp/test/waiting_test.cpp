@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <deque>
 #include <thread>
+#include <utility>
 
 #include "agrona.hpp"
 #include "faults.hpp"
@@ -274,6 +275,132 @@ TEST_F(Waiting, a_batch_wakes_for_what_it_has_published_before_it_waits) {
     reader.join();
     EXPECT_EQ(got, batch.size());
     EXPECT_GE(wakes_before_sleep.value_or(wakes), 1);
+}
+
+TEST_F(Waiting, what_waited_for_room_wakes_readers_too) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    const std::vector<flyring::Bytes> batch(3, bytes("b"));
+    const std::vector<std::function<void()>> verbs = {
+        [&] { publisher.send(bytes("m")); },
+        [&] { publisher.claim(1).commit(); },
+        [&] { publisher.send_batch(batch); },
+    };
+    for (const auto& verb : verbs) {
+        fill(publisher);
+        const InsteadOfSleep sleep([&](int) {
+            drain(subscriber);
+            support::poke(file("c"), data_asleep, std::uint32_t{1});
+        });
+        verb();
+        EXPECT_EQ(sleep.count(), 1);
+        EXPECT_EQ(word(data_asleep), 0U) << &verb - verbs.data();
+    }
+}
+
+TEST_F(Waiting, who_wakes_clears_the_bit_of_its_ring_and_no_other) {
+    Channel channel = Channel::create("c", broadcast(2, 1));
+    flyring::Publisher first = channel.publisher();
+    flyring::Publisher second = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber("", false, {1});
+    second.offer(bytes("m"));
+    for (const std::uint64_t asleep : {data_asleep, room_asleep}) {
+        support::poke(file("c"), asleep, flyring::detail::all_rings);
+    }
+    first.offer(bytes("m"));
+    EXPECT_EQ(word(data_asleep), 0xFFFFFFFEU);
+    second.offer(bytes("m"));
+    EXPECT_EQ(word(data_asleep), 0xFFFFFFFCU);
+    drain(subscriber);
+    EXPECT_EQ(word(room_asleep), 0xFFFFFFFDU);
+}
+
+TEST_F(Waiting, what_comes_before_the_bits_are_seen_is_found_before_the_sleep) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    flyring::WaitSet set;
+    set.add(subscriber);
+    // Of `wait` in the place of its membarrier, and so behind its bits, another thread does `action`, which has not
+    // seen the bits. How often it then sleeps.
+    const auto sleeps = [&](std::uint64_t asleep, const std::function<void()>& wait,
+                            const std::function<void()>& action) {
+        int count = 0;
+        bool done = false;
+        const faults::Hook hook([&](const faults::Call& call) {
+            const std::string_view name = call.name;
+            count += is_futex(call, FUTEX_WAIT_BITSET) || name == "futex_waitv" ? 1 : 0;
+            if (name != "membarrier" || std::exchange(done, true)) return 0;
+            EXPECT_TRUE(call.command == MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+            const std::uint32_t bits = word(asleep);
+            EXPECT_EQ(bits, 1U);
+            support::poke(file("c"), asleep, std::uint32_t{0});
+            action();
+            support::poke(file("c"), asleep, bits);
+            return 0;
+        });
+        wait();
+        EXPECT_TRUE(done);
+        support::poke(file("c"), asleep, std::uint32_t{0});
+        return count;
+    };
+    const auto offer = [&] { publisher.offer(bytes("m")); };
+    EXPECT_EQ(sleeps(data_asleep, [&] { EXPECT_TRUE(subscriber.take(long_enough)); }, offer), 0);
+    drain(lossy);
+    EXPECT_EQ(sleeps(data_asleep, [&] { EXPECT_TRUE(lossy.take(long_enough)); }, offer), 0);
+    drain(subscriber);
+    if (!set.naps()) {
+        EXPECT_EQ(sleeps(data_asleep, [&] { EXPECT_EQ(set.wait(long_enough).size(), 1U); }, offer), 0);
+    }
+    fill(publisher);
+    const auto make_room = [&] { drain(subscriber); };
+    EXPECT_EQ(sleeps(room_asleep, [&] { EXPECT_GT(publisher.send(bytes("x"), long_enough), 0); }, make_room), 0);
+}
+
+TEST_F(Waiting, who_comes_or_goes_wakes_all_whatever_the_bits_say) {
+    Channel channel = Channel::create("c", broadcast(1, 2));
+    Channel quiet = Channel::open("c", silent());
+    const auto words = support::raw("c");
+    // What `action` adds to the two sequences.
+    const auto woken = [&](const std::function<void()>& action) {
+        const std::uint32_t data = flyring::detail::load_acquire(words.data().sequence);
+        const std::uint32_t room = flyring::detail::load_acquire(words.room().sequence);
+        const WakeCalls calls;
+        action();
+        EXPECT_GE(calls.count(), 1);
+        return std::make_pair(flyring::detail::load_acquire(words.data().sequence) - data,
+                              flyring::detail::load_acquire(words.room().sequence) - room);
+    };
+    std::optional<flyring::Publisher> publisher;
+    std::optional<flyring::Subscriber> subscriber;
+    for (Channel* one : {&channel, &quiet}) {
+        EXPECT_EQ(woken([&] { publisher = one->publisher(); }).first, 1U);
+        EXPECT_EQ(woken([&] { publisher->close(); }).first, 1U);
+        EXPECT_EQ(woken([&] { subscriber = one->subscriber(); }).second, 1U);
+        EXPECT_EQ(woken([&] { subscriber->close(); }).second, 1U);
+    }
+    subscriber = channel.subscriber("kept", true);
+    EXPECT_GE(woken([&] { subscriber->forget(); }).second, 1U);
+    subscriber = channel.subscriber();
+    const auto evicted = woken([&] { channel.evict(subscriber->slot()); });
+    EXPECT_EQ(evicted.first, 1U);
+    EXPECT_EQ(evicted.second, 1U);
+    EXPECT_EQ(code_of([&] { subscriber->take(); }), "slot-lost");
+    support::Child dead([](const auto&) -> bool {
+        Channel own = Channel::open("c");
+        const flyring::Subscriber reader = own.subscriber();
+        ::_exit(0);
+    });
+    dead.wait();
+    publisher = channel.publisher();
+    fill(*publisher);
+    support::sleep_past_a_look();
+    EXPECT_EQ(woken([&] { EXPECT_GT(publisher->offer(bytes("x")), 0); }).second, 1U);
+    const auto replaced = woken([&] { Channel::replace("c", broadcast(1, 1)); });
+    EXPECT_EQ(replaced.first, 1U);
+    EXPECT_EQ(replaced.second, 1U);
 }
 
 TEST_F(Waiting, a_batch_that_meets_an_error_throws_it_and_what_was_taken_stays) {
@@ -633,9 +760,12 @@ TEST_F(Waiting, a_close_by_another_thread_ends_it) {
     std::vector<nanoseconds> times;
     const auto closed = [&](std::uint64_t asleep, const std::function<void()>& wait,
                             const std::function<void()>& close) {
+        const std::uint64_t sequence = asleep == data_asleep ? data_sequence : room_sequence;
+        const std::uint32_t before = word(sequence);
         const Ended ended = ended_by(asleep, wait, close);
         EXPECT_EQ(ended.code, "closed");
         EXPECT_LT(ended.within, 1s);
+        EXPECT_GT(word(sequence), before);  // woken, not found at the cap
         times.push_back(ended.within);
         support::poke(file("c"), asleep, std::uint32_t{0});
     };
@@ -665,7 +795,7 @@ TEST_F(Waiting, a_close_by_another_thread_ends_it) {
     channel = Channel::open("c");
     flyring::Subscriber again = channel.subscriber();
     closed(data_asleep, [&] { again.take(flyring::forever); }, [&] { channel.close(); });
-    EXPECT_LT(median(times), soon);  // woken, not found at the cap
+    EXPECT_LT(median(times), soon);
     flyring::OpenOptions reading;
     reading.read_only = true;
     Channel read_only = Channel::open("c", reading);
@@ -723,6 +853,35 @@ TEST_F(Waiting, a_close_at_any_time_of_a_wait_ends_it_and_is_never_refused) {
     EXPECT_GT(channel.publisher().position(), 0);
 }
 
+TEST_F(Waiting, a_close_between_two_turns_of_a_wait_is_not_refused) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::Publisher publisher = channel.publisher();
+    // `name`: of a call that a wait makes between two turns.
+    const auto closed_at = [&](const char* name, const std::function<void()>& wait,
+                               const std::function<void()>& close) {
+        std::thread closer;
+        std::string code = "not tried";
+        {
+            bool slept = false;
+            const faults::Hook hook([&](const faults::Call& call) {
+                slept = slept || is_futex(call, FUTEX_WAIT_BITSET);
+                if (!slept || closer.joinable() || call.name != std::string_view(name)) return 0;
+                closer = std::thread([&] { code = code_of(close); });
+                std::this_thread::sleep_for(5ms);
+                return 0;
+            });
+            EXPECT_EQ(code_of(wait), "closed");
+        }
+        if (closer.joinable()) closer.join();
+        EXPECT_EQ(code, "none");
+    };
+    fill(publisher);
+    closed_at("fcntl", [&] { publisher.send(bytes("x"), 500ms); }, [&] { publisher.close(); });
+    drain(subscriber);
+    closed_at("fstat", [&] { subscriber.take(500ms); }, [&] { subscriber.close(); });
+}
+
 TEST_F(Waiting, an_evicted_subscriber_is_told) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     Channel other = Channel::open("c");
@@ -763,6 +922,9 @@ TEST_F(Waiting, a_replaced_channel_ends_it) {
     drain(subscriber);
     EXPECT_GT(publisher.send(bytes("still")), 0);  // not sticky
     EXPECT_EQ(text(*subscriber.take(long_enough)), "still");
+    const Sleeps sleeps;
+    EXPECT_EQ(code_of([&] { subscriber.take(long_enough); }), "replaced");
+    EXPECT_EQ(sleeps.count(), 0);  // who comes later sees it before it sleeps
 }
 
 TEST_F(Waiting, another_thread_may_do_nothing_else_meanwhile) {
@@ -982,6 +1144,92 @@ TEST_F(Waiting, a_foreign_end_is_looked_for_every_millisecond) {
         support::poke(file("c"), room_asleep, std::uint32_t{0});
     }
     EXPECT_LT(median(times), 20ms);
+}
+
+TEST_F(Waiting, how_long_a_sleep_may_last) {
+    constexpr nanoseconds data{flyring::detail::data_cap};
+    constexpr nanoseconds room{flyring::detail::first_room_cap};
+    constexpr nanoseconds short_one{flyring::detail::short_cap};
+    // The longest of ten sleeps of `wait`, which `end` ends then.
+    const auto longest = [](const std::function<void()>& wait, const std::function<void()>& end, bool refused) {
+        nanoseconds most{};
+        int sleeps = 0;
+        const faults::Hook hook([&](const faults::Call& call) {
+            if (refused && call.name == std::string_view("membarrier")) return EPERM;
+            if (call.until == 0) return 0;
+            most = std::max(most, nanoseconds(call.until - flyring::detail::clock_ns(CLOCK_MONOTONIC)));
+            if (++sleeps == 10) end();
+            return EINTR;
+        });
+        wait();
+        EXPECT_EQ(sleeps, 10);
+        return most;
+    };
+    const auto of_subscriber = [&](Channel& channel, bool refused = false) {
+        flyring::Subscriber reader = channel.subscriber();
+        const auto wait = [&] { EXPECT_EQ(code_of([&] { reader.take(flyring::forever); }), "closed"); };
+        return longest(wait, [&] { reader.close(); }, refused);
+    };
+    const auto of_lossy = [&](Channel& channel, bool refused = false) {
+        flyring::LossySubscriber reader = channel.lossy_subscriber();
+        const auto wait = [&] { EXPECT_EQ(code_of([&] { reader.take(flyring::forever); }), "closed"); };
+        return longest(wait, [&] { reader.close(); }, refused);
+    };
+    const auto of_set = [&](Channel& channel, bool refused = false) {
+        flyring::LossySubscriber reader = channel.lossy_subscriber();
+        flyring::WaitSet set;
+        if (set.naps()) return refused ? short_one : data;
+        set.add(reader);
+        return longest([&] { EXPECT_EQ(set.wait().size(), 1U); }, [&] { reader.close(); }, refused);
+    };
+    const auto of_publisher = [&](Channel& channel, bool refused = false) {
+        flyring::Publisher publisher = channel.publisher();
+        fill(publisher);
+        const auto wait = [&] { EXPECT_EQ(code_of([&] { publisher.send(bytes("x")); }), "closed"); };
+        return longest(wait, [&] { publisher.close(); }, refused);
+    };
+    const auto expect = [&](nanoseconds is, nanoseconds cap) {
+        EXPECT_LE(is, cap);
+        EXPECT_GT(is, cap > short_one ? cap / 2 : nanoseconds(0));
+    };
+    Channel channel = Channel::create("c", broadcast(1, 2));
+    Channel quiet = Channel::open("c", silent());
+    for (Channel* own : {&channel, &quiet}) {  // who waits; whether it wakes does not matter
+        expect(of_subscriber(*own), data);     // nobody publishes
+        std::optional<flyring::Publisher> publisher = channel.publisher();
+        expect(of_subscriber(*own), data);
+        expect(of_subscriber(*own, true), short_one);
+        expect(of_lossy(*own), data);
+        expect(of_lossy(*own, true), short_one);
+        expect(of_set(*own), data);
+        expect(of_set(*own, true), short_one);
+        publisher.reset();
+        publisher = quiet.publisher();
+        expect(of_subscriber(*own), short_one);
+        expect(of_lossy(*own), short_one);
+        if (!flyring::WaitSet().naps()) expect(of_set(*own), short_one);
+        publisher.reset();
+        expect(of_subscriber(*own), data);
+        std::optional<flyring::Subscriber> subscriber = channel.subscriber();
+        expect(of_publisher(*own), room);
+        expect(of_publisher(*own, true), short_one);
+        subscriber.reset();
+        subscriber = quiet.subscriber();
+        expect(of_publisher(*own), short_one);
+    }
+    flyring::OpenOptions reading;
+    reading.read_only = true;
+    Channel read_only = Channel::open("c", reading);
+    expect(of_lossy(read_only), short_one);
+    if (!flyring::WaitSet().naps()) expect(of_set(read_only), short_one);
+    flyring::Options options = support::inbox(1, 1, 4096, 8);
+    options.foreign = flyring::Foreign::publisher;
+    channel = Channel::create("d", options);
+    expect(of_subscriber(channel), short_one);
+    options.foreign = flyring::Foreign::subscriber;
+    channel = Channel::create("e", options);
+    const agrona::RingBuffer reader(file("e"));
+    expect(of_publisher(channel), short_one);
 }
 
 /// Two processes ask and answer, asleep in turn. `waker`, `sleeper`: whose membarrier is refused.
