@@ -16,6 +16,7 @@ import re
 import signal
 import struct
 import sys
+import tempfile
 import time
 import tomllib
 from dataclasses import dataclass
@@ -270,10 +271,12 @@ def holdings(pid, folder):
 
 
 class Beside:
-    """Another thread of the victim, which acts while the first one stands."""
+    """Another thread of the victim, which acts while the first one stands. Its FIFOs lie outside of the channels'
+    folder: that thread may still have them open when the victim's descriptors are counted."""
 
-    def __init__(self, path, victim, what):
-        self.path = path
+    def __init__(self, victim, what):
+        self.folder = tempfile.TemporaryDirectory(prefix="flyring-beside-")
+        self.path = path = pathlib.Path(self.folder.name) / "beside"
         for end in (".go", ".done"):
             os.mkfifo(f"{path}{end}")
         victim.call("beside", channel="v", do=what, fifo=str(path))
@@ -297,8 +300,7 @@ class Beside:
     def end(self):
         self.wait(5)
         os.close(self.answer)
-        for end in (".go", ".done"):
-            os.unlink(f"{self.path}{end}")
+        self.folder.cleanup()
         true("the other thread does it, or gets an error of Flyring", self.done in (b"o", b"e"), self.done)
 
 
@@ -367,7 +369,7 @@ class Survivors:
             scenario.prepare(world)
             then = {"": None, "evict": self.evict, "signal": self.signal}.get(plan.action)
             if plan.action and then is None:
-                beside = Beside(self.run.folder / "beside", world.victim, plan.action)
+                beside = Beside(world.victim, plan.action)
                 then = beside.act
             points, code = self.follow(
                 scenario, world, at=point.n, error=plan.error, then=then and (lambda: then(world))

@@ -99,7 +99,7 @@ class WaitMachineTest {
                 }
                 return times;
             });
-            pingPong(channel, 500);
+            pingPong(channel, 100);
             stop.set(true);
             assertTrue(collector.result() > 0);
         }
