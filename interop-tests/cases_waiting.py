@@ -259,6 +259,14 @@ def sleeps_in(thread, seconds):
     return thread.switches() - before
 
 
+def looks_often(thread):
+    """In one of a few stretches of 50 ms it wakes up more often than the cap of 4 ms allows."""
+    looks = []
+    while not looks or max(looks) <= 13:
+        true("more than 13 looks in 50 ms, in one of ten tries", len(looks) < 10, looks)
+        looks.append(sleeps_in(thread, 0.05))
+
+
 def nobody_wakes(run, waiter, other):
     """`wake` false: nobody is woken, and the other side looks every millisecond; only the other one does."""
     with Pair(run, waiter, other, wake=(True, False)) as p:
@@ -269,7 +277,7 @@ def nobody_wakes(run, waiter, other):
 
         def attempt():
             p.sleeps("data", "take", subscriber=p.name)
-            above("looks in 50 ms", sleeps_in(p.thread, 0.05), 10)
+            looks_often(p.thread)
             before = p.file.sequence("data")
             p.offer(p.b, "ab")
             answer, took = p.answer()
@@ -281,7 +289,7 @@ def nobody_wakes(run, waiter, other):
         equal("ring", p.publisher(p.a), 1)
         sent = len(fill(p.a, p.name, 100))
         p.sleeps("room", "offer", publisher=p.name, data="ff" * 100, type=1)
-        above("looks in 50 ms", sleeps_in(p.thread, 0.05), 10)
+        looks_often(p.thread)
         before = p.file.sequence("room")
         got = len(p.b.call("poll", subscriber=p.name, limit=256)["messages"])
         true(f"{sent} messages, and perhaps that of who waited", got - sent in (0, 1), got)
@@ -294,7 +302,7 @@ def nobody_wakes(run, waiter, other):
         def attempt():
             p.sleeps("data", "take", subscriber=p.name)
             few = sleeps_in(p.thread, 0.05)
-            true("at most 5 looks in 50 ms", few <= 5, few)
+            true("at most 5 looks in 50 ms", few <= 5, few)  # of a JVM's own, too
             p.offer(p.b, "ba")
             answer, took = p.answer()
             equal("message", answer["message"]["data"], "ba")

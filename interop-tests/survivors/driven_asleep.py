@@ -13,10 +13,10 @@ CONTROL = 4096
 SEQUENCE = {"data": CONTROL + 64, "room": CONTROL + 128}
 ASLEEP = {pair: at + 4 for pair, at in SEQUENCE.items()}
 OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 3, "counters": 0}
-PROMPT, TRIES = 0.05, 3  # seconds: half of what a lost wake-up costs; a busy machine gets another try
 LATEST = 1  # seconds; a sleeper looks after 100 ms at the latest
 LONG = 10  # seconds: a time-out that does not come
-# Where a message comes while its reader falls asleep: behind the load of `sequence`, ...
+# Where a message comes while its reader falls asleep, or room while its publisher does: behind the load of `sequence`,
+# behind the store to `asleep`, before the membarrier, behind the first look that follows it, before the futex call
 POINTS = ("sequence", "asleep", "membarrier", "look", "futex wait")
 
 
@@ -33,13 +33,36 @@ class World:
         self.file, self.watcher = Sleepers(path), Watcher(self.victim.pid, run.folder, path)
         self.sequence, self.asleep = Word("sequence", SEQUENCE["data"], 4), Word("asleep", ASLEEP["data"], 4)
 
-    def offer(self, **more):
-        return self.other.call("offer", publisher=self.name, data="0a", type=1, **more)["position"]
+    def reads(self):
+        """The victim has a subscriber that waits for messages: what it does, and the word at which it looks."""
+        self.victim.call("subscriber", channel=self.name, subscriber=self.name, rings=[0])
 
-    def length(self, position, ring=0):
-        """The word behind which a reader knows whether a message is there."""
-        at = self.file.rings + ring * self.file.stride + position % self.file.capacity
-        return Word("length", at, 4, reads=True)
+    def publishes(self):
+        """The victim has a publisher that found no room. The other one reads."""
+        ring = self.victim.call("publisher", channel=self.name, publisher=self.name)["ring"]
+        self.slot = self.other.call("subscriber", channel=self.name, subscriber=self.name, rings=[ring])["slot"]
+        while self.victim.call("offer", publisher=self.name, data="0b" * 500, type=1)["position"] > 0:
+            pass
+        self.ring = ring
+
+    def waits(self, pair):
+        """(op, its fields, the word at which it looks) of the victim's wait."""
+        if pair == "data":
+            cursor = self.victim.call("positions", subscriber=self.name)["positions"]["0"]
+            at = self.file.rings + cursor % self.file.capacity
+            return "take", {"subscriber": self.name}, Word("look", at, 4, reads=True)
+        at = self.file.rings + self.ring * self.file.stride + self.file.capacity
+        at += 384 if self.slot == 0 else 768 + 128 * (self.slot - 1)
+        return "offer", {"publisher": self.name, "data": "0b" * 500, "type": 1}, Word("look", at, 8, reads=True)
+
+    def gives(self, pair):
+        """What the victim waits for."""
+        if pair == "data":
+            return self.offer() > 0
+        return self.other.call("poll", subscriber=self.name, limit=1)["messages"]
+
+    def offer(self):
+        return self.other.call("offer", publisher=self.name, data="0a", type=1)["position"]
 
     def killed(self):
         self.run.forget(self.victim)
@@ -51,57 +74,55 @@ class World:
 
 def reached(seen, point):
     """Whether the last one of what was seen is this point of falling asleep."""
-    if point == "look":
-        return seen[-1] == "length" and "membarrier" in seen
-    return seen[-1] == point
+    return seen[-1] == point and (point != "look" or "membarrier" in seen)
 
 
-def watch_sleep(world, point, act):
-    """The victim takes a message; at the point `act()`, once. What was seen in order, whether it was killed."""
-    cursor = world.victim.call("positions", subscriber=world.name)["positions"]["0"]
-    words = [world.asleep, world.length(cursor)]
+def watch_sleep(world, pair, point, act):
+    """The victim waits; at the point `act()`, once. What was seen until then and afterwards, and whether it was killed."""
+    op, fields, look = world.waits(pair)
+    words = [Word("asleep", ASLEEP[pair], 4), look]
     if point == "sequence":
-        words = [Word("sequence", SEQUENCE["data"], 4, reads=True), world.asleep]
+        words = [Word("sequence", SEQUENCE[pair], 4, reads=True), words[0]]
     seen, acted = [], []
 
     def hit(word):
         seen.append(word.name)
         if acted or not reached(seen, point):
             return False
-        acted.append(point)
+        acted.append(len(seen))
         return act()
 
-    request = {"subscriber": world.name, "timeout": LONG}
-    killed = world.watcher.watch(lambda: world.victim.send("take", **request), words, hit, calls=True)
+    send = lambda: world.victim.send(op, timeout=LONG, **fields)  # noqa: E731
+    killed = world.watcher.watch(send, words, hit, calls=True)
     true(f"it comes to the point {point}", acted, seen)
-    return seen, killed
+    return seen[: acted[0]], seen[acted[0] :], killed
 
 
 def falling_asleep(run, language):
-    """The steps of a sleep come in their order, and a message that comes between two of them is not slept through."""
-    world = World(run, language)
-    world.victim.call("subscriber", channel=world.name, subscriber=world.name, rings=[0])
-    for point in POINTS:
-        times = []
-        while not times or min(times) >= PROMPT:
-            if len(times) == TRIES:
-                raise Wrong(f"a message behind {point}: expected it within {PROMPT} s in one of {TRIES}, found {times}")
-            came = []
-            seen, _ = watch_sleep(world, point, lambda: came.append((world.offer(), time.monotonic())))
-            equal(f"the message that came behind {point}", world.victim.receive()["message"]["data"], "0a")
-            times.append(time.monotonic() - came[0][1])
-            in_order(seen, point)
-    world.end()
+    """The steps of a sleep come in their order. A message, or room, that comes between two of them is not slept through."""
+    for pair in ("data", "room"):
+        world = World(run, language)
+        world.reads() if pair == "data" else world.publishes()
+        for point in POINTS:
+            given = []
+            before, behind, _ = watch_sleep(world, pair, point, lambda w=world, p=pair, g=given: g.append(w.gives(p)))
+            true("it was given", given[0], given)
+            in_order(before, behind, point)
+            answer = world.victim.receive(LONG + 5)
+            got = answer["message"]["data"] == "0a" if pair == "data" else answer["position"] > 0
+            true(f"{pair} that came behind {point}", got, answer)
+            true(f"no sleep for {pair} until the cap, after it came behind {point}", "timed out" not in behind, behind)
+        world.end()
 
 
-def in_order(seen, point):
-    """Behind `point` a message has come: only what was seen until then must be there."""
+def in_order(before, behind, point):
+    """Of 6.16. What the victim waited for came between what was seen before, and behind."""
+    seen = before if point in ("look", "futex wait") else before + behind
     first = {name: seen.index(name) for name in dict.fromkeys(seen)}
     order = [name for name in ("sequence", "asleep", "membarrier", "futex wait") if name in first]
     equal("steps of a sleep (6.16)", sorted(order, key=first.get), order)
     if point in ("look", "futex wait"):
-        between = seen[first["membarrier"] : first.get("futex wait", len(seen))]
-        true("a look behind the membarrier", "length" in between, seen)
+        true("a look behind the membarrier", "look" in before[first["membarrier"] :], before)
 
 
 def killed_asleep(run, language):
@@ -109,9 +130,9 @@ def killed_asleep(run, language):
     sleep."""
     for point in ("asleep", "look", "futex wait"):
         world = World(run, language)
-        world.victim.call("subscriber", channel=world.name, subscriber=world.name, rings=[0])
+        world.reads()
         before = world.file.sequence("data")
-        _, killed = watch_sleep(world, point, lambda: True)
+        *_, killed = watch_sleep(world, "data", point, lambda: True)
         true("killed", killed, killed)
         world.killed()
         true("at most one bit is left", world.file.asleep("data") in (0, 1), world.file.asleep("data"))

@@ -211,7 +211,8 @@ class Word:
     reads: bool = False
 
 
-SLEEPING = {name: Word(name, 0) for name in ("membarrier", "futex wait", "futex wake")}
+SLEEPING = {name: Word(name, 0) for name in ("membarrier", "futex wait", "futex wake", "timed out")}
+TIMED_OUT = -errno.ETIMEDOUT & 2**64 - 1
 
 
 def sleeping_call(info):
@@ -232,7 +233,7 @@ class Watcher(Tracer):
     def watch(self, send, words, hit, calls=False):
         """Sends a request; `hit(word)` is called whenever the thread has stored into one of the words (or loaded it),
         while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did. With
-        `calls` it stands in front of each of SLEEPING, too."""
+        `calls` it stands in front of each of SLEEPING, too, and behind a futex wait that timed out."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
         try:
@@ -255,7 +256,7 @@ class Watcher(Tracer):
         os.waitpid(tid, WALL)
         watched = self._arm(tid, words)
         send()
-        deliver, call = 0, None
+        deliver, call, sleeping = 0, None, None
         while True:
             ptrace(SYSCALL, tid, 0, deliver)
             _, status = os.waitpid(tid, WALL)
@@ -267,7 +268,9 @@ class Watcher(Tracer):
                 if info.op == EXIT and call == MMAP:
                     watched = self._arm(tid, words)  # it may be what is to be watched
                 call = info.number if info.op == ENTRY else None
+                waited = sleeping is SLEEPING["futex wait"] and info.number == TIMED_OUT  # what the call returned
                 sleeping = sleeping_call(info) if calls and info.op == ENTRY else None
+                sleeping = SLEEPING["timed out"] if waited and info.op == EXIT else sleeping
                 if sleeping and hit(sleeping):
                     self._end(tid)
                     return True
