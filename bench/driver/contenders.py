@@ -132,6 +132,7 @@ class Table:
     producers: int = 1
     consumers: int = 1
     rounds: int = 7
+    time_slice: float = 0.0  # seconds, if shorter than the run's
     starts: int = 1  # how often each contender is started anew; the rounds are spread over them
     compared_with: str = ""  # a contender: each row's ratio to it is shown, with its interval
     interruptions: bool = False  # samples far above the median are counted

@@ -35,7 +35,12 @@ class Settings:
     starts: int | None = None  # instead of the table's
 
     def rounds_of(self, table: Table) -> int:
-        return self.rounds or (FEWEST_ROUNDS if self.quick and table.scenario not in SCENARIOS else table.rounds)
+        if self.rounds or not self.quick or table.scenario in SCENARIOS:
+            return self.rounds or table.rounds
+        return table.rounds // 4 if table.compared_with else FEWEST_ROUNDS  # an interval needs more of them
+
+    def slice_of(self, table: Table) -> float:
+        return min(self.time_slice, table.time_slice or self.time_slice)
 
     def seconds_of(self, table: Table) -> float:
         """Of a turn of idle or paced."""
@@ -68,12 +73,12 @@ def estimate_start(table: Table, contender: Contender, time_slice: float) -> flo
 
 
 def estimate(table: Table, contenders: Sequence[Contender], settings: Settings) -> float:
-    one = settings.rounds_of(table) * estimate_turns(table, settings.time_slice)
+    one = settings.rounds_of(table) * estimate_turns(table, settings.slice_of(table))
     if table.scenario in SCENARIOS:
         each = settings.rounds_of(table) * (settings.seconds_of(table) + 1.5)
-        return sum(estimate_start(table, c, settings.time_slice) + each for c in contenders)
+        return sum(estimate_start(table, c, settings.slice_of(table)) + each for c in contenders)
     starts = settings.starts_of(table)
-    return sum(starts * estimate_start(table, c, settings.time_slice) + one for c in contenders)
+    return sum(starts * estimate_start(table, c, settings.slice_of(table)) + one for c in contenders)
 
 
 class Runner:
@@ -111,7 +116,7 @@ class Runner:
             with self.progress.step(most, f"{table.name}: {contender.id}"):
                 try:
                     group = Group(
-                        contender, table, self.settings.cores, self.settings.time_slice, self.fill_in, self.env
+                        contender, table, self.settings.cores, self.settings.slice_of(table), self.fill_in, self.env
                     )
                 except Failure as failure:
                     self.failed(table, contender, failure)
@@ -166,11 +171,11 @@ class Runner:
             if running and available_memory() < memory + RESERVE:
                 return
             waiting.pop(0)
-            seconds = estimate_start(table, contender, self.settings.time_slice)
+            seconds = estimate_start(table, contender, self.settings.slice_of(table))
             with self.progress.step(seconds, f"{table.name}: starting {contender.id}"):
                 try:
                     group = Group(
-                        contender, table, self.settings.cores, self.settings.time_slice, self.fill_in, self.env
+                        contender, table, self.settings.cores, self.settings.slice_of(table), self.fill_in, self.env
                     )
                 except Failure as failure:
                     self.failed(table, contender, failure)
@@ -208,7 +213,7 @@ class Runner:
         """This start's share of the rounds. After the last one's, as many again as there are at most, with those that
         lack slices of the class most are in."""
         rounds, starts = self.settings.rounds_of(table), self.settings.starts_of(table)
-        seconds = estimate_turns(table, self.settings.time_slice)
+        seconds = estimate_turns(table, self.settings.slice_of(table))
         last = start * rounds // starts
         turns = list(running)
         for number in range((start - 1) * rounds // starts + 1, (2 * rounds if start == starts else last) + 1):
