@@ -151,7 +151,7 @@ int wait_some(wait_state *state, const wait_target *target)
     if (!state->spun) {
         state->spun = true;
         int64_t end = state->began + earlier(state->spin, SPIN_WITH_GIL_NS);
-        found = spin_until(earlier(end, state->deadline), target);
+        found = state->spin > 0 ? spin_until(earlier(end, state->deadline), target) : target->ready(target->context);
     } else {
         Py_BEGIN_ALLOW_THREADS
         found = wait_slice(state, target);

@@ -130,8 +130,9 @@ static void wait_turn(waiting *wait, bool spins, int64_t began, int64_t deadline
     int64_t end = began + wait->set->spin, slice = now_ns() + SIGNAL_CHECK_NS;
     end = end < deadline ? end : deadline;
     end = end < slice ? end : slice;
+    int looks = wait->set->spin > 0 ? LEAST_LOOKS : 1;
     do {
-        for (int i = 0; i < LEAST_LOOKS; i++) {
+        for (int i = 0; i < looks; i++) {
             if (is_anything(wait))
                 return;
         }

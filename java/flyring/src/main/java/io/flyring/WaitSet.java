@@ -259,8 +259,9 @@ public final class WaitSet {
         final long start = System.nanoTime();
         final long deadline = Waiting.deadline(start, timeout);
         final long spun = Math.min(deadline, Waiting.deadline(start, spin));
+        final int looks = spin > 0 ? LOOKS : 1;
         do {
-            for (int i = 0; i < LOOKS; i++) {
+            for (int i = 0; i < looks; i++) {
                 if (collect()) {
                     return;
                 }

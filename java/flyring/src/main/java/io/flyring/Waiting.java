@@ -195,7 +195,7 @@ abstract class Waiting {
     private boolean round() {
         if (!spun) {
             spun = true;
-            if (spinUntil(Math.min(deadline, deadline(start, spin)))) {
+            if (spin > 0 && spinUntil(Math.min(deadline, deadline(start, spin)))) {
                 return true;
             }
         }
