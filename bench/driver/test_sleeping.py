@@ -76,19 +76,19 @@ def one_slice(catalogue: Catalogue, table: str, name: str) -> None:
 
 
 @needs_peer
-@pytest.mark.parametrize("name", ["cpp/flyring-block", FLOOR, "cpp/futex-barrier-cap", "cpp/eventfd"])
+@pytest.mark.parametrize("name", ["cpp/flyring-block", "cpp/futex-barrier-cap", "cpp/eventfd"])
 def test_sleepers_make_round_trips(catalogue: Catalogue, name: str) -> None:
     one_slice(catalogue, "rtt-32-block", name)
 
 
 @needs_peer
-@pytest.mark.parametrize("how", ["nap", "quiet", "woken-silent", "cap"])
+@pytest.mark.parametrize("how", ["nap", "woken-silent", "cap"])
 def test_round_trips_beside_a_sleeper(catalogue: Catalogue, how: str) -> None:
     one_slice(catalogue, "rtt-32-beside", f"cpp/flyring-beside-{how}")
 
 
 def idle(catalogue: Catalogue, readers: int) -> Table:
-    return dataclasses.replace(catalogue.tables["idle"], consumers=readers, seconds=0.4)
+    return dataclasses.replace(catalogue.tables["idle"], consumers=readers, seconds=0.3)
 
 
 @needs_peer
@@ -138,7 +138,7 @@ def of_little(catalogue: Catalogue, wait: str = "time.sleep(1)", received: str =
 
 @pytest.mark.parametrize(
     ("wait", "cpu", "wakes"),
-    [("time.sleep(0.02)", True, False), ("pass", False, True), ("time.sleep(0.3)", True, True)],
+    [("time.sleep(0.02)", True, False), ("pass", False, True)],
 )
 def test_readers_that_wake_or_spin_are_seen(
     tmp_path: Path, catalogue: Catalogue, wait: str, cpu: bool, wakes: bool
