@@ -199,13 +199,13 @@ PyObject *reader_refuse(Reader *self)
 static bool end_of_wait(Reader *self, bool fine)
 {
     self->use = IDLE;
-    if (self->closed) { /* by another thread meanwhile, which left the memory to this one */
+    if (!self->closed && !self->forked)
+        return fine;
+    if (!self->forked) /* by another thread meanwhile, which left the memory to this one */
         release_memory(self);
-        if (fine)
-            raise_error("ClosedError", "(s)", "subscriber");
-        return false;
-    }
-    return fine;
+    if (fine) /* forked: a signal's handler did, and this is the child */
+        raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+    return false;
 }
 
 static COLD bool check_replaced_now(Reader *self)
@@ -301,7 +301,7 @@ static int wait_for_more(Reader *self, wait_state *state)
 void reader_set_waiting(Reader *self, bool waits)
 {
     self->use = waits ? WAITING : IDLE;
-    if (!waits && self->closed) /* meanwhile */
+    if (!waits && self->closed && !self->forked) /* meanwhile */
         release_memory(self);
 }
 

@@ -82,11 +82,12 @@ static bool check_replaced_while_held(Publisher *self)
     self->busy = true;
     bool fine = check_replaced((PyObject *)self);
     self->busy = false;
-    if (!self->closed)
+    if (!self->closed && !self->forked)
         return fine;
-    publisher_release_memory(self); /* by another thread, which left the memory to this one */
-    if (fine)
-        raise_error("ClosedError", "(s)", "publisher");
+    if (!self->forked)
+        publisher_release_memory(self); /* by another thread, which left the memory to this one */
+    if (fine) /* forked: a signal's handler did, and this is the child, which must not write */
+        raise_error("ClosedError", "(si)", "publisher", (int)self->forked);
     return false;
 }
 
@@ -376,7 +377,7 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
 void publisher_set_waiting(Publisher *self, bool waits)
 {
     self->busy = waits;
-    if (!waits && self->closed) /* meanwhile */
+    if (!waits && self->closed && !self->forked) /* meanwhile */
         publisher_release_memory(self);
 }
 

@@ -170,6 +170,43 @@ def test_a_signals_handler_may_fork_during_a_wait(what: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("what", ["send", "flush", "take"])
+def test_a_fork_in_the_middle_of_a_look_for_a_successor(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal's handler may run in that Python code. The child publishes nothing into its parent's ring."""
+    with pair() as (_, publisher, subscriber):
+        if what != "take":
+            fill(publisher)
+        calls: dict[str, Callable[[], Any]] = {
+            "send": lambda: publisher.send(b"x"),
+            "flush": publisher.flush,
+            "take": lambda: subscriber.take(timeout=None),
+        }
+        children: list[int] = []
+
+        def fork(_: Channel) -> None:
+            if not children:
+                if what != "take":
+                    drain(subscriber)
+                children.append(os.fork())
+                if children[0] != 0 and what == "take":
+                    publisher.offer(b"x")
+
+        monkeypatch.setattr(Channel, "_check_replaced", fork)
+        status = 1
+        try:
+            result = calls[what]()
+            assert result is not None or what == "flush"
+        except ClosedError:
+            status = 0 if children == [0] else 1
+        finally:
+            if children == [0]:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+        assert publisher.offer(b"y")
+        assert drain(subscriber)[-1:] == [b"y"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_beside_a_wait_leaves_the_wait_to_the_parent() -> None:
     with pair() as (channel, publisher, subscriber):
         waits = Waits(lambda: subscriber.take(timeout=None))
