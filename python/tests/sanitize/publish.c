@@ -114,7 +114,7 @@ static int64_t publish(int64_t sequence)
             views[messages.count].buf = bytes[messages.count];
             views[messages.count].len = length_of(each);
         }
-        return offer_all(&publisher, &messages, type_of(sequence));
+        return offer_all(&publisher, &messages, type_of(sequence), WAIT_NOT);
     }
     fill(bytes[0], sequence);
     return number(offer_bytes(&publisher, bytes[0], length_of(sequence), type_of(sequence), WAIT_NOT)) > 0;
