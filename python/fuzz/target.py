@@ -111,11 +111,11 @@ def publish(channel: Channel) -> None:
             for length in (0, 1, 100, publisher.max_message_length):
                 TOUCHED["offer"] += publisher.offer(b"x" * length) is not None
             publisher.offer_batch([b"y" * 50] * 5)
-            claim = publisher.claim(60)
+            claim = publisher.try_claim(60)
             if claim is not None:
                 claim[:] = b"z" * 60
                 claim.commit()
-            publisher.claim(7)
+            publisher.try_claim(7)
             publisher.held_by()
 
 

@@ -516,20 +516,27 @@ def test_a_signals_handler_runs_during_a_wait() -> None:
         assert took < 5
 
 
-@pytest.mark.parametrize("what", ["subscriber.take(None)", "publisher.flush()", "next(subscriber)"])
+WAITS: dict[str, Callable[[Any, Any], Any]] = {
+    "take": lambda publisher, subscriber: subscriber.take(None),
+    "flush": lambda publisher, subscriber: publisher.flush(),
+    "next": lambda publisher, subscriber: next(subscriber),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
 def test_an_exception_of_a_signals_handler_ends_a_wait(what: str) -> None:
     with pair() as (_, publisher, subscriber):
 
         def on_alarm(*_: object) -> None:
             raise KeyboardInterrupt
 
-        if "flush" in what:
+        if what == "flush":
             publisher.offer(b"x")
         before = signal.signal(signal.SIGALRM, on_alarm)
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.02)
             with pytest.raises(KeyboardInterrupt):
-                eval(what, {"subscriber": subscriber, "publisher": publisher})
+                WAITS[what](publisher, subscriber)
         finally:
             signal.signal(signal.SIGALRM, before)
         publisher.offer(b"y")
