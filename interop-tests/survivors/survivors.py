@@ -168,8 +168,23 @@ def scenarios():
         world.victim.call("subscriber", channel="v", subscriber="s", name="reader", kept=True)
         world.victim.call("subscriber", channel="v", subscriber="t")
 
+    def empty(world):
+        world.subscriber(name="reader")
+
+    def lossy_end(world):
+        world.open()
+        world.victim.call("lossy_subscriber", channel="v", subscriber="s")
+
     take = {"takes": True}
     return [
+        # What waits (channel.md 6.16). Its system calls are points as all others are.
+        Scenario("wait, take", "take", {"subscriber": "s", "timeout": 0.05}, empty, evictable=True),
+        Scenario("wait, poll", "poll", {"subscriber": "s", "limit": 256, "timeout": 0.05}, empty, evictable=True),
+        Scenario("wait, lossy", "take", {"subscriber": "s", "timeout": 0.05}, lossy_end),
+        Scenario("wait, send", "offer", {"publisher": "p", "type": 1, "timeout": 5, "more": message}, full, True),
+        Scenario("wait, flush", "flush", {"publisher": "p", "timeout": 0.05}, full),
+        Scenario("wait, subscriber", "subscriber", {"channel": "v", "subscriber": "s", "timeout": 0.05}, **take),
+        Scenario("wait, open", "open", {"channel": "v", "timeout": 1, "more": same}, nothing, **take),
         Scenario("create", "create", {"channel": "v", **OPTIONS, "more": new}, nothing, **take),
         Scenario("open", "open", {"channel": "v", "more": same}, nothing, **take),
         Scenario("open-or-create", "open_or_create", {"channel": "v", **OPTIONS, "more": new}, nothing, **take),
