@@ -111,7 +111,7 @@ def a_message(run, waiter, other):
         true("both waited", time.monotonic() - begin >= 2 * SHORT, time.monotonic() - begin)
         p.sleeps("data", "take", subscriber=p.name, timeout=None)
         p.offer(p.b, "cc")
-        equal("what came after a wait for ever", p.answer()[0]["message"]["data"], "cc")
+        equal("what ended a wait without a time-out", p.answer()[0]["message"]["data"], "cc")
 
 
 def room(run, waiter, other):

@@ -44,7 +44,8 @@ SUBJECTS = {
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
     "wait": ("wait strategies", ALL),
-    "wait_survivors": ("what ends or disturbs a wait, in one process", ("java", "python")),
+    "wait_machine": ("waits where calls are refused, with many sleepers, with hostile words", ("cpp", "java")),
+    "wait_survivors": ("what ends or disturbs a wait: close, evict, fork, the dead", ALL),
     "wait_set": ("waiting for many subscribers and publishers", ALL),
     "waiting": ("sleeping until a message or room is there, and being woken", ALL),
 }
@@ -52,7 +53,7 @@ SUBJECTS = {
 # language: base names, as regular expressions, of subjects that exist in it alone
 OWN = {
     "cpp": r"span|versions",
-    "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|(wait_)?machine|prefetch|"
+    "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|"
     r"typed_random",
     "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|typing",
 }

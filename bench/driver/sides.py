@@ -231,7 +231,7 @@ class Group:
         finally:
             self.signal_extras(signal.SIGSTOP)
             after = {s: thread_times(p.popen.pid) for s, p in self.sides.items()}
-            # Two sides on one core wait for each other; whoever sleeps waits for its core whenever it is woken.
+            # Sides that share a core wait for each other, and a sleeper waits for its core at each wake-up.
             own = len(self.sides) > 2 or self.contender.wait_in(self.table) == "block"
             self.waited = 0 if own else max(waited_ns(before[s], after[s]) for s in self.sides)
 

@@ -62,7 +62,7 @@ std::uint32_t number(const Json& request, const char* key, std::uint32_t otherwi
     return static_cast<std::uint32_t>(value);
 }
 
-/// Of a verb that waits, in seconds; null: for ever. Nothing: the verb that does not wait.
+/// The request's time-out. In JSON: seconds, or null for no limit. Empty: call the verb that does not wait.
 std::optional<std::chrono::nanoseconds> timeout(const Json& request) {
     const auto found = request.find("timeout");
     if (found == request.end()) return std::nullopt;

@@ -12,34 +12,14 @@
 
 #include "faults.hpp"
 #include "support.hpp"
+#include "waits.hpp"
 
 // One wait for many subscribers and publishers, and the wait strategy that sleeps on it.
 
 namespace {
 
-using namespace std::chrono_literals;
-using flyring::Channel;
-using flyring::Message;
+using namespace waits;
 using flyring::WaitSet;
-using std::chrono::nanoseconds;
-using support::broadcast;
-using support::bytes;
-using support::code_of;
-using support::drain;
-using support::fill;
-using clock_type = std::chrono::steady_clock;
-namespace layout = flyring::layout;
-
-constexpr std::uint64_t data_asleep = 4096 + layout::CONTROL_DATA_ASLEEP;
-
-constexpr nanoseconds soon = 80ms;
-constexpr nanoseconds long_enough = 20s;
-const auto nothing = [](const Message&) {};
-
-nanoseconds median(std::vector<nanoseconds> times) {
-    std::sort(times.begin(), times.end());
-    return times.at(times.size() / 2);
-}
 
 class WaitSets : public support::ChannelTest {
   protected:

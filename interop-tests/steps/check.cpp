@@ -214,7 +214,7 @@ void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<P
     if (named && publishers[0].ring() != 0)
         fail("the name \"pub\": expected ring 0, found " + std::to_string(publishers[0].ring()));
     publishers.push_back(stage.channel.publisher());
-    // Whoever died between a clear of `asleep` and the call that wakes: the next owner wakes, whatever the bits say.
+    // A waker that dies between clearing `asleep` and its futex call wakes nobody. So the slot's next owner wakes all.
     const Bytes taken = read_file(stage.path);
     for (const auto& [name, at] : {std::pair("data_sequence", layout::CONTROL_DATA_SEQUENCE),
                                    std::pair("room_sequence", layout::CONTROL_ROOM_SEQUENCE)}) {

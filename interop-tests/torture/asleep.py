@@ -5,9 +5,9 @@ one channel, in all languages. The rings are small, so publishers sleep for room
 
     asleep.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--logs FOLDER]
 
-The streams are numbered. Whoever takes a ring goes on with the number that the file says is next, whoever takes a slot
-expects the number at its gate: so a message that is lost, doubled or torn by a death is a mismatch of a reader. A
-reader that ended by itself must find its successor where it stopped.
+The streams are numbered. The next owner of a ring goes on with the number that the file says is next, and the next
+owner of a slot expects the number at its gate. So a message that is lost, doubled or torn by a death is a mismatch of a
+reader. The successor of a reader that ended by itself must begin where that one stopped.
 
 Nobody may sleep while there is something to do, but for the longest time that a death may cost (channel.md 6.16, Cap).
 This program looks at all of them every few milliseconds: a reader below the end of a ring, a publisher whose ring is

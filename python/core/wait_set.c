@@ -180,7 +180,7 @@ static bool look_after(waiting *wait)
     return true;
 }
 
-/* Those that are ready: NULL with an exception. Their targets are made anew. */
+/* Those that are ready: NULL with an exception. Their targets are computed again. */
 static PyObject *find_ready(waiting *wait)
 {
     PyObject *ready = PyList_New(0);

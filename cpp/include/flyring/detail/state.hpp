@@ -34,7 +34,7 @@ class Member {
         in_use = 1,
         claim_open = 2,
         waiting = 3,  // it looks and sleeps: it may be closed meanwhile
-        trying = 4,   // a wait that tries again what it waits for: nobody else's code runs, so it is done soon
+        trying = 4,   // a wait that tries its verb again; no handler runs meanwhile, so this ends soon
         closing = 5,  // by another thread
     };
 

@@ -802,7 +802,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
     }
 
-    /** After a close: whoever sleeps on this channel looks again, the closed object's own thread if it waited. */
+    /** After a close: all sleepers of this channel look again, so a thread that waits in the closed object wakes. */
     void tellSleepers(boolean waited) {
         if (waited && !file.readOnly()) {
             slots.data().wakeAll();

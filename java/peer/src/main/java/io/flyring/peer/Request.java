@@ -89,7 +89,7 @@ record Request(JsonObject json) {
         return json.has("timeout");
     }
 
-    /** The time-out of a verb that waits, in ns; null: for ever. */
+    /** The request's time-out in ns; null in JSON is no limit. */
     long timeout() {
         return has("timeout") ? (long) (get("timeout").getAsDouble() * NANOS) : Long.MAX_VALUE;
     }
