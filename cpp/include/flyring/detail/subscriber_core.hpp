@@ -227,7 +227,7 @@ class SubscriberCore final : public Member {
         reader.store_due = due;
         store_relaxed(Ring::count_beside(gate), count);
         store_release(gate, cursor);                  // pairs with recompute 2: what lies before it was read
-        waker_.wake(waiting_bit(reader.ring.index));  // poll 6
+        if (waker_.is_due()) waker_.wake(waiting_bit(reader.ring.index));  // poll 6
         acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
         return usable();
     }
@@ -513,7 +513,7 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, int mess
         if (!store_own_gate(reader, position, messages)) end_lost();
     } else if (open()) {
         store_release(reader.gate, layout::NOT_GATING);  // pairs with recompute 2
-        waker_.wake(waiting_bit(ring.index));            // as poll 6
+        if (waker_.is_due()) waker_.wake(waiting_bit(ring.index));  // as poll 6
     }
     reader.sender = nullptr;
     reader.cursor = position;
