@@ -181,7 +181,7 @@ class PublisherCore final : public Member {
                                                            std::uint32_t next_use = idle) noexcept {
         const Ring ring = writer_.ring;
         // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
-        const std::int64_t end = writer_.end + static_cast<std::int64_t>(writer_.size_of(length));
+        const auto end = static_cast<std::int64_t>(writer_.end_of(length));
         RingWriter::commit(payload, length + header_length);
         writer_.advance(ring, end, count);
         set_use(next_use);
@@ -330,11 +330,11 @@ inline void PublisherCore::take_slot() {
     writer_.raw_type = file.header.schema_length != 0 ? layout::TYPE_RAW : 1;
     writer_.window = writer_.ring.window();
     writer_.subscribers = file.header.subscribers;
-    writer_.max_payload = writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR - header_length;
-    writer_.lag = max_lag_ != 0 ? max_lag_ : writer_.ring.capacity;  // max_lag is at most the capacity
+    writer_.max_payload = writer_.ring.capacity() / layout::MAX_MESSAGE_DIVISOR - header_length;
+    writer_.lag = max_lag_ != 0 ? max_lag_ : writer_.ring.capacity();  // max_lag is at most the capacity
     writer_.set_next_boundary();
     writer_.set_fast_end();
-    file.mapping.prefault(writer_.ring.data, writer_.ring.capacity);
+    file.mapping.prefault(writer_.ring.data, writer_.ring.capacity());
     set_owner(std::move(lock), taken, publisher_slot(file, taken).epoch(), epoch);
 }
 
@@ -537,7 +537,7 @@ inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std:
         return count;
     };
     const std::size_t count = count_within(
-        std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR));
+        std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity() / layout::MAX_MESSAGE_DIVISOR));
     if (!find_room(size, first)) return 0;
     if (writer_.has_room(size)) return count;
     return count_within(static_cast<std::uint64_t>(writer_.limit - writer_.end) - header_length);
