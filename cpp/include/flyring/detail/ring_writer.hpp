@@ -171,8 +171,10 @@ struct RingWriter {
 
     // 7 to 9.
 
-    /// Moves the end over a committed record, and does step 9, if it is due.
-    void advance(const Ring& words, std::int64_t new_end, std::int64_t new_count) noexcept {
+    /// Moves the end over a committed record, and does step 9, if it is due. As a call it would take the ring's words
+    /// through memory, for each message.
+    [[gnu::always_inline]] inline void advance(const Ring& words, std::int64_t new_end,
+                                               std::int64_t new_count) noexcept {
         compiler_fence();                                  // behind publish 6
         store_relaxed(words.messages_begun(), new_count);  // publish 7; the consistent count reads it last
         store_release(words.published(), new_end);         // publish 7; pairs with join 2 and 4
