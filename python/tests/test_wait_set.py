@@ -15,7 +15,7 @@ import pytest
 
 from conftest import Child, drain, fill, in_child, pair
 from flyring import Channel, ChannelReplacedError, ClosedError, InvalidArgumentError, Message, TwoThreadsError, WaitSet
-from test_waiting import Waits, data_asleep, room_asleep, until
+from waits import Waits, data_asleep, room_asleep, until
 
 
 def make_set(*members: Any) -> WaitSet:
