@@ -131,6 +131,7 @@ static bool wait_slice(wait_state *state, const wait_target *target)
     case WAIT_YIELD:
         return yield_until(end, target);
     case WAIT_BACKOFF:
+        state->slept = state->sleep >= LONGEST_SLEEP_NS; /* a slice has few looks by then */
         return back_off_until(state, end, target);
     default:
         if (now < state->began + state->spin)
