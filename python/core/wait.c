@@ -125,18 +125,17 @@ static bool back_off_until(wait_state *state, int64_t end, const wait_target *ta
 static bool wait_slice(wait_state *state, const wait_target *target)
 {
     int64_t now = now_ns(), end = earlier(now + SIGNAL_CHECK_NS, state->deadline);
+    state->slept = true; /* or spun for as long */
     switch (state->strategy) {
     case WAIT_SPIN:
         return spin_until(end, target);
     case WAIT_YIELD:
         return yield_until(end, target);
     case WAIT_BACKOFF:
-        state->slept = state->sleep >= LONGEST_SLEEP_NS; /* a slice has few looks by then */
         return back_off_until(state, end, target);
     default:
         if (now < state->began + state->spin)
             return spin_until(earlier(end, state->began + state->spin), target);
-        state->slept = true;
         sleep_once(target, state->deadline, wait_cap(target->room, state->began));
         return target->ready(target->context); /* sleep 7 */
     }

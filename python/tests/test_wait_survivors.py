@@ -92,6 +92,44 @@ ENDS: dict[str, tuple[type[FlyringError], Callable[[Channel, Any], Any]]] = {
 }
 
 
+LONG_SPINS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "take": lambda publisher, subscriber, lossy: subscriber.take(None),
+    "lossy take": lambda publisher, subscriber, lossy: lossy.take(None),
+    "send": lambda publisher, subscriber, lossy: publisher.send(b"x"),
+}
+
+
+@pytest.mark.parametrize("wait", ["block", "spin", "yield", "backoff"])
+@pytest.mark.parametrize("verb", LONG_SPINS)
+def test_who_spins_looks_as_often_as_who_sleeps(verb: str, wait: Any) -> None:
+    with Channel.create("spins", "broadcast", capacity=4096) as channel:
+        publisher = channel.publisher(wait=wait)
+        ends = publisher, channel.subscriber(wait=wait), channel.lossy_subscriber(wait=wait)
+        for end in ends:
+            end.set_spin(100)
+        if verb == "send":
+            fill(publisher)
+        else:
+            drain(ends[2])
+        waits = Waits(lambda: LONG_SPINS[verb](*ends))
+        os.unlink(channel.path)  # by somebody who tells nobody
+        with Channel.create("spins", "broadcast", capacity=4096), pytest.raises(ChannelReplacedError):
+            waits.end()
+
+
+def test_a_wait_set_that_spins_looks_as_often_as_one_that_sleeps() -> None:
+    with Channel.create("spins", "broadcast", capacity=4096) as channel:
+        subscriber, waits = channel.subscriber(), WaitSet()
+        waits.add(subscriber)
+        waits.set_spin(100)
+        ready = Waits(lambda: waits.wait(None))
+        os.unlink(channel.path)
+        with Channel.create("spins", "broadcast", capacity=4096):
+            assert ready.end() == [subscriber]
+            with pytest.raises(ChannelReplacedError):
+                subscriber.take()
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_what_ends_a_wait_may_come_at_any_moment(end: str) -> None:
     error, act = ENDS[end]
