@@ -106,6 +106,7 @@ inline Nanoseconds checked_spin(Nanoseconds time) {
 }
 
 inline constexpr Nanoseconds default_spin{20'000};         // about what a wake-up costs
+inline constexpr std::int64_t spin_turn = 4'000'000;       // ns; who spins longer looks that often at what else ends it
 inline constexpr std::int64_t data_cap = 100'000'000;      // ns
 inline constexpr std::int64_t room_cap = 20'000'000;       // ns
 inline constexpr std::int64_t first_room_cap = 4'000'000;  // ns, in the first second of a wait
