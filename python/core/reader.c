@@ -269,6 +269,12 @@ static bool ready(void *context)
     return false;
 }
 
+static bool nameless(void *context)
+{
+    const Reader *self = context;
+    return file_is_nameless(self->file);
+}
+
 wait_target reader_target(Reader *self)
 {
     wait_target target = {
@@ -277,6 +283,7 @@ wait_target reader_target(Reader *self)
         .writable = self->memory != NULL,
         .ready = is_ready,
         .others_wake = publishers_wake,
+        .nameless = nameless,
         .context = self,
     };
     for (int i = 0; i < self->count; i++)
@@ -326,7 +333,8 @@ static COLD bool rearm(Reader *self)
     const uint8_t *successor = self->data->base + self->shape.control + CONTROL_SUCCESSOR;
     if (self->told) {
         self->told = false;
-    } else if (LOAD32_RELAXED(successor) != 0 && !check_replaced_now(self)) {
+    } else if ((LOAD32_RELAXED(successor) != 0 || notifier_found_nameless(self->notifier)) &&
+               !check_replaced_now(self)) {
         self->told = true;
         return false;
     }

@@ -68,7 +68,7 @@ typedef struct Reader {
     File *file; /* a description of the channel's file */
     int64_t spin; /* ns, before it sleeps */
     notifier *notifier; /* of fileno, or NULL */
-    bool told; /* the last look because of `successor` found it replaced */
+    bool told; /* the last look of fileno found it replaced */
     geometry shape;
     fork_node node;
 } Reader;
