@@ -320,6 +320,45 @@ def test_cancelled_at_random_a_send_publishes_all_or_nothing(run: Callable[[Main
     run(main)
 
 
+@pytest.mark.parametrize("run", [run_asyncio, run_uvloop])
+def test_a_wait_for_that_times_out_at_any_moment_loses_nothing(run: Callable[[Main], None]) -> None:
+    """asyncio.wait_for around both ends: what was sent comes once, and in order."""
+    count = 200
+
+    async def main() -> None:
+        with Channel.create("wait-for", "broadcast", capacity=4096) as channel:
+            publisher, subscriber, random = channel.publisher(), channel.subscriber(), Random(11)
+            got: list[bytes] = []
+            timeouts = {"send": 0, "receive": 0}
+
+            async def send() -> None:
+                while (number := channel.stats().publishers[0].messages) < count:
+                    try:
+                        await asyncio.wait_for(publisher.send_async(b"%d" % number * 100), random.uniform(0, 0.001))
+                    except TimeoutError:
+                        timeouts["send"] += 1
+                    if number // 50 % 2 == 0:
+                        await asyncio.sleep(random.uniform(0, 0.001))  # there is nothing to read
+
+            async def receive() -> None:
+                while len(got) < count:
+                    awaitable = subscriber.receive() if len(got) % 2 else anext(subscriber)
+                    try:
+                        message = await asyncio.wait_for(awaitable, random.uniform(0, 0.001))
+                        assert message is not None
+                        got.append(bytes(message))
+                    except TimeoutError:
+                        timeouts["receive"] += 1
+                    if len(got) // 50 % 2 == 1:
+                        await asyncio.sleep(random.uniform(0, 0.002))  # there is no room
+
+            await asyncio.gather(send(), receive())
+            assert got == [b"%d" % i * 100 for i in range(count)]
+            assert min(timeouts.values()) >= 3, timeouts
+
+    run(main)
+
+
 def test_a_receive_that_trio_cancels_has_consumed_nothing() -> None:
     async def main() -> None:
         with pair() as (_, publisher, subscriber):
