@@ -93,7 +93,7 @@ static void wake_helper(void)
     wake_own(&helper_word);
 }
 
-/* Others than Flyring replace a file without a word to anybody: so the name is looked at as often as by a wait (6.13). */
+/* 6.13: others than Flyring replace a file without a word to anybody. So its name is looked at as often as waits do. */
 static bool is_nameless(notifier *self, int64_t now)
 {
     if (self->target.nameless == NULL || now - self->looked < DATA_CAP_NS)

@@ -566,10 +566,8 @@ bool reader_may_close(Reader *self)
     if (self->forked || self->closed)
         return true;
     if (self->use == BUSY) {
-        if (self->thread == PyThread_get_thread_ident())
-            raise_error("ViewAliveError", "(s)", "close inside of a handler would unmap its message; return first");
-        else
-            raise_error("TwoThreadsError", "(s)", "subscriber");
+        raise_error("ViewAliveError", "(s)",
+                    "close would unmap the message of a handler that runs; close when it has returned");
         return false;
     }
     if (self->kind->expire_messages(self))
@@ -646,7 +644,7 @@ static PyMethodDef methods[] = {
     {"close", (PyCFunction)reader_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
      "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
-     "back. Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread\n"
+     "back. Twice is fine. ViewAliveError while a handler runs, or a message is still exported. A thread\n"
      "that waits in this subscriber gets ClosedError."},
     {NULL, NULL, 0, NULL},
 };
