@@ -184,8 +184,15 @@ TEST_F(WaitSurvivors, a_replaced_channel_ends_it) {
     EXPECT_LT(clock_type::now() - start, 1s);
     while (code_of([&] { fill(publisher); }) == "replaced") {
     }
-    EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), long_enough); }), "replaced");
-    EXPECT_EQ(code_of([&] { publisher.flush(long_enough); }), "replaced");
+    const std::int64_t position = publisher.position();
+    const std::vector<flyring::Bytes> batch(2, bytes("x"));
+    for (int i = 0; i < 2; ++i) {  // a wait that is repeated is told again
+        EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), long_enough); }), "replaced");
+        EXPECT_EQ(code_of([&] { publisher.claim(1, long_enough); }), "replaced");
+        EXPECT_EQ(code_of([&] { publisher.send_batch(batch, long_enough); }), "replaced");
+        EXPECT_EQ(code_of([&] { publisher.flush(long_enough); }), "replaced");
+    }
+    EXPECT_EQ(publisher.position(), position);
     drain(subscriber);
     EXPECT_GT(publisher.send(bytes("still")), 0);  // not sticky
     EXPECT_EQ(text(*subscriber.take(long_enough)), "still");
@@ -246,6 +253,55 @@ TEST_F(WaitSurvivors, a_forked_child_finds_what_waits_closed) {
         });
     publisher.offer(bytes("n"));
     EXPECT_EQ(drain(subscriber), "n ");
+}
+
+/// The handler of the first message that a wait finds forks. In the child the poll ends with closed; the parent's
+/// object works as ever.
+template <typename Reader>
+void fork_in_a_handler(Reader& reader, flyring::Publisher& publisher, flyring::Action action,
+                       const std::function<void()>& wait_until_asleep) {
+    std::thread sender([&] {
+        wait_until_asleep();
+        publisher.offer(bytes("m"));
+        publisher.offer(bytes("n"));
+    });
+    pid_t child = -1;
+    int handled = 0;
+    const auto handler = [&](const Message&) {
+        ++handled;
+        child = ::fork();
+        return action;
+    };
+    const std::string code = code_of([&] { reader.poll(handler, 1, long_enough); });
+    if (child == 0) {
+        const bool told = code == "closed" && handled == 1 && code_of([&] { reader.take(1s); }) == "closed";
+        ::_exit(told ? 0 : 1);
+    }
+    sender.join();
+    EXPECT_EQ(code, "none");
+    EXPECT_EQ(handled, 1);
+    EXPECT_EQ(support::status_of(child), 0);
+    EXPECT_EQ(drain(reader), action == flyring::Action::ABORT ? "m n " : "n ");
+}
+
+TEST_F(WaitSurvivors, a_handler_may_fork_in_a_poll_that_waited) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::LossySubscriber lossy = channel.lossy_subscriber();
+    const auto asleep = [&] { wait_until_asleep(data_asleep); };
+    for (const flyring::Action action : {flyring::Action::CONTINUE, flyring::Action::BREAK, flyring::Action::ABORT}) {
+        support::poke(file("c"), data_asleep, std::uint32_t{0});
+        fork_in_a_handler(subscriber, publisher, action, asleep);
+        drain(lossy);
+        support::poke(file("c"), data_asleep, std::uint32_t{0});
+        fork_in_a_handler(lossy, publisher, action, asleep);
+        drain(subscriber);
+    }
+    EXPECT_EQ(ended_by(
+                  data_asleep, [&] { EXPECT_TRUE(subscriber.take(long_enough)); }, [&] { publisher.offer(bytes("m")); })
+                  .code,
+              "none");
 }
 
 // The dead.

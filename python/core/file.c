@@ -136,6 +136,12 @@ bool lock_is_held(const File *self, int64_t at)
     return file_is_ours(self) && test_lock(self, at, 1) == 1;
 }
 
+bool file_is_nameless(const File *file)
+{
+    struct stat status;
+    return file_is_ours(file) && fstat(file->fd, &status) == 0 && status.st_nlink == 0;
+}
+
 /* Every sleep ends with this. So it stays out of Python while nothing happened, which took longer than the rest. */
 bool check_replaced(PyObject *self, const File *file)
 {

@@ -29,6 +29,8 @@ struct notifier {
     uint32_t sequence; /* s of the last arming */
     uint32_t listed; /* on which the helper sleeps */
     int64_t until, cap; /* of the last arming, by now_ns; ns */
+    int64_t looked; /* when it looked last whether the file has a name */
+    bool nameless; /* it had none, and nobody was told yet */
     bool armed; /* else it is readable */
 };
 
@@ -91,6 +93,15 @@ static void wake_helper(void)
     wake_own(&helper_word);
 }
 
+/* 6.13: others than Flyring replace a file without a word to anybody. So its name is looked at as often as waits do. */
+static bool is_nameless(notifier *self, int64_t now)
+{
+    if (self->target.nameless == NULL || now - self->looked < DATA_CAP_NS)
+        return false;
+    self->looked = now;
+    return self->nameless = self->target.nameless(self->target.context);
+}
+
 /* Looks at one of them: it becomes readable, or when to look again. */
 static int64_t look_at(notifier *self, int64_t now)
 {
@@ -99,7 +110,8 @@ static int64_t look_at(notifier *self, int64_t now)
         return now + DATA_CAP_NS; /* not longer: it may be armed meanwhile, and then need not wake the helper */
     /* At its cap a publisher tests the locks of those who hold it back. */
     if (self->listed != self->sequence ||
-        (now >= self->until && (self->target.room || self->target.ready(self->target.context)))) {
+        (now >= self->until &&
+         (self->target.room || self->target.ready(self->target.context) || is_nameless(self, now)))) {
         make_readable(self);
         return now + DATA_CAP_NS;
     }
@@ -264,6 +276,15 @@ int notifier_arm(notifier *self, const wait_target *target, int64_t began)
     errno = error;
     PyErr_SetFromErrno(PyExc_OSError);
     return -1;
+}
+
+bool notifier_found_nameless(notifier *self)
+{
+    fork_lock();
+    bool found = self->nameless;
+    self->nameless = false;
+    fork_unlock();
+    return found;
 }
 
 bool notifier_is_armed(notifier *self)

@@ -15,6 +15,8 @@ int notifier_fd(const notifier *self);
    readable when somebody wakes, or after the cap of a wait that began then. 1 armed; 0 it is there, and the descriptor
    stays readable; -1 an exception. */
 int notifier_arm(notifier *self, const wait_target *target, int64_t began);
+/* Whether it became readable because the file has lost its name, since the last call: then 6.13 is due. */
+bool notifier_found_nameless(notifier *self);
 /* Whether it is not readable. */
 bool notifier_is_armed(notifier *self);
 /* It is readable from now on, and looks at nothing any more. */

@@ -269,6 +269,12 @@ static bool ready(void *context)
     return false;
 }
 
+static bool nameless(void *context)
+{
+    const Reader *self = context;
+    return file_is_nameless(self->file);
+}
+
 wait_target reader_target(Reader *self)
 {
     wait_target target = {
@@ -277,6 +283,7 @@ wait_target reader_target(Reader *self)
         .writable = self->memory != NULL,
         .ready = is_ready,
         .others_wake = publishers_wake,
+        .nameless = nameless,
         .context = self,
     };
     for (int i = 0; i < self->count; i++)
@@ -326,7 +333,8 @@ static COLD bool rearm(Reader *self)
     const uint8_t *successor = self->data->base + self->shape.control + CONTROL_SUCCESSOR;
     if (self->told) {
         self->told = false;
-    } else if (LOAD32_RELAXED(successor) != 0 && !check_replaced_now(self)) {
+    } else if ((LOAD32_RELAXED(successor) != 0 || notifier_found_nameless(self->notifier)) &&
+               !check_replaced_now(self)) {
         self->told = true;
         return false;
     }
@@ -558,10 +566,8 @@ bool reader_may_close(Reader *self)
     if (self->forked || self->closed)
         return true;
     if (self->use == BUSY) {
-        if (self->thread == PyThread_get_thread_ident())
-            raise_error("ViewAliveError", "(s)", "close inside of a handler would unmap its message; return first");
-        else
-            raise_error("TwoThreadsError", "(s)", "subscriber");
+        raise_error("ViewAliveError", "(s)",
+                    "close would unmap the message of a handler that runs; close when it has returned");
         return false;
     }
     if (self->kind->expire_messages(self))
@@ -638,7 +644,7 @@ static PyMethodDef methods[] = {
     {"close", (PyCFunction)reader_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
      "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
-     "back. Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread\n"
+     "back. Twice is fine. ViewAliveError while a handler runs, or a message is still exported. A thread\n"
      "that waits in this subscriber gets ClosedError."},
     {NULL, NULL, 0, NULL},
 };

@@ -51,7 +51,6 @@ typedef struct Reader {
     const reader_kind *kind;
     Message *spare; /* without owner, kept from poll to poll */
     Message *pinned; /* handed out, and still exported when its handler returned */
-    unsigned long thread; /* that is BUSY */
     int use, wait;
     int idle; /* polls in a row that found nothing: 6.13 */
     bool closed, forked;
@@ -68,7 +67,7 @@ typedef struct Reader {
     File *file; /* a description of the channel's file */
     int64_t spin; /* ns, before it sleeps */
     notifier *notifier; /* of fileno, or NULL */
-    bool told; /* the last look because of `successor` found it replaced */
+    bool told; /* the last look of fileno found it replaced */
     geometry shape;
     fork_node node;
 } Reader;
@@ -131,7 +130,6 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 static inline void reader_begin(Reader *self)
 {
     self->use = BUSY;
-    self->thread = PyThread_get_thread_ident();
 }
 
 /* What became of a message. The first four: its handler's action, in the order of flyring.Action (None is CONTINUE). The

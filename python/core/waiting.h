@@ -74,6 +74,7 @@ typedef struct {
     bool room; /* else data */
     bool (*ready)(void *context); /* whether there is something to do but sleep */
     bool (*others_wake)(void *context); /* whether everybody on the other side wakes those who sleep */
+    bool (*nameless)(void *context); /* whether the file has lost its name; NULL: the one who waits looks itself */
     void *context;
 } wait_target;
 

@@ -25,12 +25,13 @@ from flyring import (
     Channel,
     ChannelReplacedError,
     ClosedError,
+    FlyringError,
     InvalidArgumentError,
     SlotLostError,
     Subscriber,
     TwoThreadsError,
 )
-from waits import Waits, data_asleep, until
+from waits import Waits, data_asleep, room_asleep, until
 
 Main = Callable[[], Awaitable[Any]]
 
@@ -319,6 +320,45 @@ def test_cancelled_at_random_a_send_publishes_all_or_nothing(run: Callable[[Main
     run(main)
 
 
+@pytest.mark.parametrize("run", [run_asyncio, run_uvloop])
+def test_a_wait_for_that_times_out_at_any_moment_loses_nothing(run: Callable[[Main], None]) -> None:
+    """asyncio.wait_for around both ends: what was sent comes once, and in order."""
+    count = 200
+
+    async def main() -> None:
+        with Channel.create("wait-for", "broadcast", capacity=4096) as channel:
+            publisher, subscriber, random = channel.publisher(), channel.subscriber(), Random(11)
+            got: list[bytes] = []
+            timeouts = {"send": 0, "receive": 0}
+
+            async def send() -> None:
+                while (number := channel.stats().publishers[0].messages) < count:
+                    try:
+                        await asyncio.wait_for(publisher.send_async(b"%d" % number * 100), random.uniform(0, 0.001))
+                    except TimeoutError:
+                        timeouts["send"] += 1
+                    if number // 50 % 2 == 0:
+                        await asyncio.sleep(random.uniform(0, 0.001))  # there is nothing to read
+
+            async def receive() -> None:
+                while len(got) < count:
+                    awaitable = subscriber.receive() if len(got) % 2 else anext(subscriber)
+                    try:
+                        message = await asyncio.wait_for(awaitable, random.uniform(0, 0.001))
+                        assert message is not None
+                        got.append(bytes(message))
+                    except TimeoutError:
+                        timeouts["receive"] += 1
+                    if len(got) // 50 % 2 == 1:
+                        await asyncio.sleep(random.uniform(0, 0.002))  # there is no room
+
+            await asyncio.gather(send(), receive())
+            assert got == [b"%d" % i * 100 for i in range(count)]
+            assert min(timeouts.values()) >= 3, timeouts
+
+    run(main)
+
+
 def test_a_receive_that_trio_cancels_has_consumed_nothing() -> None:
     async def main() -> None:
         with pair() as (_, publisher, subscriber):
@@ -358,10 +398,90 @@ def test_what_ends_a_wait_ends_receive(run: Callable[[Main], None]) -> None:
                 await subscriber.receive()
             waits.end()
             waits = Waits(lambda: time.sleep(0.01) or publisher.offer(b"still here"))
-            assert await subscriber.receive() == b"still here"
+            message = None
+            while message is None:
+                with contextlib.suppress(ChannelReplacedError):  # it says so again after 100 ms
+                    message = await subscriber.receive()
+            assert message == b"still here"
             waits.end()
 
     run(main)
+
+
+def rename_another_over(channel: Channel) -> None:
+    """As others than Flyring do: nobody is told."""
+    with Channel.create("another", "broadcast") as another:
+        os.rename(another.path, channel.path)
+
+
+ASYNC_WAITS: dict[str, Callable[[Any, Any], Any]] = {
+    "receive": lambda _, subscriber: subscriber.receive(),
+    "async for": lambda _, subscriber: anext(subscriber),
+    "send_async": lambda publisher, _: publisher.send_async(b"x"),
+}
+ASYNC_ENDS: dict[str, tuple[type[FlyringError], Callable[[Any, Any], Any]]] = {
+    "close": (ClosedError, lambda _, waiting: waiting.close()),
+    "close of the channel": (ClosedError, lambda channel, _: channel.close()),
+    "evict": (SlotLostError, lambda channel, subscriber: channel.evict(subscriber.slot)),
+    "replace": (ChannelReplacedError, lambda channel, _: Channel.replace(channel.path, "broadcast").close()),
+    "another file": (ChannelReplacedError, lambda channel, _: rename_another_over(channel)),
+}
+
+
+@pytest.mark.parametrize("run", LOOPS)
+@pytest.mark.parametrize("end", ASYNC_ENDS)
+def test_what_ends_a_wait_ends_each_asynchronous_one(run: Callable[[Main], None], end: str) -> None:
+    error, act = ASYNC_ENDS[end]
+
+    async def main() -> None:
+        for verb, wait in ASYNC_WAITS.items():
+            if (verb, end) == ("send_async", "evict"):
+                continue  # publishers are not evicted
+            with Channel.create(f"ends-{verb[:2]}", "broadcast", capacity=4096) as channel:
+                publisher, subscriber = channel.publisher(), channel.subscriber()
+                publisher.offer(b"x")
+                drain(subscriber)
+                asleep, waiting = (data_asleep, subscriber) if verb != "send_async" else (room_asleep, publisher)
+                if waiting is publisher:
+                    fill(publisher)
+                acts = Waits(lambda: (until(lambda: asleep(channel)), act(channel, waiting)))  # noqa: B023
+                with pytest.raises(error):
+                    await wait(publisher, subscriber)
+                ended = time.monotonic()
+                acts.end()
+                assert ended - acts.ended < 1  # 100 ms; room: 20 ms
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", ["subscriber", "lossy_subscriber"])
+@pytest.mark.parametrize("end", ASYNC_ENDS)
+def test_what_ends_a_wait_makes_fileno_readable(end: str, kind: str) -> None:
+    error, act = ASYNC_ENDS[end]
+    if (end, kind) == ("evict", "lossy_subscriber"):
+        return  # it has no slot
+    with Channel.create("select", "broadcast") as channel:
+        reader = getattr(channel, kind)()
+        fd = reader.fileno()
+        assert reader.take() is None
+        assert not is_readable(fd)
+        start = time.monotonic()
+        act(channel, reader)
+        assert is_readable(fd, 10)
+        assert time.monotonic() - start < 1  # 100 ms
+        with pytest.raises(error):
+            reader.take()
+
+
+def test_a_file_that_was_only_removed_ends_no_asynchronous_wait() -> None:
+    async def main() -> None:
+        with pair() as (channel, publisher, subscriber):
+            os.unlink(channel.path)
+            waits = Waits(lambda: time.sleep(0.25) or publisher.offer(b"still here"))
+            assert await subscriber.receive() == b"still here"
+            waits.end()
+
+    run_asyncio(main)
 
 
 def test_two_tasks_in_one_subscriber_are_told() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from conftest import drain, fill, pair
 from flyring import (
     Channel,
     ChannelReplacedError,
@@ -23,6 +25,7 @@ from flyring import (
     layout,
     unlink,
 )
+from waits import Waits, room_asleep, until
 
 Reader = Subscriber | LossySubscriber
 MAKERS: list[Callable[[Channel], Reader]] = [Channel.subscriber, Channel.lossy_subscriber]
@@ -133,6 +136,37 @@ def test_a_publisher_that_is_held_back_finds_out() -> None:
         assert subscriber.poll(lambda message: None) == sent
         assert publisher.offer(b"works")
         assert subscriber.take() == b"works"
+
+
+WAITS: dict[str, Callable[[Publisher], Any]] = {
+    "send": lambda publisher: publisher.send(b"x", timeout=10),
+    "claim": lambda publisher: publisher.claim(1, timeout=10).commit(),
+    "send_batch": lambda publisher: publisher.send_batch([b"x"], timeout=10),
+    "flush": lambda publisher: publisher.flush(10),
+}
+
+
+@pytest.mark.parametrize("verb", WAITS)
+def test_a_publisher_that_waits_is_told_each_time_and_works_on(verb: str) -> None:
+    with pair() as (channel, publisher, subscriber):
+        sent = fill(publisher)
+        waits = Waits(lambda: WAITS[verb](publisher))
+        until(lambda: room_asleep(channel))
+        with Channel.replace("life", "broadcast", capacity=4096):
+            with pytest.raises(ChannelReplacedError):
+                waits.end()
+            for _ in range(3):
+                start = time.monotonic()
+                with pytest.raises(ChannelReplacedError):
+                    WAITS[verb](publisher)
+                assert time.monotonic() - start < 1
+            assert len(drain(subscriber)) == sent  # and nothing else
+            done = False
+            while not done:
+                with contextlib.suppress(ChannelReplacedError):  # at most once in a millisecond
+                    WAITS[verb](publisher)
+                    done = True
+            assert len(drain(subscriber)) == (verb != "flush")
 
 
 def fill_up(publisher: Publisher) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conftest import Child, drain, fill, in_child, pair
-from flyring import Channel, ChannelReplacedError, ClosedError, FlyringError, SlotLostError, WaitSet, layout
+from flyring import Action, Channel, ChannelReplacedError, ClosedError, FlyringError, SlotLostError, WaitSet, layout
 from waits import Waits, data_asleep, room_asleep, sleeping_reader, until, word
 
 # What ends a wait
@@ -388,6 +388,36 @@ def test_a_signals_handler_may_fork_during_a_wait(what: str) -> None:
                 os._exit(status)
             signal.signal(signal.SIGALRM, before)
         assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("action", Action)
+@pytest.mark.parametrize("kind", ["subscriber", "lossy_subscriber"])
+def test_a_handler_may_fork_in_a_poll_that_waited(kind: str, action: Action) -> None:
+    """In the child the poll ends with closed; the parent's object works as ever."""
+    with Channel.create("forks", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
+        reader = getattr(channel, kind)()
+        sends = Waits(lambda: (until(lambda: data_asleep(channel)), publisher.offer_batch([b"m", b"n"])))
+        children: list[int] = []
+
+        def handler(_: Any) -> Action:
+            children.append(os.fork())
+            return action
+
+        status = 1
+        try:
+            reader.poll(handler, 1, 10)
+        except ClosedError:
+            with pytest.raises(ClosedError):
+                reader.take(1)
+            status = 0 if children == [0] else 1
+        finally:
+            if children == [0]:
+                os._exit(status)
+        sends.end()
+        assert len(children) == 1
+        assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+        assert drain(reader) == ([b"m", b"n"] if action is Action.ABORT else [b"n"])
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

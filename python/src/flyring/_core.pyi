@@ -256,7 +256,7 @@ class Reader:
 
     def close(self) -> None:
         """Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers back.
-        Twice is fine. ViewAliveError inside of a handler, or while a message is still exported. A thread that waits in
+        Twice is fine. ViewAliveError while a handler runs, or a message is still exported. A thread that waits in
         this subscriber gets ClosedError."""
 
     @property

@@ -126,6 +126,9 @@ class SubscriberCore final : public Member {
             readers_, next_ring_, limit, last_action_,
             [this, &handler, limit](Reader& reader, int before)
                 __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
+        if constexpr (returns_action<Handler>) {  // nothing was stored, which would have found it out
+            if (FLYRING_UNLIKELY(last_action_ == Action::ABORT && !open())) throw_unusable();  // a forked child
+        }
         if (done == 0) {
             idle_polls_.found_nothing(state_->file);
             return 0;
