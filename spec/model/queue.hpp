@@ -18,8 +18,8 @@ struct QueueResult {
 using Wanted = bool (*)(const std::string& name);
 using Report = void (*)(const QueueResult&);
 
-// Explores each scenario and mutant whose name is `wanted`. large: longer plans, more workers; traces: keeps them.
-void explore_queue(bool large, bool traces, Wanted wanted, Report report);
+// Explores each scenario and mutant whose name is `wanted`. large: longer plans, more workers too.
+void explore_queue(bool large, Wanted wanted, Report report);
 void explore_queue_waiting(bool large, Wanted wanted, Report report);
 // The rows of README.md.
 void print_queue_table();

@@ -6,12 +6,12 @@
 // A ring is a counter of jobs published and one of jobs taken. Producer k publishes on ring k; a worker that has a job
 // may work for ever, so nothing may depend on its coming back; it may also release the job to the last ring. Stores of
 // messages stay in a producer's or releasing worker's store buffer as in wait.cpp; a sleeper's membarrier empties it.
+#include "queue.hpp"
+
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <unordered_set>
-
-#include "queue.hpp"
 
 namespace model {
 
@@ -58,20 +58,20 @@ struct Row {
     const char *step, *what, *breaks, *because, *scenario;
 };
 const Row rows[] = {
-    {Mutant::no_barrier, "queue wait", "a worker sleeps without the barrier (6.16, 3)", "J1", "", "two workers"},
-    {Mutant::clear_after_wake, "queue wait", "wake one: the bit is cleared behind the futex call", "J1", "",
+    {Mutant::no_barrier, "queue wait", "a worker sleeps without the barrier (6.16, 3)", "Q6", "", "two workers"},
+    {Mutant::clear_after_wake, "queue wait", "wake one: the bit is cleared behind the futex call", "Q6", "",
      "two workers"},
-    {Mutant::no_bit_again, "queue wait", "a woken worker does not set the bit again", "J1", "", "two workers"},
-    {Mutant::no_barrier_again, "queue wait", "a woken worker sets the bit without the barrier", "J1", "",
+    {Mutant::no_bit_again, "queue wait", "a woken worker does not set the bit again", "Q6", "", "two workers"},
+    {Mutant::no_barrier_again, "queue wait", "a woken worker sets the bit without the barrier", "Q6", "",
      "two workers"},
-    {Mutant::no_chain, "queue wait", "a woken worker that took a job wakes nobody", "J1", "", "two workers"},
-    {Mutant::chain_one_ring, "queue wait", "it looks for another job on the same ring only", "J1", "", "two workers"},
-    {Mutant::chain_before_bit, "queue wait", "it looks for another job before it sets the bit", "J1", "",
+    {Mutant::no_chain, "queue wait", "a woken worker that took a job wakes nobody", "Q6", "", "two workers"},
+    {Mutant::chain_one_ring, "queue wait", "it looks for another job on the same ring only", "Q6", "", "two workers"},
+    {Mutant::chain_before_bit, "queue wait", "it looks for another job before it sets the bit", "Q6", "",
      "two workers"},
-    {Mutant::quits_silently, "queue wait", "a worker whose wait ends without a job wakes nobody", "J1", "",
+    {Mutant::quits_silently, "queue wait", "a worker whose wait ends without a job wakes nobody", "Q6", "",
      "a worker stops waiting"},
-    {Mutant::release_silent, "queue wait", "a release wakes nobody", "J1", "", "a job released"},
-    {Mutant::takeover_wakes_one, "queue wait", "a producer's next owner wakes one, if the bit is set", "J1", "",
+    {Mutant::release_silent, "queue wait", "a release wakes nobody", "Q6", "", "a job released"},
+    {Mutant::takeover_wakes_one, "queue wait", "a producer's next owner wakes one, if the bit is set", "Q6", "",
      "a producer killed"},
     {Mutant::wakes_all, "queue wait", "a publish wakes all", "", "costs wake-ups, and no job waits longer",
      "two workers"},
@@ -111,6 +111,35 @@ enum WorkerPc : int8_t {
     quit_barrier,
     quit_look,
     left,
+};
+
+// The states that were found, by their hashes.
+class Seen {
+    std::vector<uint64_t> table = std::vector<uint64_t>(1 << 12);
+    size_t count = 0;
+
+   public:
+    bool insert(uint64_t h) {  // false: it was there
+        if (count * 2 >= table.size()) {
+            std::vector<uint64_t> old(table.size() * 2);
+            old.swap(table);
+            for (uint64_t k : old)
+                if (k != 0) table[place(k)] = k;
+        }
+        if (h == 0) h = 1;
+        uint64_t& at = table[place(h)];
+        if (at == h) return false;
+        at = h;
+        return ++count;
+    }
+    size_t size() const { return count; }
+
+   private:
+    size_t place(uint64_t h) const {
+        size_t i = h & (table.size() - 1);
+        while (table[i] != 0 && table[i] != h) i = (i + 1) & (table.size() - 1);
+        return i;
+    }
 };
 
 struct Model {
@@ -381,7 +410,8 @@ struct Model {
         first.timeouts = static_cast<int8_t>(c.time_outs), first.quits = static_cast<int8_t>(c.quits);
         first.kills = static_cast<int8_t>(c.kills), first.releases = static_cast<int8_t>(c.releases);
         first.producer_kills = static_cast<int8_t>(c.producer_kills);
-        std::unordered_set<uint64_t> seen{hash(first)};
+        Seen seen;
+        seen.insert(hash(first));
         std::vector<State> open{first};
         while (!open.empty() && !broken) {
             const State s = open.back();
@@ -391,10 +421,10 @@ struct Model {
             for (int i = 0; i < c.workers; ++i) worker_steps(s, i);
             if (must.empty() && first_job(s) >= 0)  // nothing goes on by itself: who sleeps now sleeps to its cap
                 for (const Worker& w : s.worker)
-                    if (!w.dead && w.pc == asleep && w.long_cap && !w.excused) broken = "J1";
+                    if (!w.dead && w.pc == asleep && w.long_cap && !w.excused) broken = "Q6";
             for (auto* more : {&must, &may})
                 for (const State& n : *more)
-                    if (seen.insert(hash(n)).second) open.push_back(n);
+                    if (seen.insert(hash(n))) open.push_back(n);
         }
         states = seen.size();
     }
@@ -412,9 +442,11 @@ void explore_queue_waiting(bool large, Wanted wanted, Report report) {
     auto explore = [&](const Scenario& c, Mutant mutant, const char* kind, const std::string& name, const char* breaks,
                        const char* because) {
         if (!wanted(name)) return;
+        const auto start = std::chrono::steady_clock::now();
         Model m{c, mutant, nullptr, 0, {}, {}};
         m.explore();
-        report({kind, name, m.broken ? m.broken : "", breaks, because, m.states, 0, {}});
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        report({kind, name, m.broken ? m.broken : "", breaks, because, m.states, seconds, {}});
     };
     for (const Scenario& c : scenarios)
         if (large || !c.large) explore(c, Mutant::none, "scenario", std::string("queue waits: ") + c.name, "", "");
