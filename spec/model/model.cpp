@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
     for (const WaitingResult& r : explore_waiting(wanted))
         report(r.kind, r.name, Result{r.states, 0, r.broken, {}}, r.expected, "");
     const Report report_queue = [](const QueueResult& r) {
-        report(r.kind, r.name, Result{r.states, r.seconds, r.broken, r.trace}, r.expected, r.because);
+        report(r.kind, r.name, Result{r.states, r.seconds, r.broken, r.trace}, r.expected, r.because.c_str());
     };
     explore_queue(large, wanted, report_queue);
     explore_queue_waiting(large, wanted, report_queue);

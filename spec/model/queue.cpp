@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A model of the queue (queue.md, sections 3 to 9): producers, workers that take, adopt and release, an evicting
-// operator, the next owners of slots, somebody who asks whether the queue has ended. README.md, "The queue", says how to read it and has the table of mutants.
+// operator, the next owners of slots, somebody who asks whether the queue has ended. README.md, "The queue", says how
+// to read it and has the table of mutants.
 //
 // A place of a ring holds one record, a job or padding; a cell knows the position of the record committed there, which
 // only the checks look at (that a reader at a boundary sees either nothing or this lap's record is the ring's model's).
@@ -20,8 +21,8 @@ namespace model {
 
 namespace {
 
-constexpr int max_workers = 3, max_rings = 3, max_places = 3, max_positions = 6, max_jobs = 5, buffer_size = 4, none = -1,
-              writing = 100, evictor_id = 9;
+constexpr int max_workers = 3, max_rings = 3, max_places = 3, max_positions = 6, max_jobs = 5, buffer_size = 4,
+              none = -1, writing = 100, evictor_id = 9;
 
 enum class Mutant {
     none,
@@ -100,8 +101,8 @@ struct Scenario {
     const char* plan[2];  // of each producer: j a job, p padding
     int places[2];        // of a producer's ring; of the returns ring
     int kills, evicts, evictor_kills, releases;
-    bool ended;         // somebody looks whether the queue has ended (9)
-    bool large;         // only with --large
+    bool ended;  // somebody looks whether the queue has ended (9)
+    bool large;  // only with --large
 };
 const Scenario scenarios[] = {
     {"one worker", 1, 1, {"jj", ""}, {1, 1}, 0, 0, 0, 0, false, false},
@@ -163,10 +164,10 @@ struct Store {
     int8_t word, ring, value, end;  // end: of a gate >= 0, truth: of what it announces
 };
 struct Worker {
-    int8_t pc, alive, told, evicting;  // told: its epoch was raised, and its owner can see that
+    int8_t pc, alive, told, evicting;                  // told: its epoch was raised, and its owner can see that
     int8_t words[3][max_rings], announced[max_rings];  // announced: the truth about what a gate announces, its end
     int8_t ring, p, e, again, copied, bad, late, released, stayed, first;  // in hand, private
-    int8_t x, xr, lives, step;                                     // whom it adopts from, and the next store of that
+    int8_t x, xr, lives, step;  // whom it adopts from, and the next store of that
     Room room;
     int8_t stores;
     Store buffer[buffer_size];
@@ -183,7 +184,7 @@ struct State {
     int8_t handovers, control, returns_slot;  // who has these two locks
     int8_t evictor, victim, kills, evicts, evictor_kills, releases;
     uint8_t done, plainly, excused;  // truth, bits of jobs
-    int8_t allowed[max_jobs];        // truth: how often a job may still be handed out: once, and once more for each reason
+    int8_t allowed[max_jobs];  // truth: how often a job may still be handed out: once, and once more for each reason
 };
 
 enum WorkerPc : int8_t {
@@ -453,10 +454,11 @@ struct Model {
     void looker_steps(const State& s) {
         enum : int8_t { begin, rings, returns_gate0, returns_published, gates, published_again, handovers_again };
         constexpr int8_t answered = 100;
-        static const int8_t order[] = {begin, rings, returns_gate0, returns_published, gates, published_again,
-                                       handovers_again, answered},
-                            gates_first[] = {begin, gates, rings, returns_gate0, returns_published, published_again,
-                                             handovers_again, answered};
+        static const int8_t order[] = {begin, rings,           returns_gate0,   returns_published,
+                                       gates, published_again, handovers_again, answered},
+                            gates_first[] = {
+                                begin,           gates,           rings,   returns_gate0, returns_published,
+                                published_again, handovers_again, answered};
         const int8_t at = (off(Mutant::ended_gates_first) ? gates_first : order)[s.looker.at];
         const Ring& last = s.ring[returns];
         State n = s;
@@ -830,8 +832,8 @@ struct Model {
                         unlock(n, i);
                         return nothing_in_hand();
                     }
-                    bool never =
-                        a.e <= a.p || (off(Mutant::adopt_min_gate0) ? a.p >= g : a.e > g && !off(Mutant::adopt_no_gate0));
+                    bool never = a.e <= a.p ||
+                                 (off(Mutant::adopt_min_gate0) ? a.p >= g : a.e > g && !off(Mutant::adopt_no_gate0));
                     if (a.e > g && off(Mutant::adopt_min_gate0)) b.e = static_cast<int8_t>(g);
                     if (never) b.e = none;
                     b.ring = never ? int8_t(0) : a.xr;
@@ -969,13 +971,13 @@ struct Model {
             std::snprintf(line, sizeof line, "[t %d claimed %d gate0 %d] ", r.t, r.claimed, r.gate0);
             text += line;
         }
-        std::snprintf(line, sizeof line, "handovers %d control %d done %x plainly %x excused %x", s.handovers, s.control,
-                      s.done, s.plainly, s.excused);
+        std::snprintf(line, sizeof line, "handovers %d control %d done %x plainly %x excused %x", s.handovers,
+                      s.control, s.done, s.plainly, s.excused);
         text += line;
         for (const Worker& b : s.worker) {
             std::snprintf(line, sizeof line, " | %s%s%s pc %d ring %d [%d, %d) gates %d %d %d ends %d %d %d",
-                          b.alive ? "" : "dead ", b.told ? "told " : "", b.evicting ? "evicting" : "", b.pc, b.ring, b.p,
-                          b.e, b.words[gate][0], b.words[gate][1], b.words[gate][2], b.words[taken_end][0],
+                          b.alive ? "" : "dead ", b.told ? "told " : "", b.evicting ? "evicting" : "", b.pc, b.ring,
+                          b.p, b.e, b.words[gate][0], b.words[gate][1], b.words[gate][2], b.words[taken_end][0],
                           b.words[taken_end][1], b.words[taken_end][2]);
             text += line;
             for (int k = 0; k < b.stores; ++k)
@@ -1059,14 +1061,14 @@ struct Model {
 };
 
 const Row rows[] = {
-    {Mutant::take_gate0_relaxed, "queue take 1", "gate[0] is loaded relaxed, behind the record",
-     "Q3", "", "two workers"},
-    {Mutant::take_refused, "queue take 1", "corrupt ring is raised without a second look at gate[0]",
-     "I10", "", "two workers"},
-    {Mutant::take_padding_store, "queue take 1", "gate[0] is stored behind padding, not compared and set",
-     "Q2", "", "two workers"},
-    {Mutant::look_before_take, "queue take 1", "the epoch is not compared before a take",
-     "", "an evicted worker may take one more job; step 4 tells it, and the job is adopted", "killed and evicted"},
+    {Mutant::take_gate0_relaxed, "queue take 1", "gate[0] is loaded relaxed, behind the record", "Q3", "",
+     "two workers"},
+    {Mutant::take_refused, "queue take 1", "corrupt ring is raised without a second look at gate[0]", "I10", "",
+     "two workers"},
+    {Mutant::take_padding_store, "queue take 1", "gate[0] is stored behind padding, not compared and set", "Q2", "",
+     "two workers"},
+    {Mutant::look_before_take, "queue take 1", "the epoch is not compared before a take", "",
+     "an evicted worker may take one more job; step 4 tells it, and the job is adopted", "killed and evicted"},
     {Mutant::take_attempts, "queue take 2", "attempts[w] is not set to 0", "Q2", "", "killed"},
     {Mutant::take_end_relaxed, "queue take 2", "taken_end[w] is relaxed", "Q2", "", "two places, evicted"},
     {Mutant::take_gate_relaxed, "queue take 2", "gate[w] is relaxed", "Q4", "", "two producers"},
@@ -1074,10 +1076,10 @@ const Row rows[] = {
     {Mutant::take_late, "queue take 2", "the job is announced behind the compare-and-set", "Q3", "", "one worker"},
     {Mutant::take_cas_relaxed, "queue take 3", "the compare-and-set of gate[0] is relaxed", "Q3", "", "one worker"},
     {Mutant::take_no_minus_one, "queue take 3", "no -1 between two announcements", "Q2", "", "two places, killed"},
-    {Mutant::look_after_take, "queue take 4", "the epoch is not compared between a take and its jobs",
-     "Q3", "", "evicted"},
-    {Mutant::look_each_job, "queue take 4", "the epoch is compared before the first job of a batch only",
-     "Q3", "", "batches, evicted"},
+    {Mutant::look_after_take, "queue take 4", "the epoch is not compared between a take and its jobs", "Q3", "",
+     "evicted"},
+    {Mutant::look_each_job, "queue take 4", "the epoch is compared before the first job of a batch only", "Q3", "",
+     "batches, evicted"},
     {Mutant::look_at_done, "queue done 5", "the epoch is not compared behind a job", "Q3", "", "evicted"},
     {Mutant::done_fence, "queue done 5", "no acquire fence in front of the epoch", "Q3", "", "evicted"},
     {Mutant::done_early, "queue done 5", "gate[w] moves before the handler has ended", "Q1", "", "one worker, killed"},
@@ -1085,33 +1087,33 @@ const Row rows[] = {
     {Mutant::room_gate0_last, "queue room 2b", "gate[0] is loaded behind the workers' gates", "Q3", "", "one worker"},
     {Mutant::room_gate0_relaxed, "queue room 2b", "gate[0] is loaded relaxed", "Q3", "", "one worker"},
     {Mutant::room_gates_relaxed, "queue room 2b", "the workers' gates are loaded relaxed", "Q1", "", "killed"},
-    {Mutant::room_gates_descending, "queue room 2b", "the workers' gates in descending order",
-     "", "handovers tells of a job that changes hands meanwhile", "killed twice"},
+    {Mutant::room_gates_descending, "queue room 2b", "the workers' gates in descending order", "",
+     "handovers tells of a job that changes hands meanwhile", "killed twice"},
     {Mutant::room_handovers, "queue room 2c", "handovers is not compared", "Q1", "", "killed"},
     {Mutant::room_handovers_relaxed, "queue room 2a", "handovers is loaded relaxed the first time", "Q1", "", "killed"},
     {Mutant::room_retire, "queue room", "a dead worker's gate is retired (channel.md 6.7)", "Q1", "", "killed"},
-    {Mutant::adopt_with_job, "queue adopt", "a worker looks for the dead only when there is a job to take",
-     "Q5", "", "killed"},
-    {Mutant::adopt_no_lock, "queue adopt 1", "without the control lock", "Q2", "", "killed"},
-    {Mutant::adopt_dead_without_lock, "queue adopt 1", "the dead without the control lock", "Q2", "", "killed"},
-    {Mutant::adopt_no_epoch, "queue adopt 1", "the own epoch is not compared under the lock",
-     "", "it is compared before the job is handed out (take 4)", "killed and evicted"},
-    {Mutant::adopt_not_still, "queue adopt 1", "under the lock, it does not look again whether the other one is dead or evicting",
-     "Q2", "", "killed"},
-    {Mutant::adopt_end_first, "queue adopt 2", "taken_end is loaded before the gate, or the gate relaxed",
-     "Q1", "", "evicted"},
-    {Mutant::adopt_gate0_first, "queue adopt 2", "gate[0] is loaded before the gate",
-     "", "a gate[0] that is too old leaves the job where it is", "killed and evicted"},
-    {Mutant::adopt_lives_late, "queue adopt 3", "whether the owner lives is tested behind the load of gate[0]",
-     "Q1", "", "evicted"},
-    {Mutant::adopt_announced, "queue adopt 3", "takes away what a live evicted worker has only announced",
-     "Q1", "", "evicted"},
+    {Mutant::adopt_with_job, "queue adopt", "a worker looks for the dead only when there is a job to take", "Q5", "",
+     "killed"},
+    {Mutant::adopt_no_lock, "queue adopt 1", "without the control lock", "Q3", "", "killed"},
+    {Mutant::adopt_dead_without_lock, "queue adopt 1", "the dead without the control lock", "Q3", "", "killed"},
+    {Mutant::adopt_no_epoch, "queue adopt 1", "the own epoch is not compared under the lock", "",
+     "it is compared before the job is handed out (take 4)", "killed and evicted"},
+    {Mutant::adopt_not_still, "queue adopt 1",
+     "under the lock, it does not look again whether the other one is dead or evicting", "Q2", "", "killed"},
+    {Mutant::adopt_end_first, "queue adopt 2", "taken_end is loaded before the gate, or the gate relaxed", "Q1", "",
+     "evicted"},
+    {Mutant::adopt_gate0_first, "queue adopt 2", "gate[0] is loaded before the gate", "",
+     "a gate[0] that is too old leaves the job where it is", "killed and evicted"},
+    {Mutant::adopt_lives_late, "queue adopt 3", "whether the owner lives is tested behind the load of gate[0]", "Q1",
+     "", "evicted"},
+    {Mutant::adopt_announced, "queue adopt 3", "takes away what a live evicted worker has only announced", "Q1", "",
+     "evicted"},
     {Mutant::adopt_no_gate0, "queue adopt 4", "taken_end is not compared with gate[0]", "Q2", "", "killed"},
     {Mutant::adopt_min_gate0, "queue adopt 4", "where taken_end is above gate[0], the jobs up to gate[0] are adopted",
      "", "others took these jobs: only more repeats", "batches, killed"},
     {Mutant::adopt_no_attempts, "queue adopt 5", "attempts is not raised", "Q2", "", "killed"},
-    {Mutant::adopt_attempts_last, "queue adopt 5", "attempts is stored behind its gate",
-     "", "the job says repeat all the same; attempts may be one too few", "killed twice"},
+    {Mutant::adopt_attempts_last, "queue adopt 5", "attempts is stored behind its gate", "",
+     "the job says repeat all the same; attempts may be one too few", "killed twice"},
     {Mutant::adopt_clear_first, "queue adopt 5", "its gate first", "Q1", "", "killed twice"},
     {Mutant::adopt_end_after_gate, "queue adopt 5", "taken_end behind the gate", "Q2", "", "two places, killed twice"},
     {Mutant::adopt_end_last, "queue adopt 5", "taken_end last", "Q1", "", "killed twice"},
@@ -1120,35 +1122,35 @@ const Row rows[] = {
     {Mutant::adopt_no_count, "queue adopt 5", "handovers is not raised", "Q1", "", "killed"},
     {Mutant::adopt_count_relaxed, "queue adopt 5", "handovers is relaxed", "Q1", "", "killed"},
     {Mutant::adopt_store, "queue adopt 5", "its gate is stored, not compared and set", "Q1", "", "batches, evicted"},
-    {Mutant::adopt_keeps, "queue adopt 5", "keeps the job where the compare-and-set failed",
-     "", "its evicted owner has just finished it: only more repeats", "batches, evicted"},
+    {Mutant::adopt_keeps, "queue adopt 5", "keeps the job where the compare-and-set failed", "Q2", "",
+     "batches, evicted"},
     {Mutant::adopt_in_place, "queue adopt 7", "hands out in place", "Q3", "", "killed"},
     {Mutant::adopt_no_lap_test, "queue adopt 7", "no lap test", "Q3", "", "killed"},
     {Mutant::adopt_no_fence, "queue adopt 7", "no acquire fence before the lap test", "Q3", "", "killed"},
     {Mutant::next_forgets, "queue 6", "a slot's next owner sets its gates to -1", "Q1", "", "one worker, killed"},
-    {Mutant::next_no_lock, "queue 6", "a slot's next owner looks without the control lock", "Q2", "", "killed"},
-    {Mutant::next_no_attempts, "queue 6", "a slot's next owner does not raise attempts",
-     "Q2", "", "one worker, killed"},
-    {Mutant::lost_takes_back, "queue 7", "a worker that lost its slot sets its gates to -1 (channel.md 5.4, 6.6)",
-     "Q1", "", "evicted"},
+    {Mutant::next_no_lock, "queue 6", "a slot's next owner looks without the control lock", "Q3", "", "killed"},
+    {Mutant::next_no_attempts, "queue 6", "a slot's next owner does not raise attempts", "Q2", "",
+     "one worker, killed"},
+    {Mutant::lost_takes_back, "queue 7", "a worker that lost its slot sets its gates to -1 (channel.md 5.4, 6.6)", "Q1",
+     "", "evicted"},
     {Mutant::evict_flag_first, "queue 7", "evicting is set before the epoch is raised", "Q2", "", "evictor killed"},
     {Mutant::evict_no_lock, "queue 7", "evicts without the control lock", "Q2", "", "killed and evicted"},
     {Mutant::release_waits_for_slot, "queue release 1", "waits for the slot", "Q5", "", "released, evicted"},
     {Mutant::release_no_slot, "queue release 1", "without the slot's lock", "Q3", "", "released twice"},
     {Mutant::release_waits_for_room, "queue release 2", "waits for room", "Q5", "", "one worker, released"},
-    {Mutant::release_no_attempts, "queue release 3", "attempts of the copy is not raised",
-     "Q2", "", "one worker, released"},
-    {Mutant::release_epoch_first, "queue release 4", "the epoch is compared before the copy",
-     "Q3", "", "released, evicted"},
-    {Mutant::release_no_fence, "queue release 4", "no acquire fence between the copy and the epoch",
-     "Q3", "", "released, evicted"},
+    {Mutant::release_no_attempts, "queue release 3", "attempts of the copy is not raised", "Q2", "",
+     "one worker, released"},
+    {Mutant::release_epoch_first, "queue release 4", "the epoch is compared before the copy", "Q3", "",
+     "released, evicted"},
+    {Mutant::release_no_fence, "queue release 4", "no acquire fence between the copy and the epoch", "Q3", "",
+     "released, evicted"},
     {Mutant::release_done_first, "queue release 5", "done before the commit", "Q1", "", "one worker, killed, released"},
-    {Mutant::release_keeps_attempts, "queue release", "a job that stays in hand is handed out again with the same attempts",
-     "Q2", "", "one worker, released"},
+    {Mutant::release_keeps_attempts, "queue release",
+     "a job that stays in hand is handed out again with the same attempts", "Q2", "", "one worker, released"},
     {Mutant::release_attempts_stay, "queue release", "the rest of the batch keeps the attempts of a job that stayed",
      "Q2", "", "one worker, released"},
-    {Mutant::ended_gates_first, "queue ended", "the workers' gates are loaded before the rings' words",
-     "Q7", "", "ended"},
+    {Mutant::ended_gates_first, "queue ended", "the workers' gates are loaded before the rings' words", "Q7", "",
+     "ended"},
     {Mutant::ended_returns_once, "queue ended", "the returns ring's published is not loaded again", "Q7", "", "ended"},
     {Mutant::ended_handovers, "queue ended", "handovers is not compared", "Q7", "", "ended"},
 };
@@ -1176,8 +1178,8 @@ void explore_queue(bool large, Wanted wanted, Report report) {
     for (const Row& row : rows)
         for (const Scenario& c : scenarios)
             if (!std::strcmp(c.name, row.scenario))
-                explore(c, row.mutant, "mutant",
-                        std::string(row.step) + ": " + row.what + " (queue: " + c.name + ")", row.breaks, row.because);
+                explore(c, row.mutant, "mutant", std::string(row.step) + ": " + row.what + " (queue: " + c.name + ")",
+                        row.breaks, row.because);
 }
 
 }  // namespace model

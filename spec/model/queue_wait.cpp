@@ -6,12 +6,12 @@
 // A ring is a counter of jobs published and one of jobs taken. Producer k publishes on ring k; a worker that has a job
 // may work for ever, so nothing may depend on its coming back; it may also release the job to the last ring. Stores of
 // messages stay in a producer's or releasing worker's store buffer as in wait.cpp; a sleeper's membarrier empties it.
-#include "queue.hpp"
-
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+
+#include "queue.hpp"
 
 namespace model {
 
@@ -118,7 +118,7 @@ class Seen {
     std::vector<uint64_t> table = std::vector<uint64_t>(1 << 12);
     size_t count = 0;
 
-   public:
+  public:
     bool insert(uint64_t h) {  // false: it was there
         if (count * 2 >= table.size()) {
             std::vector<uint64_t> old(table.size() * 2);
@@ -134,7 +134,7 @@ class Seen {
     }
     size_t size() const { return count; }
 
-   private:
+  private:
     size_t place(uint64_t h) const {
         size_t i = h & (table.size() - 1);
         while (table[i] != 0 && table[i] != h) i = (i + 1) & (table.size() - 1);
