@@ -129,7 +129,9 @@ def room(run, waiter, other):
             if op == "offer_batch":
                 equal("none of a batch in time", p.a.call(op, publisher=p.name, timeout=SHORT, **fields)["taken"], 0)
             else:
-                timed_out(p, "back-pressured", op, publisher=p.name, **fields)
+                held = timed_out(p, "back-pressured", op, publisher=p.name, **fields)["holder"]
+                equal("who holds it back", held, p.a.call("held_by", publisher=p.name)["holder"])
+                equal("its slot", held["slot"], 0)
             before = p.file.sequence("room")
             p.sleeps("room", op, publisher=p.name, **fields)
             expected = sent + {"offer": 1, "claim": 0, "offer_batch": 20}[op]

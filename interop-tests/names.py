@@ -44,7 +44,7 @@ SUBJECTS = {
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
     "wait": ("wait strategies", ALL),
-    "wait_machine": ("waits where calls are refused, with many sleepers, with hostile words", ("cpp", "java")),
+    "wait_machine": ("waits where calls are refused, with many sleepers, with hostile words", ALL),
     "wait_survivors": ("what ends or disturbs a wait: close, evict, fork, the dead", ALL),
     "wait_set": ("waiting for many subscribers and publishers", ALL),
     "waiting": ("sleeping until a message or room is there, and being woken", ALL),

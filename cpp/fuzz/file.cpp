@@ -117,7 +117,7 @@ File::Place File::place(Input& input) const {
             const std::int64_t from[] = {*ring.published(), *ring.claimed(), *ring.gate(0), 0};
             const auto position =
                 static_cast<std::int64_t>(static_cast<std::uint64_t>(from[input.below(4)]) +
-                                          ring.alignment * input.below(input.below(2) == 0 ? 3 : 256));
+                                          ring.alignment() * input.below(input.below(2) == 0 ? 3 : 256));
             return {in_file(ring.record(position)) + 4 * input.below(2), 4};
         }
         case 5: {
@@ -183,8 +183,8 @@ std::int64_t File::value(Input& input, std::int64_t now) const {
 void File::pad_for_ever(std::uint32_t index) {
     const detail::Ring ring = this->ring(index);
     const std::int64_t published = *ring.published();
-    for (const std::int64_t at : {published & -std::int64_t{ring.alignment}, std::int64_t{0}}) {
-        *ring.length_at(at) = static_cast<std::int32_t>(ring.capacity - (at & ring.mask()));
+    for (const std::int64_t at : {published & -std::int64_t{ring.alignment()}, std::int64_t{0}}) {
+        *ring.length_at(at) = static_cast<std::int32_t>(ring.capacity() - (at & ring.mask()));
         *ring.type_at(at) = layout::TYPE_PADDING;
     }
 }

@@ -50,6 +50,12 @@ Json foreign_json(flyring::Foreign foreign) {
     return foreign == flyring::Foreign::publisher ? "publisher" : "subscriber";
 }
 
+Json holder_json(const std::optional<flyring::Holder>& holder) {
+    if (!holder) return nullptr;
+    return {{"slot", holder->slot}, {"name", holder->name}, {"pid", holder->pid},
+            {"live", holder->live}, {"kept", holder->kept}, {"position", holder->position}};
+}
+
 Json carried(const flyring::FlyringError& error) {
     using namespace flyring;
     if (const auto* e = dynamic_cast<const ChannelExists*>(&error)) return {{"path", e->path()}};
@@ -83,6 +89,7 @@ Json carried(const flyring::FlyringError& error) {
     if (const auto* e = dynamic_cast<const ChannelReplaced*>(&error)) {
         return {{"path", e->path()}, {"channel_id", uuid_text(e->channel_id())}};
     }
+    if (const auto* e = dynamic_cast<const BackPressured*>(&error)) return {{"holder", holder_json(e->holder())}};
     if (const auto* e = dynamic_cast<const TimedOut*>(&error)) return {{"what_for", e->what_for()}};
     if (const auto* e = dynamic_cast<const Cancelled*>(&error)) return {{"what_for", e->what_for()}};
     if (const auto* e = dynamic_cast<const IoError*>(&error)) {

@@ -339,15 +339,7 @@ Json Peer::abort(const Json& request) {
 }
 
 Json Peer::held_by(const Json& request) {
-    const auto holder = find(publishers_, request, "publisher").held_by();
-    if (!holder) return {{"holder", nullptr}};
-    return {{"holder",
-             {{"slot", holder->slot},
-              {"name", holder->name},
-              {"pid", holder->pid},
-              {"live", holder->live},
-              {"kept", holder->kept},
-              {"position", holder->position}}}};
+    return {{"holder", holder_json(find(publishers_, request, "publisher").held_by())}};
 }
 
 Json Peer::take(const Json& request) {

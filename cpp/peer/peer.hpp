@@ -32,6 +32,7 @@ std::vector<std::byte> from_hex(const std::string& text);
 std::string uuid_text(const flyring::Uuid& uuid);
 Json message_json(const flyring::Message& message);
 Json foreign_json(flyring::Foreign foreign);
+Json holder_json(const std::optional<flyring::Holder>& holder);
 /// What an error carries besides its text.
 Json carried(const flyring::FlyringError& error);
 

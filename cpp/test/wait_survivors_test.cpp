@@ -299,6 +299,69 @@ TEST_F(WaitSurvivors, room_whose_reader_died_before_its_wake_is_found_at_the_cap
     EXPECT_EQ(child.wait(), 128 + SIGKILL);
 }
 
+// However long it may spin, it looks as often as one that sleeps at what else ends it.
+
+TEST_F(WaitSurvivors, a_long_spin_is_ended_as_a_sleep_is) {
+    struct Ends {
+        flyring::Publisher publisher;
+        flyring::Subscriber subscriber;
+        flyring::LossySubscriber lossy;
+    };
+    const std::vector<std::pair<bool, std::function<void(Ends&)>>> waits = {
+        {false, [](Ends& ends) { ends.subscriber.take(long_enough); }},
+        {false, [](Ends& ends) { ends.lossy.take(long_enough); }},
+        {true, [](Ends& ends) { ends.publisher.send(bytes("x"), long_enough); }},
+        {true, [](Ends& ends) { ends.publisher.flush(long_enough); }},
+        {false,
+         [](Ends& ends) {
+             flyring::WaitSet set;
+             set.add(ends.subscriber);
+             set.set_spin(long_enough);
+             EXPECT_EQ(set.wait(long_enough).size(), 1U);
+             ends.subscriber.take();
+         }},
+    };
+    for (const auto& [full, wait] : waits) {
+        Channel channel = Channel::create("c", broadcast(1, 1));
+        Ends ends{channel.publisher(), channel.subscriber(), channel.lossy_subscriber()};
+        ends.publisher.set_spin(long_enough);
+        ends.subscriber.set_spin(long_enough);
+        ends.lossy.set_spin(long_enough);
+        if (full) fill(ends.publisher);
+        std::string code;
+        std::thread waiter([&, &wait = wait] { code = code_of([&] { wait(ends); }); });
+        std::this_thread::sleep_for(1ms);
+        EXPECT_EQ(::unlink(channel.path().c_str()), 0);  // by somebody who tells nobody
+        const auto start = clock_type::now();
+        const Channel next = Channel::create("c", broadcast(1, 1));
+        waiter.join();
+        EXPECT_LT(clock_type::now() - start, 1s);
+        EXPECT_EQ(code, "replaced");
+        Channel::unlink("c");
+    }
+}
+
+TEST_F(WaitSurvivors, a_publisher_that_spins_finds_that_its_reader_died) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    publisher.set_spin(long_enough);
+    support::Child child([](const auto& ready) {
+        Channel own = Channel::open("c");
+        const flyring::Subscriber subscriber = own.subscriber();
+        ready();
+        ::pause();
+        return true;
+    });
+    child.wait_until_ready();
+    fill(publisher);
+    std::thread killer([&] {
+        std::this_thread::sleep_for(2ms);
+        child.kill();
+    });
+    EXPECT_LT(time_of([&] { EXPECT_GT(publisher.send(bytes("x"), long_enough), 0); }), 1s);
+    killer.join();
+}
+
 TEST_F(WaitSurvivors, a_publisher_that_waits_finds_that_its_reader_died) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher();

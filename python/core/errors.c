@@ -30,13 +30,6 @@ bool is_own_error(void)
     return PyErr_ExceptionMatches(base_error) != 0;
 }
 
-bool check_replaced(PyObject *self)
-{
-    PyObject *done = PyObject_CallMethod(self, "_check_replaced", NULL);
-    Py_XDECREF(done);
-    return done != NULL;
-}
-
 bool errors_load(void)
 {
     errors_module = PyImport_ImportModule("flyring.errors");

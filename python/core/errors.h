@@ -15,9 +15,6 @@
 PyObject *raise_error(const char *name, const char *format, ...);
 /* Whether the exception that is set is one of them; else it is of Python, of memory or of a signal's handler. */
 bool is_own_error(void);
-/* 6.13: ChannelReplacedError if another channel has the name. Calls the method _check_replaced of a publisher or
-   subscriber: Python code runs. False with an exception. */
-bool check_replaced(PyObject *self);
 #define LARGE_COPY (1 << 20) /* bytes that are copied without the GIL: a tenth of a millisecond */
 
 /* When the module is loaded: false with an exception. */

@@ -21,6 +21,10 @@ bool lock_try(File *file, int64_t at);
 void lock_release(File *file, int64_t at);
 /* Whether another description has it. */
 bool lock_is_held(const File *file, int64_t at);
+/* 6.13, of a publisher or subscriber and a description of its channel's file: ChannelReplacedError if another channel
+   has the name. Where the file has lost its name the method _check_replaced is called: Python code runs. False with an
+   exception. */
+bool check_replaced(PyObject *self, const File *file);
 /* Unlocks everything and closes. */
 void file_shut(File *file);
 

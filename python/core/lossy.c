@@ -41,14 +41,14 @@ static bool add_rings(Lossy *self, PyObject *rings)
 
 static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *data, *memory, *shape, *rings, *wait;
+    PyObject *data, *memory, *file, *shape, *rings, *wait;
     int oldest, newest, strategy;
     if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
         PyErr_SetString(PyExc_TypeError, "positional arguments only");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!O!O!ppO:LossySubscriber", memory_type, &data, memory_type, &memory, &PyTuple_Type,
-                          &shape, &PyTuple_Type, &rings, &oldest, &newest, &wait) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!ppO:LossySubscriber", memory_type, &data, memory_type, &memory, file_type,
+                          &file, &PyTuple_Type, &shape, &PyTuple_Type, &rings, &oldest, &newest, &wait) ||
         wait_parse(wait, &strategy) < 0)
         return NULL;
     geometry at;
@@ -61,7 +61,7 @@ static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     Lossy *self = (Lossy *)reader_new(type, &lossy_kind, (Memory *)data,
                                       ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to say that it waits */
-                                      &at, (int)PyTuple_Size(rings), strategy, lossy_forked);
+                                      (File *)file, &at, (int)PyTuple_Size(rings), strategy, lossy_forked);
     if (self == NULL)
         return NULL;
     self->longest = at.capacity / MAX_MESSAGE_DIVISOR;

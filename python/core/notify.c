@@ -142,7 +142,8 @@ static void *help(void *ignored)
         }
         int count = list_words(words);
         bool naps = (!has_waitv && count > 1) || count > MOST_FUTEX_WORDS;
-        helper_until = until;
+        /* A helper that naps does not sleep on their words: who arms the first of them must wake it. */
+        helper_until = naps && !any ? INT64_MAX : until;
         fork_unlock();
         bool known = sleep_on_words(words, naps ? 1 : count, until, naps && any);
         fork_lock();

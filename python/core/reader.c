@@ -8,8 +8,8 @@ static PyObject *actions[ABORT + 1]; /* the members of flyring.Action */
 
 /* Life */
 
-Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, const geometry *shape,
-                   int count, int wait, void (*forked)(fork_node *))
+Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, File *file,
+                   const geometry *shape, int count, int wait, void (*forked)(fork_node *))
 {
     Reader *self = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL)
@@ -18,6 +18,7 @@ Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Me
     memory_use(self->data = data);
     if (memory != NULL)
         memory_use(self->memory = memory);
+    self->file = (File *)Py_NewRef((PyObject *)file);
     self->shape = *shape;
     self->capacity = shape->capacity;
     self->mask = shape->capacity - 1;
@@ -78,6 +79,7 @@ void reader_dealloc(Reader *self)
     fork_remove(&self->node);
     notifier_free(self->notifier);
     release_memory(self);
+    Py_XDECREF((PyObject *)self->file);
     Py_XDECREF((PyObject *)self->pinned);
     Py_XDECREF((PyObject *)self->spare);
     PyMem_Free(self->rings);
@@ -212,7 +214,7 @@ static COLD bool check_replaced_now(Reader *self)
 {
     self->idle = 0;
     self->use = WAITING;
-    bool fine = check_replaced((PyObject *)self);
+    bool fine = check_replaced((PyObject *)self, self->file);
     return end_of_wait(self, fine);
 }
 

@@ -65,6 +65,7 @@ typedef struct Reader {
     /* Cold. */
     Memory *data; /* the read-only mapping */
     Memory *memory; /* the writable one; NULL in a read-only channel */
+    File *file; /* a description of the channel's file */
     int64_t spin; /* ns, before it sleeps */
     notifier *notifier; /* of fileno, or NULL */
     bool told; /* the last look because of `successor` found it replaced */
@@ -85,9 +86,10 @@ PyTypeObject *make_reader_type(PyObject *module);
 extern const char reader_poll_text[], reader_take_text[]; /* what help() says */
 PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
-/* A new object of a type derived from reader_type. Uses the mappings; `memory` may be NULL. NULL with an exception. */
-Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, const geometry *shape,
-                   int count, int wait, void (*forked)(fork_node *));
+/* A new object of a type derived from reader_type. Uses the mappings and the file; `memory` may be NULL. NULL with an
+   exception. */
+Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, File *file,
+                   const geometry *shape, int count, int wait, void (*forked)(fork_node *));
 /* The rest of tp_dealloc, after the kind's own. */
 void reader_dealloc(Reader *self);
 static inline Reader *reader_of(fork_node *node)

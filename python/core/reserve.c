@@ -76,11 +76,11 @@ void publisher_end_copy(Publisher *self, PyThreadState *state)
 
 /* Room */
 
-/* 6.13: false with an exception. It runs Python code: `busy` keeps other calls out. */
+/* 6.13: false with an exception. It may run Python code: `busy` keeps other calls out. */
 static bool check_replaced_while_held(Publisher *self)
 {
     self->busy = true;
-    bool fine = check_replaced((PyObject *)self);
+    bool fine = check_replaced((PyObject *)self, self->lock);
     self->busy = false;
     if (!self->closed && !self->forked)
         return fine;

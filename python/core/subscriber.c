@@ -71,8 +71,8 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
         PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot and rings of this channel");
         return NULL;
     }
-    Subscriber *self = (Subscriber *)reader_new(type, &subscriber_kind, (Memory *)data, (Memory *)memory, &at,
-                                                (int)PyTuple_Size(rings), strategy, subscriber_forked);
+    Subscriber *self = (Subscriber *)reader_new(type, &subscriber_kind, (Memory *)data, (Memory *)memory, (File *)lock,
+                                                &at, (int)PyTuple_Size(rings), strategy, subscriber_forked);
     if (self == NULL)
         return NULL;
     self->lock = (File *)Py_NewRef(lock);

@@ -125,6 +125,7 @@ static bool back_off_until(wait_state *state, int64_t end, const wait_target *ta
 static bool wait_slice(wait_state *state, const wait_target *target)
 {
     int64_t now = now_ns(), end = earlier(now + SIGNAL_CHECK_NS, state->deadline);
+    state->slept = true; /* or spun for as long */
     switch (state->strategy) {
     case WAIT_SPIN:
         return spin_until(end, target);
@@ -135,7 +136,6 @@ static bool wait_slice(wait_state *state, const wait_target *target)
     default:
         if (now < state->began + state->spin)
             return spin_until(earlier(end, state->began + state->spin), target);
-        state->slept = true;
         sleep_once(target, state->deadline, wait_cap(target->room, state->began));
         return target->ready(target->context); /* sleep 7 */
     }

@@ -223,7 +223,8 @@ static PyObject *wait_for_any(waiting *wait, int64_t timeout)
         Py_DECREF(ready);
         list_words(wait);
         turn_without_gil(wait, spins, began, deadline);
-        if (PyErr_CheckSignals() < 0 || (!spins && !look_after(wait)))
+        bool slept = !spins || now_ns() < began + wait->set->spin; /* or spun for as long, and will again */
+        if (PyErr_CheckSignals() < 0 || (slept && !look_after(wait)))
             return NULL;
     }
 }

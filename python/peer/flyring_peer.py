@@ -19,9 +19,11 @@ from uuid import UUID
 
 import flyring
 from flyring import (
+    BackPressuredError,
     Channel,
     Counter,
     FlyringError,
+    Holder,
     LossySubscriber,
     Message,
     Publisher,
@@ -81,6 +83,10 @@ def described(message: Message) -> dict[str, Any]:
     }
 
 
+def described_holder(holder: Holder | None) -> Answer | None:
+    return None if holder is None else asdict(holder)
+
+
 def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request) -> bool:
     """Whether a request says that the verbs wait, and sleep: "wait": "block". "spin": how long they look before, ns."""
     wait = request.get("wait", "backoff")
@@ -111,6 +117,8 @@ class Peer:
             result = {"ok": True} | self.ops[request["op"]](request)
         except FlyringError as error:
             result = {"ok": False, "error": error.code, "message": str(error)}
+            if isinstance(error, BackPressuredError):
+                result["holder"] = described_holder(error.holder)
             for name in CARRIED + MORE_CARRIED:
                 value = getattr(error, name, None)
                 if value is not None and not callable(value):
@@ -301,8 +309,7 @@ class Peer:
         return {"position": self.claims[request["publisher"]].abort()}
 
     def op_held_by(self, request: Request) -> Answer:
-        holder = self.publishers[request["publisher"]].held_by()
-        return {"holder": None if holder is None else vars(holder)}
+        return {"holder": described_holder(self.publishers[request["publisher"]].held_by())}
 
     def op_positions(self, request: Request) -> Answer:
         if "publisher" in request:

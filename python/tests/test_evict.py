@@ -483,7 +483,7 @@ def test_retire_against_a_slots_next_owner() -> None:
             fill(publisher)
             dead._lock.close()  # as the kernel does when its owner is killed
             taken: list[Subscriber] = []
-            pause = rng.random() / 400
+            pause = rng.random() / 125  # who waits for room looks for the dead every 4 ms
             in_two_threads(
                 lambda: publisher.send(bytes(100), timeout=10),
                 after(pause, append_to(taken, channel.subscriber)),

@@ -30,7 +30,7 @@ from flyring import (
     Subscriber,
     TwoThreadsError,
 )
-from test_waiting import Waits, data_asleep, until
+from waits import Waits, data_asleep, until
 
 Main = Callable[[], Awaitable[Any]]
 

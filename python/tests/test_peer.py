@@ -13,7 +13,7 @@ import pytest
 
 from conftest import SPEC
 from flyring import Channel
-from test_waiting import Waits
+from waits import Waits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peer"))
 import flyring_peer

@@ -149,7 +149,17 @@ OPERATIONS = [open_close, take_publisher, take_subscriber, keep_and_forget, evic
 OPERATIONS += [wait_in_vain, wait_for_a_slot, wait_in_a_loop]
 
 
+@pytest.fixture
+def quick_collections() -> Iterator[None]:
+    """What pytest has, and what was imported, is left out of them: they take most of the time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.usefixtures("quick_collections")
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_instruction_leaves_nothing_behind(operation: Callable[[], None], folder: Path) -> None:
     with Channel.create("target", **SHAPE) as channel:

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import Child, drain, fill, in_child, pair
 from flyring import Channel, ChannelReplacedError, ClosedError, InvalidArgumentError, Message, TwoThreadsError, WaitSet
-from test_waiting import Waits, data_asleep, room_asleep, until
+from waits import Waits, data_asleep, room_asleep, until
 
 
 def make_set(*members: Any) -> WaitSet:
@@ -304,9 +304,15 @@ def test_where_futex_waitv_is_refused_it_naps(child: Callable[..., Child]) -> No
     with Channel.create("naps", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
         other = child(code, channel.path, os.path.dirname(__file__))
         assert other.line() == "True"
+        times = []
         for i in range(40):
+            start = time.monotonic()
             publisher.offer(b"%d" % i)
             assert other.line() == str(i)
+            times.append(time.monotonic() - start)
+            time.sleep(0.002)  # it waits by then
+        for part in times[:20], times[20:]:
+            assert sorted(part)[10] < 0.02  # naps of 1 ms, not the cap
 
 
 def test_messages_in_turn_through_two_sets() -> None:

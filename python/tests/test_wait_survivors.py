@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits that something ends at any moment (signals, close, evict, fork, SIGSTOP, SIGKILL): nothing is lost, nobody else
-waits for it (spec 6.16)."""
+"""What ends or disturbs a wait, at any moment of it: a close, an evict, a signal, a fork, and the dead (spec 6.16)."""
 
 from __future__ import annotations
 
@@ -9,15 +8,230 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 import pytest
 
 from conftest import Child, drain, fill, in_child, pair
-from flyring import Channel, ClosedError, FlyringError, SlotLostError, WaitSet, layout
-from test_waiting import Waits, data_asleep, room_asleep, until, word
+from flyring import Channel, ChannelReplacedError, ClosedError, FlyringError, SlotLostError, WaitSet, layout
+from waits import Waits, data_asleep, room_asleep, sleeping_reader, until, word
+
+# What ends a wait
+
+
+def test_close_from_another_thread_ends_a_wait() -> None:
+    for close in ("object", "channel"):
+        with sleeping_reader(close) as (channel, subscriber, _, waits):
+            start = time.monotonic()
+            (subscriber if close == "object" else channel).close()
+            with pytest.raises(ClosedError):
+                waits.end()
+            assert waits.ended - start < 1
+    with pair() as (channel, publisher, _):
+        fill(publisher)
+        waits = Waits(lambda: publisher.send(b"x"))
+        until(lambda: room_asleep(channel))
+        publisher.close()
+        with pytest.raises(ClosedError):
+            waits.end()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_close_ends_a_wait_of_a_lossy_reader(read_only: bool) -> None:
+    with (
+        Channel.create("lossy", "broadcast", capacity=4096) as channel,
+        channel.publisher(),
+        Channel.open("lossy", read_only=read_only) as other,
+    ):
+        reader = other.lossy_subscriber()
+        waits = Waits(lambda: reader.take(timeout=None))
+        time.sleep(0.02)
+        if not read_only:
+            until(lambda: data_asleep(channel))
+        else:
+            assert data_asleep(channel) == 0
+        reader.close()
+        with pytest.raises(ClosedError):
+            waits.end()
+
+
+def test_evict_ends_a_wait() -> None:
+    with sleeping_reader() as (channel, subscriber, _, waits):
+        start = time.monotonic()
+        channel.evict(subscriber.slot)
+        with pytest.raises(SlotLostError):
+            waits.end()
+        assert waits.ended - start < 1
+
+
+def test_replace_ends_a_wait_and_the_object_works_on() -> None:
+    with sleeping_reader() as (_, subscriber, publisher, waits):
+        start = time.monotonic()
+        with Channel.replace("sleeps", "broadcast"):
+            with pytest.raises(ChannelReplacedError):
+                waits.end()
+            assert waits.ended - start < 1
+            with pytest.raises(ChannelReplacedError):
+                publisher.offer(b"told once")
+            publisher.offer(b"still here")
+            assert bytes(subscriber.take(timeout=1)) == b"still here"
+    with pair() as (channel, publisher, subscriber):
+        fill(publisher)
+        waits = Waits(lambda: publisher.send(b"x"))
+        until(lambda: room_asleep(channel))
+        with Channel.replace("life", "broadcast"), pytest.raises(ChannelReplacedError):
+            waits.end()
+
+
+ENDS: dict[str, tuple[type[FlyringError], Callable[[Channel, Any], Any]]] = {
+    "close": (ClosedError, lambda channel, subscriber: subscriber.close()),
+    "close of the channel": (ClosedError, lambda channel, subscriber: channel.close()),
+    "evict": (SlotLostError, lambda channel, subscriber: channel.evict(subscriber.slot)),
+}
+
+
+LONG_SPINS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "take": lambda publisher, subscriber, lossy: subscriber.take(None),
+    "lossy take": lambda publisher, subscriber, lossy: lossy.take(None),
+    "send": lambda publisher, subscriber, lossy: publisher.send(b"x"),
+}
+
+
+@pytest.mark.parametrize("wait", ["block", "spin", "yield", "backoff"])
+@pytest.mark.parametrize("verb", LONG_SPINS)
+def test_who_spins_looks_as_often_as_who_sleeps(verb: str, wait: Any) -> None:
+    with Channel.create("spins", "broadcast", capacity=4096) as channel:
+        publisher = channel.publisher(wait=wait)
+        ends = publisher, channel.subscriber(wait=wait), channel.lossy_subscriber(wait=wait)
+        for end in ends:
+            end.set_spin(100)
+        if verb == "send":
+            fill(publisher)
+        else:
+            drain(ends[2])
+        waits = Waits(lambda: LONG_SPINS[verb](*ends))
+        os.unlink(channel.path)  # by somebody who tells nobody
+        with Channel.create("spins", "broadcast", capacity=4096), pytest.raises(ChannelReplacedError):
+            waits.end()
+
+
+def test_a_wait_set_that_spins_looks_as_often_as_one_that_sleeps() -> None:
+    with Channel.create("spins", "broadcast", capacity=4096) as channel:
+        subscriber, waits = channel.subscriber(), WaitSet()
+        waits.add(subscriber)
+        waits.set_spin(100)
+        ready = Waits(lambda: waits.wait(None))
+        os.unlink(channel.path)
+        with Channel.create("spins", "broadcast", capacity=4096):
+            assert ready.end() == [subscriber]
+            with pytest.raises(ChannelReplacedError):
+                subscriber.take()
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_a_wait_may_come_at_any_moment(end: str) -> None:
+    error, act = ENDS[end]
+    random, longest = Random(1), []
+    with Channel.create("ends", "broadcast", capacity=4096):
+        for i in range(120):
+            with Channel.open("ends") as channel:
+                subscriber = channel.subscriber()
+                subscriber.set_spin(0)
+                waits = Waits(lambda subscriber=subscriber: subscriber.take(timeout=None))
+                time.sleep(random.uniform(0, 0.001) if i % 2 else 0)
+                act(channel, subscriber)
+                start = time.monotonic()
+                with pytest.raises(error):
+                    waits.end()
+                longest.append(waits.ended - start)
+    assert sorted(longest)[60] < 0.05  # the cap is 100 ms
+    assert max(longest) < 5
+
+
+def test_a_publisher_that_waits_may_be_closed_at_any_moment() -> None:
+    random = Random(2)
+    with Channel.create("ends", "broadcast", capacity=4096) as channel:
+        channel.subscriber("kept", kept=True).close()
+        with channel.publisher() as publisher:
+            fill(publisher)
+        for _ in range(60):
+            publisher = channel.publisher()
+            publisher.set_spin(0)
+            waits = Waits(lambda publisher=publisher: publisher.send(b"x" * 100))
+            time.sleep(random.uniform(0, 0.001))
+            publisher.close()
+            with pytest.raises(ClosedError):
+                waits.end()
+
+
+def test_a_channel_may_be_closed_at_any_moment_of_a_wait_for_many() -> None:
+    random = Random(4)
+    for _ in range(60):
+        with pair() as (channel, _, subscriber), Channel.create("other", "broadcast", capacity=4096) as other:
+            reader, waits = other.subscriber(), WaitSet()
+            waits.add(reader)
+            waits.add(subscriber)
+            waiting = Waits(waits.wait)
+            time.sleep(random.uniform(0, 0.001))
+            channel.close()
+            assert waiting.end() == [subscriber]
+            os.unlink(channel.path)
+            os.unlink(other.path)
+
+
+# Signals
+
+
+def test_a_signals_handler_runs_during_a_wait() -> None:
+    with pair() as (_, publisher, subscriber):
+        seen: list[float] = []
+
+        def on_alarm(*_: object) -> None:
+            seen.append(time.monotonic())
+            if len(seen) == 2:
+                publisher.offer(b"from the handler")
+
+        before = signal.signal(signal.SIGALRM, on_alarm)
+        try:
+            start = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            message = subscriber.take(timeout=10)
+            took = time.monotonic() - start
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert message is not None
+        assert len(seen) >= 2
+        assert took < 5
+
+
+WAITS: dict[str, Callable[[Any, Any], Any]] = {
+    "take": lambda publisher, subscriber: subscriber.take(None),
+    "flush": lambda publisher, subscriber: publisher.flush(),
+    "next": lambda publisher, subscriber: next(subscriber),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_an_exception_of_a_signals_handler_ends_a_wait(what: str) -> None:
+    with pair() as (_, publisher, subscriber):
+
+        def on_alarm(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        if what == "flush":
+            publisher.offer(b"x")
+        before = signal.signal(signal.SIGALRM, on_alarm)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with pytest.raises(KeyboardInterrupt):
+                WAITS[what](publisher, subscriber)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        publisher.offer(b"y")
+        assert subscriber.take()
 
 
 class AlarmError(Exception):
@@ -49,7 +263,11 @@ def alarms() -> Iterator[Callable[[float], None]]:
 
 
 LAST = 1_000_000_000
+
+
 Read = Callable[[Any, Callable[[bytes], None]], Any]
+
+
 READS: dict[str, Read] = {
     "take": lambda reader, got: got(bytes(reader.take(timeout=None))),
     "poll": lambda reader, got: reader.poll(lambda message: got(bytes(message)), 1, None),
@@ -129,6 +347,9 @@ def test_a_signal_at_any_moment_of_a_send_publishes_all_or_nothing(way: str) -> 
         assert got == [b"%d" % i * 50 for i in range(channel.stats().publishers[0].messages)]
 
 
+# Forks
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("what", ["take", "send", "flush", "wait set"])
 def test_a_signals_handler_may_fork_during_a_wait(what: str) -> None:
@@ -172,8 +393,10 @@ def test_a_signals_handler_may_fork_during_a_wait(what: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("what", ["send", "flush", "take"])
 def test_a_fork_in_the_middle_of_a_look_for_a_successor(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal's handler may run in that Python code. The child publishes nothing into its parent's ring."""
-    with pair() as (_, publisher, subscriber):
+    """The file has lost its name: Python code looks for the new one, in which a signal's handler may run. The child
+    publishes nothing into its parent's ring."""
+    with pair() as (channel, publisher, subscriber):
+        os.unlink(channel.path)
         if what != "take":
             fill(publisher)
         calls: dict[str, Callable[[], Any]] = {
@@ -223,77 +446,40 @@ def test_a_fork_beside_a_wait_leaves_the_wait_to_the_parent() -> None:
         assert waits.end() == b"parent's"
 
 
-ENDS: dict[str, tuple[type[FlyringError], Callable[[Channel, Any], Any]]] = {
-    "close": (ClosedError, lambda channel, subscriber: subscriber.close()),
-    "close of the channel": (ClosedError, lambda channel, subscriber: channel.close()),
-    "evict": (SlotLostError, lambda channel, subscriber: channel.evict(subscriber.slot)),
-}
+# The dead
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_what_ends_a_wait_may_come_at_any_moment(end: str) -> None:
-    error, act = ENDS[end]
-    random, longest = Random(1), []
-    with Channel.create("ends", "broadcast", capacity=4096):
-        for i in range(120):
-            with Channel.open("ends") as channel:
-                subscriber = channel.subscriber()
-                subscriber.set_spin(0)
-                waits = Waits(lambda subscriber=subscriber: subscriber.take(timeout=None))
-                time.sleep(random.uniform(0, 0.001) if i % 2 else 0)
-                act(channel, subscriber)
-                start = time.monotonic()
-                with pytest.raises(error):
-                    waits.end()
-                longest.append(waits.ended - start)
-    assert sorted(longest)[60] < 0.05  # the cap is 100 ms
-    assert max(longest) < 5
+def test_a_waker_that_dies_in_front_of_its_wake_delays_a_reader_by_the_cap() -> None:
+    with Channel.create("cap", "broadcast", capacity=4096) as channel, Channel.open("cap", wake=False) as silent:
+        subscriber, publisher = channel.subscriber(), silent.publisher()
+        slot = channel.header.publisher_slot(publisher.ring)
+        channel._attached.memory.store64(slot + layout.PUBLISHER_SLOT_WAKES, publisher.epoch)  # it promises, and lies
+        waits = Waits(lambda: subscriber.take(timeout=None))
+        until(lambda: data_asleep(channel))
+        start = time.monotonic()
+        publisher.offer(b"late")
+        assert bytes(waits.end()) == b"late"
+        assert waits.ended - start < 1
 
 
-def test_a_publisher_that_waits_may_be_closed_at_any_moment() -> None:
-    random = Random(2)
-    with Channel.create("ends", "broadcast", capacity=4096) as channel:
-        channel.subscriber("kept", kept=True).close()
-        with channel.publisher() as publisher:
-            fill(publisher)
-        for _ in range(60):
-            publisher = channel.publisher()
-            publisher.set_spin(0)
-            waits = Waits(lambda publisher=publisher: publisher.send(b"x" * 100))
-            time.sleep(random.uniform(0, 0.001))
-            publisher.close()
-            with pytest.raises(ClosedError):
-                waits.end()
-
-
-def test_a_channel_may_be_closed_at_any_moment_of_a_wait_for_many() -> None:
-    random = Random(4)
-    for _ in range(60):
-        with pair() as (channel, _, subscriber), Channel.create("other", "broadcast", capacity=4096) as other:
-            reader, waits = other.subscriber(), WaitSet()
-            waits.add(reader)
-            waits.add(subscriber)
-            waiting = Waits(waits.wait)
-            time.sleep(random.uniform(0, 0.001))
-            channel.close()
-            assert waiting.end() == [subscriber]
-            os.unlink(channel.path)
-            os.unlink(other.path)
-
-
-def test_64_sleepers_of_one_ring_are_woken_by_one_message() -> None:
-    with Channel.create("many", "broadcast", capacity=4096, subscribers=64) as channel, ExitStack() as stack:
-        publisher = channel.publisher()
-        readers = [stack.enter_context(channel.subscriber()) for _ in range(64)]
-        for i in range(3):
-            waits = [Waits(lambda reader=reader: reader.take(timeout=None)) for reader in readers]
-            until(lambda: data_asleep(channel))
-            time.sleep(0.05)
-            before, start = word(channel, layout.CONTROL_DATA_SEQUENCE), time.monotonic()
-            publisher.offer(b"%d" % i)
-            assert [bytes(one.end()) for one in waits] == [b"%d" % i] * 64
-            assert word(channel, layout.CONTROL_DATA_SEQUENCE) == before + 1  # one wake
-            assert sorted(one.ended - start for one in waits)[32] < 0.09
+def test_the_wait_of_a_publisher_retires_the_dead(child: Callable[..., Child]) -> None:
+    code = """
+        import sys, flyring
+        channel = flyring.Channel.open(sys.argv[1])
+        subscriber = channel.subscriber()
+        print("owned", flush=True)
+        sys.stdin.read()
+    """
+    with Channel.create("dead", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
+        reader = child(code, channel.path)
+        assert reader.line() == "owned"
+        fill(publisher)
+        waits = Waits(lambda: publisher.send(b"x"))
+        until(lambda: room_asleep(channel))
+        start = time.monotonic()
+        reader.kill()
+        assert waits.end()
+        assert waits.ended - start < 1
 
 
 SLEEPER = """

@@ -6,12 +6,8 @@ from __future__ import annotations
 import math
 import os
 import resource
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from random import Random
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -28,72 +24,15 @@ from flyring import (
     NoFreeSlotError,
     NoSuchChannelError,
     Publisher,
-    SlotLostError,
     TimedOutError,
     TwoThreadsError,
     layout,
 )
 from flyring.sbe import Schema
+from waits import Waits, data_asleep, room_asleep, sleeping_reader, until, word
 
 PRICES: Any = Schema.load(SPEC / "sbe" / "prices.xml")
 Start = Callable[..., Child]
-
-
-def word(channel: Channel, offset: int) -> int:
-    return channel._attached.memory.load32(channel.header.control_offset + offset)
-
-
-def data_asleep(channel: Channel) -> int:
-    """Whether somebody who waits for ring 0 may be asleep."""
-    return word(channel, layout.CONTROL_DATA_ASLEEP) & 1
-
-
-def room_asleep(channel: Channel) -> int:
-    return word(channel, layout.CONTROL_ROOM_ASLEEP) & 1
-
-
-def until(true: Callable[[], Any]) -> None:
-    give_up = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < give_up, "it never came"
-        time.sleep(0.0005)
-
-
-class Waits:
-    """A call in another thread: what it gives, and when."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.ended = 0.0
-        self._call = call
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.result = self._call()
-        except BaseException as error:
-            self.error = error
-        self.ended = time.monotonic()
-
-    def end(self) -> Any:
-        self._thread.join(10)
-        assert not self._thread.is_alive(), "it still waits"
-        if self.error is not None:
-            raise self.error
-        return self.result
-
-
-@contextmanager
-def sleeping_reader(name: str = "sleeps", **options: Any) -> Iterator[tuple[Channel, Any, Publisher, Waits]]:
-    """A reader that sleeps for as long as it takes, of a channel with one publisher that wakes."""
-    with Channel.create(name, "broadcast", capacity=4096, **options) as channel:
-        subscriber, publisher = channel.subscriber(), channel.publisher()
-        waits = Waits(lambda: subscriber.take(timeout=None))
-        until(lambda: data_asleep(channel))
-        yield channel, subscriber, publisher, waits
-        waits._thread.join(10)
 
 
 # Waking
@@ -266,110 +205,6 @@ def test_who_opted_out_wakes_nobody_and_is_looked_at_every_millisecond() -> None
         assert sorted(times)[5] < 0.05  # with a cap of 100 ms half of them would take longer
 
 
-def test_a_waker_that_dies_in_front_of_its_wake_delays_a_reader_by_the_cap() -> None:
-    with Channel.create("cap", "broadcast", capacity=4096) as channel, Channel.open("cap", wake=False) as silent:
-        subscriber, publisher = channel.subscriber(), silent.publisher()
-        slot = channel.header.publisher_slot(publisher.ring)
-        channel._attached.memory.store64(slot + layout.PUBLISHER_SLOT_WAKES, publisher.epoch)  # it promises, and lies
-        waits = Waits(lambda: subscriber.take(timeout=None))
-        until(lambda: data_asleep(channel))
-        start = time.monotonic()
-        publisher.offer(b"late")
-        assert bytes(waits.end()) == b"late"
-        assert waits.ended - start < 1
-
-
-WORDS = (
-    layout.CONTROL_DATA_SEQUENCE,
-    layout.CONTROL_DATA_ASLEEP,
-    layout.CONTROL_ROOM_SEQUENCE,
-    layout.CONTROL_ROOM_ASLEEP,
-)
-
-
-def test_hostile_words_do_no_more_than_delay() -> None:
-    with pair() as (channel, publisher, subscriber):
-        memory, control = channel._attached.memory, channel.header.control_offset
-        slots = channel.header.publisher_slot(0), channel.header.subscriber_slot(0)
-        times = []
-        for value in (-1, 1, 2**31 - 1, -(2**31), 0):
-            for offset in WORDS:
-                memory.store32(control + offset, value)
-            for wakes in (-1, 0, 2**63 - 1, publisher.epoch):
-                for slot in slots:
-                    memory.store64(slot + layout.PUBLISHER_SLOT_WAKES, wakes)
-                assert subscriber.take(timeout=0.0005) is None
-                publisher.offer(b"x")
-                start = time.monotonic()
-                assert subscriber.take(timeout=10)
-                fill(publisher)
-                with pytest.raises(BackPressuredError):
-                    publisher.send(b"x", timeout=0.0005)
-                drain(subscriber)
-                assert publisher.send(b"x", timeout=10)
-                assert subscriber.take(timeout=10)
-                times.append(time.monotonic() - start)
-        assert sorted(times)[len(times) // 2] < 0.05
-
-
-def test_two_go_on_while_somebody_scribbles_on_the_words() -> None:
-    with pair() as (channel, publisher, subscriber):
-        memory, control, random = channel._attached.memory, channel.header.control_offset, Random(7)
-        stop = threading.Event()
-
-        def scribble() -> None:
-            while not stop.wait(0.00005):
-                for offset in WORDS:
-                    memory.store32(control + offset, random.randrange(-(2**31), 2**31))
-
-        scribbler = Waits(scribble)
-        sender = Waits(lambda: [publisher.send(b"%d" % i, timeout=10) for i in range(200)])
-        subscriber.set_spin(0)
-        for i in range(200):
-            assert subscriber.take(timeout=10) == b"%d" % i
-        sender.end()
-        stop.set()
-        scribbler.end()
-
-
-def test_a_ring_of_nothing_but_padding_holds_no_wait_beyond_its_time_out() -> None:
-    with Channel.create("padding", "broadcast", capacity=4096) as channel:
-        readers = channel.subscriber(), channel.lossy_subscriber()
-        memory, ring = channel._attached.memory, channel.header.ring(0)
-        for at in range(0, 4096, 64):
-            memory.store32(ring + at + layout.RECORD_TYPE, layout.TYPE_PADDING)
-            memory.store32(ring + at, 64)
-        for reader in readers:
-            start = time.monotonic()
-            assert reader.take(timeout=0.02) is None
-            assert reader.poll(print, timeout=0.02) == 0
-            assert 0.04 <= time.monotonic() - start < 1
-
-
-@pytest.mark.parametrize("when_lapped", ["newest", "oldest"])
-def test_a_lapped_reader_of_a_publisher_that_died_between_its_counts_sleeps(when_lapped: Any) -> None:
-    with Channel.create("lapped", "broadcast", capacity=4096) as channel:
-        publisher, reader = channel.publisher(), channel.lossy_subscriber(when_lapped=when_lapped)
-        for _ in range(200):
-            publisher.offer(b"x")
-        memory, begun = channel._attached.memory, channel.header.trailer(0) + layout.TRAILER_MESSAGES_BEGUN
-        memory.add64(begun, 1)
-        found = 0
-        while reader.take():  # what is behind a boundary
-            found += 1
-        assert (found > 0) == (when_lapped == "oldest")
-        before = resource.getrusage(resource.RUSAGE_THREAD)
-        assert reader.take(timeout=0.15) is None
-        after = resource.getrusage(resource.RUSAGE_THREAD)
-        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.05
-        assert after.ru_nvcsw - before.ru_nvcsw < 20
-        publisher.offer(b"y")  # which counts to the end
-        reader.take()
-        assert reader.lost_messages(0) > 0
-        publisher.offer(b"z")
-        assert reader.take(timeout=5) == b"z"
-
-
 def test_who_opted_out_sleeps_as_long_as_others_if_they_wake() -> None:
     with (
         Channel.create("asymmetric", "broadcast", capacity=4096) as channel,
@@ -406,143 +241,6 @@ def test_a_process_is_registered_before_the_control_lock_is_taken(monkeypatch: p
         lock.close()
 
 
-# What ends a wait
-
-
-def test_close_from_another_thread_ends_a_wait() -> None:
-    for close in ("object", "channel"):
-        with sleeping_reader(close) as (channel, subscriber, _, waits):
-            start = time.monotonic()
-            (subscriber if close == "object" else channel).close()
-            with pytest.raises(ClosedError):
-                waits.end()
-            assert waits.ended - start < 1
-    with pair() as (channel, publisher, _):
-        fill(publisher)
-        waits = Waits(lambda: publisher.send(b"x"))
-        until(lambda: room_asleep(channel))
-        publisher.close()
-        with pytest.raises(ClosedError):
-            waits.end()
-
-
-@pytest.mark.parametrize("read_only", [False, True])
-def test_close_ends_a_wait_of_a_lossy_reader(read_only: bool) -> None:
-    with (
-        Channel.create("lossy", "broadcast", capacity=4096) as channel,
-        channel.publisher(),
-        Channel.open("lossy", read_only=read_only) as other,
-    ):
-        reader = other.lossy_subscriber()
-        waits = Waits(lambda: reader.take(timeout=None))
-        time.sleep(0.02)
-        if not read_only:
-            until(lambda: data_asleep(channel))
-        else:
-            assert data_asleep(channel) == 0
-        reader.close()
-        with pytest.raises(ClosedError):
-            waits.end()
-
-
-def test_evict_ends_a_wait() -> None:
-    with sleeping_reader() as (channel, subscriber, _, waits):
-        start = time.monotonic()
-        channel.evict(subscriber.slot)
-        with pytest.raises(SlotLostError):
-            waits.end()
-        assert waits.ended - start < 1
-
-
-def test_replace_ends_a_wait_and_the_object_works_on() -> None:
-    with sleeping_reader() as (_, subscriber, publisher, waits):
-        start = time.monotonic()
-        with Channel.replace("sleeps", "broadcast"):
-            with pytest.raises(ChannelReplacedError):
-                waits.end()
-            assert waits.ended - start < 1
-            with pytest.raises(ChannelReplacedError):
-                publisher.offer(b"told once")
-            publisher.offer(b"still here")
-            assert bytes(subscriber.take(timeout=1)) == b"still here"
-    with pair() as (channel, publisher, subscriber):
-        fill(publisher)
-        waits = Waits(lambda: publisher.send(b"x"))
-        until(lambda: room_asleep(channel))
-        with Channel.replace("life", "broadcast"), pytest.raises(ChannelReplacedError):
-            waits.end()
-
-
-def test_the_wait_of_a_publisher_retires_the_dead(child: Start) -> None:
-    code = """
-        import sys, flyring
-        channel = flyring.Channel.open(sys.argv[1])
-        subscriber = channel.subscriber()
-        print("owned", flush=True)
-        sys.stdin.read()
-    """
-    with Channel.create("dead", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
-        reader = child(code, channel.path)
-        assert reader.line() == "owned"
-        fill(publisher)
-        waits = Waits(lambda: publisher.send(b"x"))
-        until(lambda: room_asleep(channel))
-        start = time.monotonic()
-        reader.kill()
-        assert waits.end()
-        assert waits.ended - start < 1
-
-
-def test_a_signals_handler_runs_during_a_wait() -> None:
-    with pair() as (_, publisher, subscriber):
-        seen: list[float] = []
-
-        def on_alarm(*_: object) -> None:
-            seen.append(time.monotonic())
-            if len(seen) == 2:
-                publisher.offer(b"from the handler")
-
-        before = signal.signal(signal.SIGALRM, on_alarm)
-        try:
-            start = time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-            message = subscriber.take(timeout=10)
-            took = time.monotonic() - start
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-        assert message is not None
-        assert len(seen) >= 2
-        assert took < 5
-
-
-WAITS: dict[str, Callable[[Any, Any], Any]] = {
-    "take": lambda publisher, subscriber: subscriber.take(None),
-    "flush": lambda publisher, subscriber: publisher.flush(),
-    "next": lambda publisher, subscriber: next(subscriber),
-}
-
-
-@pytest.mark.parametrize("what", WAITS)
-def test_an_exception_of_a_signals_handler_ends_a_wait(what: str) -> None:
-    with pair() as (_, publisher, subscriber):
-
-        def on_alarm(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        if what == "flush":
-            publisher.offer(b"x")
-        before = signal.signal(signal.SIGALRM, on_alarm)
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.02)
-            with pytest.raises(KeyboardInterrupt):
-                WAITS[what](publisher, subscriber)
-        finally:
-            signal.signal(signal.SIGALRM, before)
-        publisher.offer(b"y")
-        assert subscriber.take()
-
-
 def test_no_sleep_is_lost_with_one_message_outstanding(child: Start) -> None:
     code = """
         import sys, flyring
@@ -571,45 +269,6 @@ def test_no_sleep_is_lost_with_one_message_outstanding(child: Start) -> None:
         publisher.send(b"end")
         assert subscriber.take(timeout=30) == b"end"
         assert late <= 2, f"{late} waits reached the cap"  # a busy machine may stop a process for that long
-
-
-@pytest.mark.parametrize("refused", ["here", "there", "both"])
-def test_works_where_membarrier_is_refused(child: Start, refused: str) -> None:
-    """One side is a child, that may be refused; the other a child of its own, too, for the filter stays."""
-    code = """
-        import sys, flyring
-        sys.path.insert(0, sys.argv[4])
-        import refused_calls
-        if sys.argv[3] == "refused":
-            refused_calls.refuse(refused_calls.MEMBARRIER)
-        asks = sys.argv[2] == "asks"
-        with flyring.Channel.open(sys.argv[1]) as channel:
-            writer = channel.publisher(sys.argv[2])
-            reader = channel.subscriber(rings=[1 - writer.ring])
-            writer.set_spin(0), reader.set_spin(0)
-            print(writer.ring, flush=True)
-            sys.stdin.readline()
-            for i in range(300):
-                if asks:
-                    writer.send(b"%d" % i)
-                message = reader.take(timeout=30)
-                assert message == b"%d" % i, message
-                if not asks:
-                    writer.send(message)
-            print("done", flush=True)
-    """
-    tests = os.path.dirname(__file__)
-    with Channel.create("refused", "broadcast", capacity=4096, publishers=2) as channel:
-        sides = [
-            child(code, channel.path, side, "refused" if refused in (where, "both") else "allowed", tests)
-            for side, where in (("asks", "here"), ("answers", "there"))
-        ]
-        assert sorted(side.line() for side in sides) == ["0", "1"]
-        for side in reversed(sides):
-            side.say()
-        start = time.monotonic()
-        assert [side.line() for side in sides] == ["done", "done"]
-        assert time.monotonic() - start < 15  # with a cap of 100 ms for each message it would be 60
 
 
 # The verbs

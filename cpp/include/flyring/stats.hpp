@@ -149,7 +149,7 @@ inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) 
     const auto needed = static_cast<std::uint64_t>(stats.published) +
                         static_cast<std::uint64_t>(std::max<std::int64_t>(0, wanted)) + layout::RECORD_HEADER_LENGTH;
     for (std::uint32_t j = 0; j < file.header.subscribers; ++j) {
-        if (gates[j] >= 0 && static_cast<std::uint64_t>(gates[j]) + ring.capacity < needed)
+        if (gates[j] >= 0 && static_cast<std::uint64_t>(gates[j]) + ring.capacity() < needed)
             stats.blocked_by.push_back(j);
     }
     if (stats.blocked_by.empty()) return stats;  // they have made room; the publisher has not looked yet

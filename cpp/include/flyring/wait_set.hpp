@@ -155,15 +155,19 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
     const std::int64_t start = detail::clock_ns(CLOCK_MONOTONIC);
     const std::int64_t deadline = detail::later(start, timeout.count());
     ready_.clear();
+    const std::int64_t spin_end = std::min(deadline, detail::later(start, spin_.count()));
     for (bool first = true;; first = false) {
         for (const Entry& entry : entries_) {
             if (entry.member->is_ready()) ready_.push_back(entry.object);
         }
         if (ready_.empty() && !first) look_after();
         if (!ready_.empty()) return ready_;
-        if (is_woken() || detail::clock_ns(CLOCK_MONOTONIC) >= deadline) break;
-        const std::int64_t spin_end = std::min(deadline, detail::later(start, spin_.count()));
-        if (first && spin_end > start && detail::spin_until(spin_end, [this] { return is_anything(); })) continue;
+        const std::int64_t now = detail::clock_ns(CLOCK_MONOTONIC);
+        if (is_woken() || now >= deadline) break;
+        if (now < spin_end) {
+            const std::int64_t end = std::min(spin_end, detail::later(now, detail::spin_turn));
+            if (detail::spin_until(end, [this] { return is_anything(); }) || end < spin_end) continue;
+        }
         naps() ? nap(deadline) : sleep(start, deadline);
     }
     seen_ = wakes_.load(std::memory_order_acquire);

@@ -293,6 +293,7 @@ class LossySubscriber(Reader):
         cls,
         data: Memory,
         memory: Memory,
+        file: File,
         geometry: tuple[int, int, int, int, int, int, int, int],
         rings: tuple[int, ...],
         oldest: bool,

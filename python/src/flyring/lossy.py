@@ -51,6 +51,7 @@ class LossySubscriber(_core.LossySubscriber, Reader):
             cls,
             channel._data,
             channel._attached.memory,
+            channel._attached.file,
             header.geometry,
             numbers,
             start == "oldest",

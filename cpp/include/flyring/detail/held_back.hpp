@@ -70,7 +70,7 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
     if (file.header.foreign != Foreign::none) return;  // its lock says nothing
     const auto holds_back = [&](std::uint32_t slot) {
         const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
-        return gate >= 0 && static_cast<std::uint64_t>(gate) + ring.capacity < needed &&
+        return gate >= 0 && static_cast<std::uint64_t>(gate) + ring.capacity() < needed &&
                load_acquire(subscriber_slot(file, slot).kept()) == 0;
     };
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
@@ -92,7 +92,7 @@ inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const F
     if (file.header.foreign != Foreign::none) return;  // nobody can be evicted
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
-        if (gate < 0 || static_cast<std::uint64_t>(gate) + ring.capacity >= needed) continue;
+        if (gate < 0 || static_cast<std::uint64_t>(gate) + ring.capacity() >= needed) continue;
         const SlotWords words = subscriber_slot(file, slot);
         if (load_acquire(words.evicting()) == 0) continue;  // pairs with evict
         const ControlLock control(description, file, std::try_to_lock);

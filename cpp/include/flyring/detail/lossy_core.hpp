@@ -199,7 +199,7 @@ class LossyCore final : public Member {
             const Found found{length, load_relaxed(ring.type_at(cursor))};  // lossy 3
             const std::int64_t size = ring.align(length);
             if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
-                (cursor & ring.mask()) + size > ring.capacity || (found.type > 0 && size > longest_)) {
+                (cursor & ring.mask()) + size > ring.capacity() || (found.type > 0 && size > longest_)) {
                 if (!lapped(reader)) set_corrupt(reader, cursor, "a record's length is out of range");
                 if (!jump(reader, turn)) return {};  // lossy 3
                 continue;
@@ -213,7 +213,8 @@ class LossyCore final : public Member {
     static bool lapped(const Reader& reader) noexcept {
         acquire_fence();  // pairs with publish 3 and 9: claimed before any byte changes
         const std::int64_t claimed = load_acquire(reader.ring.claimed());  // before the load of published in the jump
-        return claimed > reader.cursor + reader.ring.capacity - static_cast<std::int64_t>(layout::RECORD_HEADER_LENGTH);
+        return claimed >
+               reader.cursor + reader.ring.capacity() - static_cast<std::int64_t>(layout::RECORD_HEADER_LENGTH);
     }
 
     /// For this count.
@@ -277,7 +278,7 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::opti
         for (const std::uint32_t ring : rings_) {
             readers_.push_back({file.readable_ring(ring), unknown_sender(ring)});
             Reader& reader = readers_.back();
-            file.readable.prefault(reader.ring.data, reader.ring.capacity);
+            file.readable.prefault(reader.ring.data, reader.ring.capacity());
             try {
                 this->start(reader);
             } catch (const CorruptRing&) {
@@ -290,7 +291,7 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::opti
 
 /// Sets the first cursor. False: not possible now.
 inline bool LossyCore::start(Reader& reader) {
-    const auto claimed_at_most = static_cast<std::int64_t>(reader.ring.capacity - layout::RECORD_HEADER_LENGTH);
+    const auto claimed_at_most = static_cast<std::int64_t>(reader.ring.capacity() - layout::RECORD_HEADER_LENGTH);
     Counted found{};
     if (start_ == Start::oldest && find_oldest(reader, -1, claimed_at_most, found)) {
         reader.cursor = found.position;
@@ -330,7 +331,7 @@ inline bool LossyCore::find_oldest(Reader& reader, std::int64_t after, std::int6
 /// Lossy 5: goes to a boundary that leaves it a quarter of the ring, or to what is published next, and counts what is
 /// lost. False: this ring's turn in this poll is over.
 bool LossyCore::jump(Reader& reader, Turn& turn) {
-    const std::int64_t keep = std::int64_t{reader.ring.capacity} / 4 * 3;
+    const std::int64_t keep = std::int64_t{reader.ring.capacity()} / 4 * 3;
     Counted found{};
     const bool boundary = when_lapped_ == WhenLapped::oldest && find_oldest(reader, reader.cursor, keep, found);
     if (!boundary && !consistent_count(reader.ring, found)) {
@@ -362,7 +363,7 @@ bool LossyCore::skip(Reader& reader, Turn& turn, const Found& found) {
         set_corrupt(reader, reader.cursor, "a record has an unknown type");
     }
     reader.cursor += ring.align(found.length);
-    return reader.cursor - turn.start < ring.capacity;
+    return reader.cursor - turn.start < ring.capacity();
 }
 
 inline std::optional<Message> LossyCore::peek() {

@@ -78,7 +78,7 @@ class PublisherCore final : public Member {
         const auto new_end = static_cast<std::int64_t>(end);
         writer_.advance(ring, new_end, wrapping_add(writer_.count, 1));
         set_use(idle);
-        waker_.wake(waker_bit_);
+        wake_readers();
         FLYRING_ASSUME(new_end > 0);  // so that the caller's test for back_pressured costs nothing
         return new_end;
     }
@@ -98,7 +98,7 @@ class PublisherCore final : public Member {
     [[gnu::always_inline]] inline std::int64_t commit_claim(std::byte* payload, std::size_t length) {
         if (FLYRING_UNLIKELY(!usable())) lose_claim();
         const std::int64_t end = close_claim(payload, length, wrapping_add(writer_.count, 1));
-        waker_.wake(waker_bit_);
+        wake_readers();
         return end;
     }
 
@@ -181,7 +181,7 @@ class PublisherCore final : public Member {
                                                            std::uint32_t next_use = idle) noexcept {
         const Ring ring = writer_.ring;
         // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
-        const std::int64_t end = writer_.end + static_cast<std::int64_t>(writer_.size_of(length));
+        const auto end = static_cast<std::int64_t>(writer_.end_of(length));
         RingWriter::commit(payload, length + header_length);
         writer_.advance(ring, end, count);
         set_use(next_use);
@@ -220,6 +220,12 @@ class PublisherCore final : public Member {
     [[gnu::noinline, gnu::cold]] inline std::int64_t offer_reserving(const std::byte* payload, std::size_t length,
                                                                      std::int32_t type);
     [[gnu::noinline, gnu::cold]] inline bool reserve_in_use(std::size_t length);
+    /// Publish 10.
+    [[gnu::always_inline]] inline void wake_readers() const noexcept {
+        if (waker_.is_due()) wake_readers_now();
+    }
+    /// Called with this object's address, as above.
+    [[gnu::noinline, gnu::cold]] void wake_readers_now() const noexcept { waker_.wake(waker_bit_); }
     bool reserve(std::size_t length);
     bool reserve_size(std::uint64_t size);
     bool pad_to_fit(std::uint64_t size);
@@ -324,11 +330,11 @@ inline void PublisherCore::take_slot() {
     writer_.raw_type = file.header.schema_length != 0 ? layout::TYPE_RAW : 1;
     writer_.window = writer_.ring.window();
     writer_.subscribers = file.header.subscribers;
-    writer_.max_payload = writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR - header_length;
-    writer_.lag = max_lag_ != 0 ? max_lag_ : writer_.ring.capacity;  // max_lag is at most the capacity
+    writer_.max_payload = writer_.ring.capacity() / layout::MAX_MESSAGE_DIVISOR - header_length;
+    writer_.lag = max_lag_ != 0 ? max_lag_ : writer_.ring.capacity();  // max_lag is at most the capacity
     writer_.set_next_boundary();
     writer_.set_fast_end();
-    file.mapping.prefault(writer_.ring.data, writer_.ring.capacity);
+    file.mapping.prefault(writer_.ring.data, writer_.ring.capacity());
     set_owner(std::move(lock), taken, publisher_slot(file, taken).epoch(), epoch);
 }
 
@@ -364,7 +370,7 @@ std::int64_t PublisherCore::offer_reserving(const std::byte* payload, std::size_
     if (!reserve_in_use(length)) return layout::BACK_PRESSURED;
     publish_reserved(payload, length, type);
     set_use(idle);
-    waker_.wake(waker_bit_);
+    wake_readers();
     return writer_.end;
 }
 
@@ -504,7 +510,7 @@ void PublisherCore::publish_batches(span<const Bytes> messages, std::int32_t typ
         const std::size_t& taken;
         const std::size_t before = taken;
         ~Wake() {
-            if (taken > before) core.waker_.wake(core.waker_bit_);
+            if (taken > before) core.wake_readers();
         }
     } const wake{*this, taken};
     while (taken < messages.size()) {
@@ -531,7 +537,7 @@ inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std:
         return count;
     };
     const std::size_t count = count_within(
-        std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity / layout::MAX_MESSAGE_DIVISOR));
+        std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity() / layout::MAX_MESSAGE_DIVISOR));
     if (!find_room(size, first)) return 0;
     if (writer_.has_room(size)) return count;
     return count_within(static_cast<std::uint64_t>(writer_.limit - writer_.end) - header_length);
@@ -592,7 +598,7 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
         publish_reserved(payload, length, type);
         const std::int64_t end = writer_.end;
         wait.end(idle);
-        waker_.wake(waker_bit_);
+        wake_readers();
         return end;
     }
     throw_back_pressured();

@@ -19,25 +19,29 @@ namespace flyring::detail {
 /// Where the words of one ring are in this process. Cheap to copy; valid as long as the mapping is.
 struct Ring {
     std::byte* data = nullptr;
-    std::uint32_t capacity = 0;
-    std::uint32_t alignment = 0;
     std::uint32_t index = 0;
 
-    std::int64_t mask() const noexcept { return static_cast<std::int64_t>(capacity) - 1; }
-    std::int64_t align(std::int64_t length) const noexcept {
-        const auto unit = static_cast<std::int64_t>(alignment);
-        return (length + unit - 1) & -unit;
-    }
+    Ring() noexcept = default;
+    Ring(std::byte* to, std::uint32_t capacity, std::uint32_t alignment, std::uint32_t number) noexcept
+        : data(to), index(number), units_(-static_cast<std::int32_t>(alignment)), mask_(std::int64_t{capacity} - 1) {}
+
+    std::uint32_t capacity() const noexcept { return static_cast<std::uint32_t>(mask_ + 1); }
+    std::uint32_t alignment() const noexcept { return static_cast<std::uint32_t>(-units_); }
+    std::int64_t mask() const noexcept { return mask_; }
+    /// The size of a record of that length, a multiple of the alignment.
+    std::int64_t align(std::int64_t length) const noexcept { return (length - 1 - units_) & units_; }
+    /// All bits but those below the alignment.
+    std::uint64_t units() const noexcept { return static_cast<std::uint64_t>(std::int64_t{units_}); }
     /// log2 of an eighth of the capacity.
-    unsigned eighth_shift() const noexcept { return static_cast<unsigned>(__builtin_ctz(capacity)) - 3; }
+    unsigned eighth_shift() const noexcept { return static_cast<unsigned>(__builtin_ctz(capacity())) - 3; }
     std::int64_t start() const noexcept {
         return static_cast<std::int64_t>(layout::START_STRIDE * index % layout::START_MODULUS);
     }
 
     /// W: how far a publisher clears ahead (6.1).
     std::int64_t window() const noexcept {
-        if (alignment != layout::DEFAULT_ALIGNMENT) return 0;
-        return std::min<std::int64_t>(layout::CLEAR_AHEAD, capacity / layout::CLEAR_AHEAD_DIVISOR);
+        if (alignment() != layout::DEFAULT_ALIGNMENT) return 0;
+        return std::min<std::int64_t>(layout::CLEAR_AHEAD, capacity() / layout::CLEAR_AHEAD_DIVISOR);
     }
 
     std::byte* record(std::int64_t position) const noexcept { return data + (position & mask()); }
@@ -50,7 +54,7 @@ struct Ring {
     std::byte* payload_at(std::int64_t position) const noexcept { return record(position) + layout::RECORD_PAYLOAD; }
 
     std::int64_t* trailer_word(std::uint64_t offset) const noexcept {
-        return word_at<std::int64_t>(data + capacity, offset);
+        return word_at<std::int64_t>(data + mask_ + 1, offset);
     }
     std::int64_t* claimed() const noexcept { return trailer_word(layout::TRAILER_CLAIMED); }
     /// Agrona's.
@@ -79,9 +83,13 @@ struct Ring {
 
     /// Whether what a file says may be a position (section 9).
     bool is_position(std::int64_t position) const noexcept {
-        return position >= 0 && position < layout::MAX_POSITION &&
-               (position & (static_cast<std::int64_t>(alignment) - 1)) == 0;
+        return position >= 0 && position < layout::MAX_POSITION && (position & ~units_) == 0;
     }
+
+  private:
+    // As the hot path needs them.
+    std::int32_t units_ = 0;  // less the alignment: all bits but those below it
+    std::int64_t mask_ = -1;  // the capacity less 1
 };
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_corrupt(const std::string& path, const Ring& ring,
@@ -166,14 +174,14 @@ inline std::int64_t count_at(const Ring& ring, std::int64_t gate) noexcept {
         const std::int32_t length = load_acquire(ring.length_at(at));  // pairs with publish 6
         const std::int64_t size = ring.align(length);
         if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
-            (at & ring.mask()) + size > ring.capacity) {
+            (at & ring.mask()) + size > ring.capacity()) {
             return layout::COUNT_UNKNOWN;
         }
         const std::int32_t type = load_relaxed(ring.type_at(at));
         if (type <= 0 && type != layout::TYPE_PADDING && type != layout::TYPE_OWNER) return layout::COUNT_UNKNOWN;
         messages += type > 0 ? 1 : 0;
         at += size;
-        if (at - gate > ring.capacity) return layout::COUNT_UNKNOWN;
+        if (at - gate > ring.capacity()) return layout::COUNT_UNKNOWN;
     }
     return at == to.position && to.count >= messages ? to.count - messages : layout::COUNT_UNKNOWN;
 }
@@ -195,8 +203,8 @@ inline Counted recover(const Ring& ring, const std::string& path) {
     const auto q = load_acquire(ring.claimed());    // owner: publish 3
     if (!ring.is_position(p)) throw_corrupt(path, ring, p, "published is no position");
     if (!ring.is_position(q)) throw_corrupt(path, ring, q, "claimed is no position");
-    if (q < p || (p & ring.mask()) + (q - p) > ring.capacity) throw_corrupt(path, ring, p, "claimed is out of reach");
-    if (q - p > static_cast<std::int64_t>(ring.capacity / layout::MAX_MESSAGE_DIVISOR) + ring.window()) {
+    if (q < p || (p & ring.mask()) + (q - p) > ring.capacity()) throw_corrupt(path, ring, p, "claimed is out of reach");
+    if (q - p > static_cast<std::int64_t>(ring.capacity() / layout::MAX_MESSAGE_DIVISOR) + ring.window()) {
         throw_corrupt(path, ring, p, "claimed is too far ahead of published");
     }
     auto count = load_acquire(ring.messages_done());

@@ -109,7 +109,7 @@ class SubscriberCore final : public Member {
         std::int64_t count;      // messages before what the gate holds
 
         std::int64_t eighth() const noexcept {
-            return ring.capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
+            return ring.capacity() / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
         }
         /// What the gate holds.
         std::int64_t stored() const noexcept { return store_due - eighth(); }
@@ -146,7 +146,8 @@ class SubscriberCore final : public Member {
         const Ring ring = reader.ring;
         const std::int64_t first = reader.cursor;
         std::int64_t cursor = first;
-        std::int64_t stride = ring.alignment;  // of the last record
+        const std::int64_t capacity = ring.capacity();
+        std::int64_t stride = ring.alignment();  // of the last record
         const Sender* const sender = reader.sender;
         int counted = done;  // messages handed out before what the gate holds
         try {
@@ -155,7 +156,7 @@ class SubscriberCore final : public Member {
                 if (length <= 0) break;
                 const std::int64_t end = next_record(cursor, ring.align(length), stride);
                 if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
-                    (cursor & ring.mask()) + ring.align(length) > ring.capacity) {
+                    (cursor & ring.mask()) + ring.align(length) > capacity) {
                     set_corrupt(reader, cursor, done - counted, "a record's length is out of range");
                 }
                 const std::int32_t type = load_relaxed(ring.type_at(cursor));
@@ -183,7 +184,7 @@ class SubscriberCore final : public Member {
                 } else if (type == layout::TYPE_PADDING || type == layout::TYPE_OWNER) {
                     if (type == layout::TYPE_OWNER) note_sender(reader, cursor, length);
                     cursor = end;
-                    if (cursor - first >= ring.capacity) break;  // a hostile ring may hold nothing else
+                    if (cursor - first >= capacity) break;  // a hostile ring may hold nothing else
                 } else {
                     set_corrupt(reader, cursor, done - counted, "a record has an unknown type");
                 }
@@ -226,8 +227,8 @@ class SubscriberCore final : public Member {
         reader.count = count;
         reader.store_due = due;
         store_relaxed(Ring::count_beside(gate), count);
-        store_release(gate, cursor);                  // pairs with recompute 2: what lies before it was read
-        waker_.wake(waiting_bit(reader.ring.index));  // poll 6
+        store_release(gate, cursor);  // pairs with recompute 2: what lies before it was read
+        if (waker_.is_due()) waker_.wake(waiting_bit(reader.ring.index));  // poll 6
         acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
         return usable();
     }
@@ -324,7 +325,7 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
         set_sender(senders_[i], file, readers_[i].cursor);
         readers_[i].sender = &senders_[i];
         if (resumed && !foreign) readers_[i].count = count_at(readers_[i].ring, readers_[i].cursor);
-        file.readable.prefault(readers_[i].ring.data, readers_[i].ring.capacity);
+        file.readable.prefault(readers_[i].ring.data, readers_[i].ring.capacity());
     }
     set_owner(std::move(lock), taken, subscriber_slot(file, taken).epoch(), epoch);
 }
@@ -405,7 +406,7 @@ inline void SubscriberCore::resume(std::uint32_t slot, const Rings& asked) {
         const std::int64_t published = load_acquire(foreign ? ring.claimed() : ring.published());
         const std::int64_t claimed = load_acquire(ring.claimed());  // publish 3
         if (!ring.is_position(gate) || !ring.is_position(published) || !ring.is_position(claimed) || gate > claimed ||
-            gate < published - static_cast<std::int64_t>(ring.capacity)) {
+            gate < published - static_cast<std::int64_t>(ring.capacity())) {
             throw_corrupt(file.path, ring, gate, "a kept slot's gate is out of reach");
         }
         add_reader(slot, index, gate, layout::COUNT_UNKNOWN);
@@ -512,13 +513,12 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, int mess
     if (kept_) {
         if (!store_own_gate(reader, position, messages)) end_lost();
     } else if (open()) {
-        store_release(reader.gate, layout::NOT_GATING);  // pairs with recompute 2
-        waker_.wake(waiting_bit(ring.index));            // as poll 6
+        store_release(reader.gate, layout::NOT_GATING);             // pairs with recompute 2
+        if (waker_.is_due()) waker_.wake(waiting_bit(ring.index));  // as poll 6
     }
     reader.sender = nullptr;
     reader.cursor = position;
-    reader.ring.data = nothing;
-    reader.ring.capacity = sizeof nothing;
+    reader.ring = Ring(nothing, sizeof nothing, ring.alignment(), ring.index);
     reader.set_stored(position);
     throw_corrupt(state_->file.path, ring, position, reason);
 }

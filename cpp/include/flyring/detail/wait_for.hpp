@@ -64,16 +64,21 @@ class Turns {
           deadline_(later(start_, timeout.count())),
           spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
 
-    /// Looks, in the first turn for as long as it may spin, then sleeps once. Whether to try: once the deadline has
-    /// passed, only if it is ready, and only once.
+    /// Looks for as long as it may spin, then sleeps once. Whether to try: once the deadline has passed, only if it is
+    /// ready, and only once.
     template <typename Ready>
     bool next(Ready&& ready) {
         if (over_) return false;
         const ChannelFile& file = member_.state().file;
         const auto look = [&] { return ready() || load_relaxed(file.successor()) != successor_; };
-        const bool spins = !std::exchange(spun_, true) && spin_end_ > start_;
-        if (!spins || !spin_until(spin_end_, look)) {
-            const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        bool again = false;
+        if (now < spin_end_) {
+            const std::int64_t end = std::min(spin_end_, later(now, spin_turn));
+            again = spin_until(end, look) || end < spin_end_;
+            if (!again) now = clock_ns(CLOCK_MONOTONIC);
+        }
+        if (!again) {
             over_ = now >= deadline_;
             if (over_) return ready();
             if (!look()) {
@@ -91,7 +96,6 @@ class Turns {
     std::int64_t start_;
     std::int64_t deadline_;
     std::int64_t spin_end_;
-    bool spun_ = false;
     bool over_ = false;  // the deadline has passed
 };
 

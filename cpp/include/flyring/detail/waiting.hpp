@@ -61,23 +61,23 @@ class Waker {
         watched_ = registered_ ? words.asleep : &always;
     }
 
-    /// Behind a message, or a gate, of the ring that has this bit. Nothing but a load where nobody sleeps.
-    [[gnu::always_inline]] inline void wake(std::uint32_t bit) const noexcept {
+    /// Whether anybody may sleep, for whatever ring. Behind a message, or a gate: then wake must be called. A load and
+    /// no more, as each message pays for it; the ring's bit is wake's business.
+    [[gnu::always_inline]] inline bool is_due() const noexcept {
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (FLYRING_UNLIKELY((load_relaxed(watched_) & bit) != 0)) wake_now(bit);
+        return FLYRING_UNLIKELY(load_relaxed(watched_) != 0);
     }
 
-  private:
-    [[gnu::noinline, gnu::cold]] void wake_now(std::uint32_t bit) const noexcept {
-        if (!registered_) {
-            full_fence();
-            if ((load_relaxed(words_.asleep) & bit) == 0) return;
-        }
+    /// Wakes those who wait for the ring that has this bit.
+    [[gnu::noinline, gnu::cold]] void wake(std::uint32_t bit) const noexcept {
+        if (!registered_) full_fence();
+        if ((load_relaxed(words_.asleep) & bit) == 0) return;
         __atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);  // wake 1
         __atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);   // wake 2; pairs with sleep 1
         wake_sleepers(words_.sequence, bit);                        // wake 3
     }
 
+  private:
     static constexpr std::uint32_t never = 0;
     static constexpr std::uint32_t always = all_rings;
 
@@ -106,6 +106,7 @@ inline Nanoseconds checked_spin(Nanoseconds time) {
 }
 
 inline constexpr Nanoseconds default_spin{20'000};         // about what a wake-up costs
+inline constexpr std::int64_t spin_turn = 4'000'000;       // ns; who spins longer looks that often at what else ends it
 inline constexpr std::int64_t data_cap = 100'000'000;      // ns
 inline constexpr std::int64_t room_cap = 20'000'000;       // ns
 inline constexpr std::int64_t first_room_cap = 4'000'000;  // ns, in the first second of a wait

@@ -260,6 +260,8 @@ public final class WaitSet {
         final long deadline = Waiting.deadline(start, timeout);
         final long spun = Math.min(deadline, Waiting.deadline(start, spin));
         final int looks = spin > 0 ? LOOKS : 1;
+        long nextLook = start + Waiting.LOOK_NANOS;
+        long now;
         do {
             for (int i = 0; i < looks; i++) {
                 if (collect()) {
@@ -267,8 +269,16 @@ public final class WaitSet {
                 }
                 Thread.onSpinWait();
             }
-        } while (System.nanoTime() < spun);
-        for (long now = System.nanoTime(); now < deadline; now = System.nanoTime()) {
+            now = System.nanoTime();
+            if (now >= nextLook) {
+                Waiting.checkInterrupted("members of a wait set");
+                if (look()) {
+                    return;
+                }
+                nextLook = now + Waiting.LOOK_NANOS;
+            }
+        } while (now < spun);
+        for (; now < deadline; now = System.nanoTime()) {
             Waiting.checkInterrupted("members of a wait set");
             sleepOnce(deadline, now - start);
             if (collect()) {

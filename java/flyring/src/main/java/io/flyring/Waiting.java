@@ -22,6 +22,8 @@ abstract class Waiting {
     private static final long NANOS_PER_SECOND = 1_000_000_000L;
     /** Between two at the clock. */
     private static final int LOOKS = 16;
+    /** However long it spins, it looks that often at what else ends a wait. */
+    static final long LOOK_NANOS = 4_000_000;
 
     private static final int IDLE = 0;
     /** It looks and sleeps: it may be taken over. */
@@ -43,8 +45,7 @@ abstract class Waiting {
     private long spin = DEFAULT_SPIN_NANOS;
     private long start;
     private long deadline;
-    /** Whether the wait that begins has spun. */
-    private boolean spun;
+    private long spinEnd;
     private Thread thread;
 
     /**
@@ -134,7 +135,7 @@ abstract class Waiting {
     final void begin(long timeout) {
         start = System.nanoTime();
         deadline = deadline(start, timeout);
-        spun = false;
+        spinEnd = Math.min(deadline, deadline(start, spin));
         thread = Thread.currentThread();
     }
 
@@ -191,15 +192,21 @@ abstract class Waiting {
         }
     }
 
-    /** Spins, in the first round, then sleeps once, and looks; false: the deadline has passed. */
+    /** Spins as long as it may, then sleeps once, and looks; false: the deadline has passed. */
     private boolean round() {
-        if (!spun) {
-            spun = true;
-            if (spin > 0 && spinUntil(Math.min(deadline, deadline(start, spin)))) {
+        long now = System.nanoTime();
+        if (now < spinEnd) {
+            final long end = Math.min(spinEnd, now + LOOK_NANOS);
+            if (spinUntil(end)) {
                 return true;
             }
+            if (end < spinEnd) {
+                checkInterrupted(what);
+                look();
+                return true;
+            }
+            now = System.nanoTime();
         }
-        long now = System.nanoTime();
         if (now >= deadline) {
             return false;
         }

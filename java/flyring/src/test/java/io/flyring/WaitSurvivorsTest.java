@@ -149,6 +149,50 @@ class WaitSurvivorsTest {
         leavesNothing();
     }
 
+    /** It looks as often as one that sleeps at what else ends it. */
+    @Test
+    void aLongSpinIsEndedAsASleepIs() throws Exception {
+        Map<String, Callable<?>> verbs = verbs();
+        verbs.remove("subscriber"); // it does not spin
+        publisher.setSpin(LONG);
+        subscriber.setSpin(LONG);
+        lossy.setSpin(LONG);
+        WaitSet set = new WaitSet().add(subscriber).add(lossy).add(publisher);
+        set.setSpin(LONG);
+        verbs.put("set", set::await);
+        for (Map.Entry<String, Callable<?>> verb : verbs.entrySet()) {
+            Other<Boolean> other = new Other<>(() -> {
+                assertThrows(CancelledException.class, verb.getValue()::call, verb.getKey());
+                return Thread.interrupted();
+            });
+            if (!verb.getKey().equals("set")) {
+                untilWaiting(verb.getKey());
+            }
+            other.interrupt();
+            assertTrue(other.result(), verb.getKey());
+        }
+        works();
+        for (String verb : verbs().keySet()) {
+            if (!verb.equals("subscriber")) {
+                publisher.setSpin(LONG);
+                subscriber.setSpin(LONG);
+                lossy.setSpin(LONG);
+                Other<?> other = new Other<>(verbs().get(verb));
+                untilWaiting(verb);
+                own.close();
+                assertThrows(ClosedException.class, other::result, verb);
+                make();
+            }
+        }
+        set = new WaitSet().add(subscriber).add(lossy).add(publisher);
+        set.setSpin(LONG);
+        Other<List<AutoCloseable>> waits = new Other<>(set::await);
+        Thread.sleep(2);
+        channel.evict(subscriber.slot());
+        assertEquals(List.of(subscriber), waits.result());
+        assertThrows(SlotLostException.class, () -> subscriber.poll(message -> { }));
+    }
+
     @Test
     void closeOfTheChannelEndsEveryWaitAndLeavesNothing() throws Exception {
         for (String verb : verbs().keySet()) {

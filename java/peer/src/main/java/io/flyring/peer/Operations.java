@@ -376,10 +376,13 @@ final class Operations {
     }
 
     private void heldBy(Request request, JsonObject answer) {
-        Holder holder = publisher(request).heldBy();
+        answer.add("holder", json(publisher(request).heldBy()));
+    }
+
+    /** Null: nobody. */
+    static JsonElement json(Holder holder) {
         if (holder == null) {
-            answer.add("holder", JsonNull.INSTANCE);
-            return;
+            return JsonNull.INSTANCE;
         }
         JsonObject json = new JsonObject();
         json.addProperty("slot", holder.slot());
@@ -388,7 +391,7 @@ final class Operations {
         json.addProperty("live", holder.live());
         json.addProperty("kept", holder.kept());
         json.addProperty("position", holder.position());
-        answer.add("holder", json);
+        return json;
     }
 
     private static JsonObject json(Message message) {

@@ -6,6 +6,7 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import io.flyring.FlyringException;
+import io.flyring.Holder;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
@@ -116,7 +117,9 @@ public final class Peer {
             String name = method.getName().replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
             try {
                 Object value = method.invoke(error);
-                if (value instanceof Number number) {
+                if (method.getReturnType() == Holder.class) {
+                    answer.add(name, Operations.json((Holder) value));
+                } else if (value instanceof Number number) {
                     answer.addProperty(name, number);
                 } else {
                     answer.addProperty(name, String.valueOf(value));
