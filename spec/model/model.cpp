@@ -6,6 +6,7 @@
 
 #include "explorer.hpp"
 #include "mutants.hpp"
+#include "queue.hpp"
 #include "scenarios.hpp"
 #include "wait.hpp"
 
@@ -27,6 +28,13 @@ const char* const invariants[][2] = {
     {"I11", "sender and ended tell the truth"},
     {"W1", "nobody sleeps to a long cap while there is something for it, unless a waker was killed"},
     {"W2", "who wakes wakes somebody: each waking call was asked for since the last one"},
+    {"Q1", "queue: no job is lost: at the end each was done"},
+    {"Q2", "queue: a job is handed out again only with a reason, and says so, and only then"},
+    {"Q3", "queue: the job that a worker has is whole, until the worker is told that it lost its slot"},
+    {"Q4", "queue: of a worker's gates at most one is >= 0"},
+    {"Q5", "queue: from everywhere, the end can be reached without those on whom nobody counts"},
+    {"Q6", "queue: no worker sleeps to a long cap while there is a job, unless a waker was killed"},
+    {"Q7", "queue: who is told that the queue has ended is told the truth"},
 };
 
 // The rows of README.md.
@@ -37,6 +45,8 @@ void print_table() {
                     *m.breaks ? m.breaks : "holds all the same: ", m.because, m.scenario);
     }
     print_waiting_table();
+    print_queue_table();
+    print_queue_waiting_table();
 }
 
 int passed = 0, failed = 0;
@@ -97,9 +107,16 @@ int main(int argc, char** argv) {
                 found = true, report("mutant", name, explore(s, m.site, limit), m.breaks, m.because);
         if (!found) ++failed, std::printf("FAIL: no scenario %s\n", m.scenario);
     }
-    for (const WaitingResult& r : explore_waiting(
-             [](const std::string& name) { return name.find(only) != std::string::npos && number++ % every == part; }))
+    const Wanted wanted = [](const std::string& name) {
+        return name.find(only) != std::string::npos && number++ % every == part;
+    };
+    for (const WaitingResult& r : explore_waiting(wanted))
         report(r.kind, r.name, Result{r.states, 0, r.broken, {}}, r.expected, "");
+    const Report report_queue = [](const QueueResult& r) {
+        report(r.kind, r.name, Result{r.states, r.seconds, r.broken, r.trace}, r.expected, r.because.c_str());
+    };
+    explore_queue(large, wanted, report_queue);
+    explore_queue_waiting(large, wanted, report_queue);
     for (int i = 1; i < sites; ++i)
         if (!tried[i]) ++failed, std::printf("FAIL: site %s has no mutant\n", site_texts[i].name);
     std::printf("%d passed, %d failed\n", passed, failed);

@@ -8,8 +8,9 @@ here=$(dirname "$0")
 build=$1
 shift
 mkdir -p "$build"
-"${CXX:-c++}" -std=c++17 -O2 -Wall -Wextra -Werror -o "$build/flyring-model" "$here/model.cpp" "$here/explorer.cpp" "$here/wait.cpp"
+"${CXX:-c++}" -std=c++17 -O2 -Wall -Wextra -Werror -o "$build/flyring-model" "$here/model.cpp" "$here/explorer.cpp" "$here/wait.cpp" \
+    "$here/queue.cpp" "$here/queue_wait.cpp"
 "$build/flyring-model" --table > "$build/table-of-program"
-grep '^| [56]\.' "$here/README.md" > "$build/table-of-readme"
-diff "$build/table-of-readme" "$build/table-of-program" || { echo "README.md and mutants.hpp differ: paste what --table prints"; exit 1; }
+grep -E '^\| ([56]\.|queue )' "$here/README.md" > "$build/table-of-readme"
+diff "$build/table-of-readme" "$build/table-of-program" || { echo "README.md and the program differ: paste what --table prints"; exit 1; }
 exec "$build/flyring-model" "$@"
