@@ -8,7 +8,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+import flyring
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -92,6 +95,12 @@ def queue(first: str) -> str | None:
             if (begun := killed.stdout.readline()) != "begun: slow\n":
                 return f"the first worker printed {begun!r}"
             workers = [start(language, "work") for language in languages[1:]]
+            with flyring.Channel.open(f"{folder}/jobs.ring", read_only=True) as channel:
+                late = time.monotonic() + PATIENCE
+                while sum(publisher.state == "live" for publisher in channel.stats().publishers) < len(producers):
+                    if time.monotonic() > late:
+                        return "the producers did not come"
+                    time.sleep(0.01)
             jobs = [[f"job {n}.{i}" for i in range(20)] for n in range(len(producers))]
             for n, producer in enumerate(producers):
                 publish(producer, *jobs[n], f"bad {n}")
