@@ -87,12 +87,16 @@ flyring::Options options(const Json& request) {
         made.kind = flyring::Kind::inbox;
     } else if (kind == "broadcast") {
         made.kind = flyring::Kind::broadcast;
+    } else if (kind == "queue") {
+        made.kind = flyring::Kind::queue;
     } else if (!kind.empty()) {
-        throw flyring::InvalidArgument("kind", kind + " is neither inbox nor broadcast");
+        throw flyring::InvalidArgument("kind", kind + " is none of inbox, broadcast and queue");
     }
     made.capacity = number(request, "capacity", made.capacity);
-    made.publishers = number(request, "publishers", made.publishers);
+    if (request.contains("publishers")) made.publishers = number(request, "publishers", 0);
     if (request.contains("subscribers")) made.subscribers = number(request, "subscribers", 0);
+    if (request.contains("producers")) made.producers = number(request, "producers", 0);
+    if (request.contains("workers")) made.workers = number(request, "workers", 0);
     made.alignment = number(request, "alignment", made.alignment);
     const auto foreign = request.find("foreign");
     if (foreign != request.end() && !foreign->is_null()) {
@@ -236,7 +240,7 @@ Json Peer::info(const Json& request) {
     const flyring::Channel& channel = channel_of(request);
     return {{"path", channel.path()},
             {"channel_id", uuid_text(channel.id())},
-            {"kind", channel.kind() == flyring::Kind::inbox ? "inbox" : "broadcast"},
+            {"kind", flyring::detail::kind_name(channel.kind())},
             {"capacity", channel.capacity()},
             {"publishers", channel.publishers()},
             {"subscribers", channel.subscribers()},

@@ -77,7 +77,7 @@ Json Peer::stats(const Json& request) {
     return {{"stats",
              {{"path", stats.path},
               {"id", uuid_text(stats.id)},
-              {"kind", stats.kind == flyring::Kind::inbox ? "inbox" : "broadcast"},
+              {"kind", flyring::detail::kind_name(stats.kind)},
               {"capacity", stats.capacity},
               {"alignment", stats.alignment},
               {"foreign", foreign_json(stats.foreign)},

@@ -31,9 +31,15 @@ std::vector<std::byte> payload(const Json& data) {
 flyring::Options options(const Json& golden) {
     flyring::Options made;
     const Json& create = golden.at("create");
-    made.kind = create.at("kind") == "inbox" ? flyring::Kind::inbox : flyring::Kind::broadcast;
+    made.kind = create.at("kind") == "inbox"   ? flyring::Kind::inbox
+                : create.at("kind") == "queue" ? flyring::Kind::queue
+                                               : flyring::Kind::broadcast;
     made.capacity = create.value("capacity", made.capacity);
-    made.publishers = create.value("publishers", made.publishers);
+    for (const auto& [key, member] : {std::pair{"publishers", &flyring::Options::publishers},
+                                      std::pair{"producers", &flyring::Options::producers},
+                                      std::pair{"workers", &flyring::Options::workers}}) {
+        if (create.contains(key)) made.*member = create.at(key).get<std::uint32_t>();
+    }
     if (create.contains("subscribers")) made.subscribers = create.at("subscribers").get<std::uint32_t>();
     made.alignment = create.value("alignment", made.alignment);
     if (create.value("foreign", "") == "publisher") made.foreign = flyring::Foreign::publisher;
