@@ -145,8 +145,9 @@ class WorkerCore final : public Member {
     bool is_draining() const noexcept { return load_relaxed(&draining_) != 0; }
     bool is_job_there() const noexcept {
         return std::any_of(sources_.begin(), sources_.end(), [](const Source& source) {
-            // take 1; pairs with take 3, publish 6
-            return !source.corrupt && load_acquire(source.ring.length_at(load_acquire(source.shared))) > 0;
+            const std::int64_t p = load_acquire(source.shared);  // take 1; pairs with take 3
+            if (source.corrupt) return false;
+            return !source.ring.is_position(p) || load_acquire(source.ring.length_at(p)) > 0;  // pairs with publish 6
         });
     }
 
@@ -370,10 +371,11 @@ inline bool WorkerCore::take_from(Source& source, int limit, std::int64_t now) {
     for (int attempt = 0; attempt < tries; ++attempt) {
         // Take 1; pairs with take 3: the record is looked at behind it.
         const std::int64_t p = load_acquire(source.shared);
+        if (FLYRING_UNLIKELY(!ring.is_position(p)) && refuse_record(source, p, "gate[0] is no position")) continue;
         const std::int32_t length = load_acquire(ring.length_at(p));  // take 1; pairs with publish 6
         if (length <= 0) return false;
         const std::int64_t size = ring.align(length);
-        if (!ring.is_position(p) || length < header || (p & ring.mask()) + size > ring.capacity()) {
+        if (FLYRING_UNLIKELY(length < header || (p & ring.mask()) + size > ring.capacity())) {
             if (refuse_record(source, p, "a record's length is out of range")) continue;
         }
         const std::int32_t type = load_relaxed(ring.type_at(p));
