@@ -59,10 +59,11 @@ inline bool exchange_gate(std::int64_t* gate, std::int64_t was, std::int64_t pos
 }
 
 /// Adopt 1 to 6, of slot `it` on one ring; the control lock is tried through `description`, that of slot `me`. `lost`
-/// says whether that slot is not the caller's any more. Nothing: there is nothing to adopt there, or not this time.
-template <typename Lost>
+/// says whether that slot is not the caller's any more; made_room(ring) wakes producers. Nothing: there is nothing to
+/// adopt there, or not this time.
+template <typename Lost, typename MadeRoom>
 std::optional<Batch> adopt_from(const ChannelFile& file, const Fd& description, std::uint32_t me, std::uint32_t it,
-                                std::uint32_t index, Lost&& lost) {
+                                std::uint32_t index, Lost&& lost, MadeRoom&& made_room) {
     const ControlLock control(description, file, std::try_to_lock);  // adopt 1: for the dead, too
     if (!control || lost()) return std::nullopt;
     // Again: the next owner may have come. Before gate[0]: one that took the job and died in between would look as if
@@ -78,7 +79,7 @@ std::optional<Batch> adopt_from(const ChannelFile& file, const Fd& description, 
     if (p < 0 || (lives && p >= g)) return std::nullopt;             // adopt 3: it may still take what it announced
     if (!is_taken(ring, p, e, g)) {                                  // adopt 4: never taken; it is still on the ring
         exchange_gate(gate, p, layout::NOT_GATING);
-        wake_all(file.room());
+        made_room(index);
         return std::nullopt;
     }
     const std::int32_t attempts = more_attempts(load_relaxed(attempts_beside(gate)), 1);
@@ -94,8 +95,9 @@ std::optional<Batch> adopt_from(const ChannelFile& file, const Fd& description, 
 }
 
 /// 5: looks at the gates of all other workers.
-template <typename Lost>
-std::optional<Batch> adopt(const ChannelFile& file, const Fd& description, std::uint32_t me, Lost&& lost) {
+template <typename Lost, typename MadeRoom>
+std::optional<Batch> adopt(const ChannelFile& file, const Fd& description, std::uint32_t me, Lost&& lost,
+                           MadeRoom&& made_room) {
     for (std::uint32_t it = 1; it < file.header.subscribers; ++it) {
         const SlotWords words = subscriber_slot(file, it);
         if (it == me || load_relaxed(words.epoch()) == 0) continue;  // 0: it never had an owner
@@ -104,7 +106,9 @@ std::optional<Batch> adopt(const ChannelFile& file, const Fd& description, std::
             const bool left = load_acquire(words.evicting()) != 0 ||
                               !is_locked_by_another(description, file.subscriber_lock(it));
             if (!left) break;  // of its gates at most one is >= 0
-            if (std::optional<Batch> found = adopt_from(file, description, me, it, ring, lost)) return found;
+            if (std::optional<Batch> found = adopt_from(file, description, me, it, ring, lost, made_room)) {
+                return found;
+            }
         }
     }
     return std::nullopt;

@@ -226,8 +226,8 @@ class PublisherCore final : public Member {
     }
     /// Called with this object's address, as above.
     [[gnu::noinline, gnu::cold]] void wake_readers_now() const noexcept {
-        waker_.wake(waker_bit_);
         if (jobs_.is_due()) jobs_.wake_one();
+        waker_.wake(waker_bit_);
     }
     bool reserve(std::size_t length);
     bool reserve_size(std::uint64_t size);

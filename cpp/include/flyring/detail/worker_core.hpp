@@ -255,6 +255,9 @@ class WorkerCore final : public Member {
 
     /// For `busy_since`, and for when to look for jobs of the dead: some milliseconds do not matter.
     static std::int64_t coarse_now() noexcept { return clock_ns(CLOCK_MONOTONIC_COARSE); }
+    std::int64_t busy_time(std::int64_t now) const noexcept {
+        return state_->file.environment.monotonic.value_or(std::max<std::int64_t>(now - clock_offset_, 1));
+    }
 
     Hand hand_;
     JobRecord record_;           // of the job that was handed out last
@@ -323,9 +326,10 @@ inline void WorkerCore::take_slot(const std::string& name) {
     returns_ = Returns(file);
     SlotLock lock = detail::take_slot(file, worker_slots(file), name, [&](std::uint32_t slot) {
         const SlotWords words = subscriber_slot(file, slot);
-        epoch = words.take(name, file.environment, file.wakes, [] {});
+        epoch = words.take(name, file.environment, file.wakes,
+                           [&] { store_relaxed(words.busy_since(), std::int64_t{0}); });
         found = inherit(file, slot);
-        if (!found) store_relaxed(words.busy_since(), std::int64_t{0});
+        if (found) store_relaxed(words.busy_since(), busy_time(coarse_now()));
         if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
         wake_all(file.room());
         taken = slot;
@@ -404,31 +408,24 @@ inline bool WorkerCore::take_from(Source& source, int limit, std::int64_t now) {
             continue;
         }
         set_hand(source, p, e, 0, false);
-        const std::int64_t since = std::max<std::int64_t>(now - clock_offset_, 1);
-        store_relaxed(busy_since_, state_->file.environment.monotonic.value_or(since));
+        store_relaxed(busy_since_, busy_time(now));
         return true;
     }
     return false;
 }
 
-/// The end of up to `limit` jobs that begin at `position`, the first of which ends at `end`: not more than an eighth of
-/// the ring behind `position`, unless that is one job.
+/// The end of up to `limit` jobs that begin at `position`, the first of which ends at `end`: they lie directly behind
+/// one another, and not more than an eighth of the ring behind `position`, unless that is one job.
 inline std::int64_t WorkerCore::end_of_batch(const Ring& ring, std::int64_t position, std::int64_t end, int limit) {
     const std::int64_t last = position + ring.capacity() / static_cast<std::int64_t>(layout::BATCH_DIVISOR);
-    std::int64_t at = end;
-    for (int jobs = 1; jobs < limit && at < last;) {
-        const std::int32_t length = load_acquire(ring.length_at(at));  // pairs with publish 6
+    for (int jobs = 1; jobs < limit && end < last; ++jobs) {
+        const std::int32_t length = load_acquire(ring.length_at(end));  // pairs with publish 6
         const std::int64_t size = ring.align(length);
-        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || at + size > last ||
-            (at & ring.mask()) + size > ring.capacity()) {
-            break;  // nothing there; or not good, which is found when it comes first
+        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || end + size > last ||
+            (end & ring.mask()) + size > ring.capacity() || load_relaxed(ring.type_at(end)) <= 0) {
+            break;  // nothing there, or no job; or not good, which is found when it comes first
         }
-        const std::int32_t type = load_relaxed(ring.type_at(at));
-        if (type <= 0 && type != layout::TYPE_PADDING && type != layout::TYPE_OWNER) break;
-        at += size;
-        if (type <= 0) continue;
-        ++jobs;
-        end = at;
+        end += size;
     }
     return end;
 }
@@ -590,9 +587,9 @@ inline bool WorkerCore::release_job() {
         hand_.source = nullptr;
         return false;
     }
-    end_job();
-    if (data_.is_due()) data_.wake(waiting_bit(returns_.ring()));
     if (jobs_.is_due()) jobs_.wake_one();  // as a publish does
+    if (data_.is_due()) data_.wake(waiting_bit(returns_.ring()));
+    end_job();
     return true;
 }
 
@@ -700,11 +697,12 @@ inline bool WorkerCore::wait_for_job(Wait& wait, Turns& turns) {
 inline bool WorkerCore::adopt_if_due(std::int64_t now) {
     if (in_hand() || is_draining() || now - adopted_at_ < layout::ADOPT_INTERVAL) return false;
     adopted_at_ = now;
-    const std::optional<Batch> found = adopt(state_->file, lock_.description(), slot_, [this] { return lost(); });
+    const std::optional<Batch> found = adopt(
+        state_->file, lock_.description(), slot_, [this] { return lost(); },
+        [this](std::uint32_t ring) { made_room(sources_[ring]); });
     if (!found) return false;
     set_hand(sources_[found->ring], found->position, found->end, found->attempts, true);
-    const std::int64_t since = std::max<std::int64_t>(clock_ns(CLOCK_MONOTONIC) - clock_offset_, 1);
-    store_relaxed(busy_since_, state_->file.environment.monotonic.value_or(since));
+    store_relaxed(busy_since_, busy_time(now));
     return true;
 }
 
@@ -731,12 +729,13 @@ inline void WorkerCore::give_back(bool owned) noexcept {
         while (in_hand()) {
             if (!hand_.begun && !prepare_job()) break;
             if (returns_.release(state_->file.path, lock_.description(), record_, gone) != Released::yes) return;
+            if (jobs_.is_due()) jobs_.wake_one();
+            if (data_.is_due()) data_.wake(waiting_bit(returns_.ring()));
             end_job();
         }
     } catch (const std::exception&) {
         // An adopter finds it.
     }
-    if (jobs_.is_due()) jobs_.wake_one();
 }
 
 void WorkerCore::refuse(Nanoseconds timeout) {
