@@ -16,11 +16,13 @@
 
 namespace flyring::detail {
 
-/// Copies `length` bytes, rounded up to 8, which both records always have. Relaxed: a producer may be writing there.
+/// Copies `length` bytes of a payload, and no more. Relaxed: a producer may be writing there.
 inline void copy_job(std::byte* to, const std::byte* from, std::size_t length) noexcept {
-    for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
+    std::size_t at = 0;
+    for (; at + sizeof(std::uint64_t) <= length; at += sizeof(std::uint64_t)) {
         put(to + at, load_relaxed(word_at<std::uint64_t>(from, at)));
     }
+    for (; at < length; ++at) to[at] = static_cast<std::byte>(load_relaxed(word_at<std::uint8_t>(from, at)));
 }
 
 /// One job, as a worker hands it out.
