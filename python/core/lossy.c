@@ -99,6 +99,7 @@ static PyObject *lossy_lost_bytes(Lossy *self, PyObject *number)
 
 static PyMethodDef methods[] = {
     READER_FAST_METHODS(lossy_take),
+    READER_RING_METHODS,
     {"peek", (PyCFunction)lossy_peek, METH_NOARGS,
      "peek($self, /)\n--\n\n"
      "One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of\n"
@@ -116,10 +117,17 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef getters[] = {
+    READER_RING_GETTERS,
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot slots[] = {
     {Py_tp_new, lossy_new},
     {Py_tp_dealloc, lossy_dealloc},
     {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    READER_ITERATION,
     {0, NULL},
 };
 
