@@ -303,7 +303,7 @@ static COLD int settle_released(Worker *self, Job *job)
 
 static COLD int settle_other(Worker *self, Job *job, PyObject *result)
 {
-    int action = result == NULL ? -1 : reader_action(result);
+    int action = result == NULL ? -1 : result == Py_None ? HANDED : reader_action(result);
     PyObject *type = result != NULL && action < 0 ? PyType_GetName(Py_TYPE(result)) : NULL;
     bool raised = result == NULL;
     Py_XDECREF(result); /* it may be the last that holds a view */

@@ -134,7 +134,8 @@ def test_what_a_queue_refuses() -> None:
             with pytest.raises(InvalidArgumentError) as caught:
                 call()
             assert caught.value.argument == argument
-        assert channel.lossy_subscriber().rings == (0,)
+        with channel.lossy_subscriber() as watcher:
+            assert watcher.rings == (0,)
     with Channel.create("plain", "broadcast") as channel, pytest.raises(InvalidArgumentError) as caught:
         channel.worker()
     assert caught.value.argument == "kind"
@@ -142,7 +143,8 @@ def test_what_a_queue_refuses() -> None:
 
 def test_slots_of_producers_and_workers() -> None:
     with queue(producers=2, workers=2) as channel:
-        assert [channel.publisher().ring for _ in range(2)] == [0, 1]
+        publishers = [channel.publisher() for _ in range(2)]
+        assert [publisher.ring for publisher in publishers] == [0, 1]
         first, second = channel.worker("first"), channel.worker()
         assert [first.slot, second.slot] == [1, 2]
         assert (first.name, second.name, first.epoch) == ("first", "", 1)
@@ -154,7 +156,8 @@ def test_slots_of_producers_and_workers() -> None:
         assert (caught.value.kind, caught.value.slots) == ("subscriber", 2)
         assert [owner.slot for owner in caught.value.owners] == [1, 2]
         first.close()
-        assert channel.worker("again").epoch == 2
+        with channel.worker("again") as again:
+            assert again.epoch == 2
 
 
 # Take, done
@@ -364,14 +367,14 @@ def test_a_released_job_keeps_its_identity() -> None:
         job = take(worker)
         first = identity(job)
         assert job.release() is True
-        assert bytes(take(worker)) == b"two"
+        assert bytes(take(other)) == b"two"
         for attempts in (1, 2, 3):
-            job = take(other)
+            job = take(worker)
             assert identity(job) == (*first[:2], attempts)
             assert (bytes(job), job.type, job.repeat) == (b"one", 9, True)
             assert (job.sender.epoch, job.sender.name, job.sender.ring) == (0, "", 0)
             assert job.release()
-        take(other).done()
+        take(worker).done()
 
 
 def test_release_without_room_stays_in_hand() -> None:
@@ -392,7 +395,7 @@ def test_release_without_room_stays_in_hand() -> None:
         assert again.attempts == place[2] + 2
         again.done()
         taken = all_jobs(other)
-        assert len(taken) == 3
+        assert taken and set(taken) == {bytes(900)}
         publisher.offer(b"next")
         assert take(worker).attempts == 0  # the number belonged to that job
 
@@ -539,7 +542,8 @@ def test_jobs_that_nobody_takes_hold_their_producer_back() -> None:
         worker = channel.worker("busy")
         assert publisher.readers == 1
         job = take(worker)
-        all_jobs(channel.worker())
+        with channel.worker() as other:
+            all_jobs(other)
         holder = publisher.held_by()
         assert holder is not None
         assert (holder.slot, holder.name, holder.live, holder.position) == (worker.slot, "busy", True, job.position)
@@ -625,8 +629,8 @@ def test_ended() -> None:
         assert not worker.ended
         take(worker).done()
         assert worker.ended and other.ended
-        channel.publisher()
-        assert not worker.ended
+        again = channel.publisher()
+        assert not worker.ended and not again.closed
 
 
 def test_drain_hands_out_what_was_taken() -> None:
@@ -699,7 +703,7 @@ def test_iteration() -> None:
                 got.append((bytes(job), job.attempts))
                 raise ZeroDivisionError
         got += [(bytes(job), job.attempts) for job in worker]
-        assert got == [(b"0", 0), (b"1", 0), (b"2", 0), (b"3", 0), (b"1", 1), (b"2", 1)]
+        assert got == [(b"0", 0), (b"1", 0), (b"1", 1), (b"2", 0), (b"1", 2), (b"3", 0)]  # the rings take turns
         assert worker.ended
 
 
@@ -713,7 +717,6 @@ def test_typed_messages_are_dispatched() -> None:
         bids: list[object] = []
         assert worker.poll(dispatch({PriceUpdate: lambda update, job: bids.append(update.bid)})) == 1
         job = take(worker)
-        with PriceUpdate(job) as update:
-            bids.append(update.bid)
+        bids.append(PriceUpdate.decode(job).bid)
         job.done()
         assert bids == [1, 2]

@@ -129,9 +129,6 @@ def test_a_dead_workers_job_holds_its_producer_until_somebody_adopts_it(child: C
         victim.say()
         assert victim.line() == "one"
         victim.kill()
-        with channel.worker("short") as short:
-            assert short.slot == 2  # else it would be the next owner
-            short.drain()
         fill(publisher)
         for _ in range(3):
             time.sleep(0.002)
@@ -158,7 +155,7 @@ def test_what_was_announced_and_never_taken_stays_on_the_ring() -> None:
         at = gate(channel, 0, 0)
         forge(channel, 0, 3, at, at + 64)
         time.sleep(0.002)
-        assert all_jobs(worker) == [b"two", b"one"]
+        assert all_jobs(worker) == [b"one", b"two"]
         until(lambda: worker.take() is None and gate(channel, 0, 3) == -1)
         assert word(channel, layout.CONTROL_HANDOVERS) == 0
 
@@ -306,7 +303,7 @@ def test_release_recovers_a_returns_ring_whose_owner_died() -> None:
         memory.store64(trailer + layout.TRAILER_CLAIMED, published + 128)  # killed behind its announce
         assert take(worker).release()
         assert memory.load64(trailer + layout.TRAILER_PUBLISHED) == published + 192
-        assert all_jobs(worker) == [b"two", b"one"]
+        assert all_jobs(worker) == [b"one", b"two"]  # the rings take turns
         memory.store64(trailer + layout.TRAILER_CLAIMED, 13)
         publisher.offer(b"three")
         job = take(worker)
@@ -346,7 +343,8 @@ def test_the_job_of_an_evicted_worker_goes_to_another() -> None:
         victim.close()
         assert bytes(again) == b"one"
         again.done()
-        assert channel.worker().slot == 1
+        with channel.worker() as last:
+            assert last.slot == 1
 
 
 def test_an_evicted_worker_releases_nothing() -> None:
@@ -374,22 +372,8 @@ def test_evict_in_a_handler() -> None:
         with pytest.raises(SlotLostError):
             victim.poll(evicts, 3)
         assert got == [b"one"]
-        left = [(bytes(job), job.attempts) for job in (adopted(worker),)]
-        assert left == [(b"one", 1)]
-
-        def raises(job: Job) -> None:
-            channel.evict(2)
-            raise ZeroDivisionError
-
-        with pytest.raises(ViewAliveError):
-            worker.poll(raises)
-        with pytest.raises(SlotLostError):
-            channel.evict(2)
-            worker.close()
-            channel.worker()
-            worker = channel.worker()
-            channel.evict(worker.slot)
-            worker.take()
+        job = adopted(worker)
+        assert (bytes(job), job.attempts) == (b"one", 1)
 
 
 def test_an_exception_of_the_handler_goes_before_slot_lost() -> None:
@@ -426,12 +410,9 @@ def test_close_without_room_leaves_the_job_to_others() -> None:
         publisher.offer_batch([b"one", b"two"])
         lock = channel._attached.file.reopen()
         assert lock.try_lock(channel.header.publisher_slot(1))
-        waits = Waits(lambda: other.take(timeout=5))
         job = take(worker)
         assert bytes(job) == b"one"
-        first = waits.end()
-        assert bytes(first) == b"two"
-        first.done()
+        assert all_jobs(other) == [b"two"]
         waits = Waits(lambda: other.take(timeout=5))
         time.sleep(0.02)
         worker.close()

@@ -214,7 +214,9 @@ def test_close_evict_and_replace_end_a_wait() -> None:
             with pytest.raises(ChannelReplacedError):
                 waits.end()
         publisher = channel.publisher()
-        publisher.offer(b"one")
+        with pytest.raises(ChannelReplacedError):
+            publisher.offer(b"one")
+        assert publisher.offer(b"one")
         assert finish(take(worker)) == b"one"  # it works as before
 
 
@@ -312,7 +314,8 @@ def test_a_wait_set_finds_the_job_of_the_dead(child: Callable[..., Child]) -> No
         input()
     """
     with queue() as channel:
-        channel.publisher().offer(b"one")
+        publisher = channel.publisher()
+        publisher.offer(b"one")
         victim = child(code)
         assert victim.line() == "one"
         worker, ready = channel.worker(), WaitSet()
@@ -359,7 +362,8 @@ def test_receive() -> None:
         assert await task is None
 
     with queue() as channel:
-        asyncio.run(main(channel.worker(), channel.publisher()))
+        worker, publisher = channel.worker(), channel.publisher()
+        asyncio.run(main(worker, publisher))
 
 
 def test_async_iteration() -> None:
@@ -383,7 +387,8 @@ def test_async_iteration() -> None:
         return got
 
     with queue() as channel:
-        got = asyncio.run(main(channel.worker(), channel.publisher()))
+        worker, publisher = channel.worker(), channel.publisher()
+        got = asyncio.run(main(worker, publisher))
         assert sorted(got) == [(b"0", 0), (b"1", 0), (b"1", 1), (b"2", 0), (b"3", 0)]
 
 
