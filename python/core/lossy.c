@@ -123,12 +123,9 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, lossy_new},
-    {Py_tp_dealloc, lossy_dealloc},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, getters},
-    READER_ITERATION,
-    {0, NULL},
+    {Py_tp_new, lossy_new},   {Py_tp_dealloc, lossy_dealloc},
+    {Py_tp_methods, methods}, {Py_tp_getset, getters},
+    READER_ITERATION,         {0, NULL},
 };
 
 static PyType_Spec spec = {"flyring._core.LossySubscriber", sizeof(Lossy), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

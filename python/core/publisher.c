@@ -33,9 +33,11 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     geometry at;
     if (!memory_covers(file, 0, 0) || !geometry_parse(shape, file->length, &at))
         return NULL;
-    if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers - (at.queue ? 1 : 0) || position < 0 || position >= MAX_POSITION ||
-        position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH || default_type < 1 ||
-        (max_lag != 0 && (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity || at.foreign != 0 || at.queue)) ||
+    if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers - (at.queue ? 1 : 0) || position < 0 ||
+        position >= MAX_POSITION || position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH ||
+        default_type < 1 ||
+        (max_lag != 0 &&
+         (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity || at.foreign != 0 || at.queue)) ||
         at.foreign == FEATURE_FOREIGN_PUBLISHER) {
         PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot, a position and a lag of this channel");
         return NULL;

@@ -126,10 +126,12 @@ extern const char reader_position_text[], reader_ended_text[];
         "ended", (PyCFunction)reader_ended, METH_O, reader_ended_text \
     }
 #define READER_RING_GETTERS \
+    {"rings", (getter)reader_get_rings, NULL, "the rings that this subscriber reads, ascending", NULL}
+#define READER_ITERATION \
+    {Py_tp_iter, PyObject_SelfIter}, \
     { \
-        "rings", (getter)reader_get_rings, NULL, "the rings that this subscriber reads, ascending", NULL \
+        Py_tp_iternext, reader_next \
     }
-#define READER_ITERATION {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, reader_next}
 
 /* A new object of a type derived from reader_type. Uses the mappings and the file; `memory` may be NULL. NULL with an
    exception. */

@@ -28,7 +28,8 @@ static COLD void ring_is_corrupt(Worker *self, job_ring *ring, int64_t position,
     raise_error("CorruptRingError", "(iLs)", ring->number, (long long)position, text);
 }
 
-void worker_has_batch(Worker *self, job_ring *ring, int64_t at, int64_t end, int32_t attempts, bool adopted, int64_t now)
+void worker_has_batch(Worker *self, job_ring *ring, int64_t at, int64_t end, int32_t attempts, bool adopted,
+                      int64_t now)
 {
     self->ring = ring;
     self->at = self->next = at;
@@ -82,7 +83,8 @@ static inline bool look_at(const Worker *self, const job_ring *ring, int64_t at,
 }
 
 /* Where a batch of up to `limit` jobs ends, whose first one ends at `end`. */
-static inline int64_t end_of_batch(const Worker *self, const job_ring *ring, int64_t start, int64_t end, Py_ssize_t limit)
+static inline int64_t end_of_batch(const Worker *self, const job_ring *ring, int64_t start, int64_t end,
+                                   Py_ssize_t limit)
 {
     record found;
     for (const int64_t most = start + self->base.capacity / BATCH_DIVISOR; limit > 1 && end < most; limit--) {

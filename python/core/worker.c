@@ -64,8 +64,8 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         PyErr_SetString(PyExc_ValueError, "not a writable mapping of a queue, a worker's slot and a batch of it");
         return NULL;
     }
-    Worker *self = (Worker *)reader_new(type, &worker_reader_kind, (Memory *)data, (Memory *)memory, (File *)lock, &here,
-                                        here.publishers, strategy, worker_forked);
+    Worker *self = (Worker *)reader_new(type, &worker_reader_kind, (Memory *)data, (Memory *)memory, (File *)lock,
+                                        &here, here.publishers, strategy, worker_forked);
     if (self == NULL)
         return NULL;
     self->lock = (File *)Py_NewRef(lock);

@@ -106,7 +106,8 @@ static inline bool worker_still_ours(Worker *self)
     return LIKELY(epoch_holds(&self->base.epoch)) || worker_explain_lost(self);
 }
 /* A batch is in hand from now on, for the calling thread. */
-void worker_has_batch(Worker *self, job_ring *ring, int64_t at, int64_t end, int32_t attempts, bool adopted, int64_t now);
+void worker_has_batch(Worker *self, job_ring *ring, int64_t at, int64_t end, int32_t attempts, bool adopted,
+                      int64_t now);
 /* Whether a job is there that a worker may take: without the GIL. */
 bool worker_any_job(const Worker *self);
 /* Steps 1 to 3 on all rings, or 5, of up to `limit` jobs: 1 something is in hand, 0 nothing, -1 an exception. */

@@ -101,10 +101,13 @@ def test_options_that_do_not_fit(kind: Any, options: Any, argument: str) -> None
 
 
 def test_the_greatest_queue_can_be_made() -> None:
-    with Channel.create("jobs", "queue", producers=1023, workers=1023, capacity=4096, counters=0) as channel:
-        with channel.publisher() as publisher, channel.worker() as worker:
-            publisher.offer(b"one")
-            assert all_jobs(worker) == [b"one"]
+    with (
+        Channel.create("jobs", "queue", producers=1023, workers=1023, capacity=4096, counters=0) as channel,
+        channel.publisher() as publisher,
+        channel.worker() as worker,
+    ):
+        publisher.offer(b"one")
+        assert all_jobs(worker) == [b"one"]
 
 
 def test_the_first_option_that_differs() -> None:

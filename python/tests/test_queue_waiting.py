@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import select
 import signal
@@ -179,18 +180,17 @@ def test_the_job_of_one_that_dies_meanwhile_comes_at_a_cap(child: Callable[..., 
 
 def test_drain_from_another_thread() -> None:
     with queue() as channel:
-        worker = channel.worker()
-        for call, result in (
-            (lambda: worker.take(timeout=None), None),
-            (lambda: worker.poll(print, 5, None), 0),
-            (lambda: list(worker), []),
-        ):
-            waits = sleeping(channel, call)
-            began = time.monotonic()
-            worker.drain()
-            assert prompt(waits, began) == result
-            worker.close()
-            worker = channel.worker()
+        calls: list[tuple[Callable[[Worker], Any], object]] = [
+            (lambda worker: worker.take(timeout=None), None),
+            (lambda worker: worker.poll(print, 5, None), 0),
+            (list, []),
+        ]
+        for call, result in calls:
+            with channel.worker() as worker:
+                waits = sleeping(channel, functools.partial(call, worker))
+                began = time.monotonic()
+                worker.drain()
+                assert prompt(waits, began) == result
 
 
 def test_close_evict_and_replace_end_a_wait() -> None:
@@ -210,9 +210,8 @@ def test_close_evict_and_replace_end_a_wait() -> None:
         worker.close()
         worker = channel.worker()
         waits = sleeping(channel, lambda: worker.take(timeout=None))
-        with Channel.replace("jobs", "queue", capacity=4096):
-            with pytest.raises(ChannelReplacedError):
-                waits.end()
+        with Channel.replace("jobs", "queue", capacity=4096), pytest.raises(ChannelReplacedError):
+            waits.end()
         publisher = channel.publisher()
         with pytest.raises(ChannelReplacedError):
             publisher.offer(b"one")
@@ -224,17 +223,17 @@ def test_a_signal_ends_a_wait_and_passes_the_wake_on() -> None:
     with queue() as channel:
         worker = channel.worker()
 
-        class Stop(Exception):
+        class StopError(Exception):
             pass
 
         def stop(*ignored: object) -> None:
-            raise Stop
+            raise StopError
 
         before = signal.signal(signal.SIGUSR1, stop)
         timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGUSR1))
         timer.start()
         try:
-            with pytest.raises(Stop):
+            with pytest.raises(StopError):
                 worker.take(timeout=10)
         finally:
             timer.join()

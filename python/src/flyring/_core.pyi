@@ -118,8 +118,8 @@ class Job(Message):
         time."""
 
     def release(self) -> bool:
-        """Gives it to others, at the end of the queue's returns: whether they may have it now. If not, there is no room,
-        or others release just now: it stays in hand, and its worker's next ``take`` or ``poll`` hands it out again.
+        """Gives it to others, at the end of the queue's returns: whether they may have it now. If not, there is no
+        room, or others release just now: it stays in hand, and its worker's next ``take`` or ``poll`` hands it out again.
         SlotLostError, ClosedError as ``done``."""
 
     @property
@@ -365,8 +365,8 @@ class Worker:
         /,
     ) -> Self: ...
     def poll(self, handler: Callable[[Job], Action | None], limit: SupportsIndex = 1, timeout: float | None = 0) -> int:
-        """Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once (as far as they are
-        an eighth of a ring together), so that each waits for those before it: how many. Waits up to ``timeout`` seconds
+        """Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once (as far as they
+        are an eighth of a ring together), so that each waits for those before it: how many. Waits up to ``timeout`` seconds
         for the first (0: do not wait; None: no limit).
 
         A job whose handler returns is done. One whose handler raises is released, and the exception reaches the caller;
@@ -395,8 +395,8 @@ class Worker:
         """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
 
     def close(self) -> None:
-        """Gives back what it has in hand, which is released, and the slot. Twice is fine. ViewAliveError while a handler
-        runs, or a job is still exported. A thread that waits in this worker gets ClosedError."""
+        """Gives back what it has in hand, which is released, and the slot. Twice is fine. ViewAliveError while a
+        handler runs, or a job is still exported. A thread that waits in this worker gets ClosedError."""
 
     @property
     def ended(self) -> bool:

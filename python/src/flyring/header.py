@@ -314,8 +314,8 @@ def check_version(page: bytes, path: str) -> None:
 
 
 def check_options(header: Header, given: Collection[str]) -> None:
-    """InvalidArgumentError for the first option that is out of its range, or not for this kind (spec/api.md). ``given``:
-    the names of those that have not their default."""
+    """InvalidArgumentError for the first option that is out of its range, or not for this kind (spec/api.md).
+    ``given``: the names of those that were given."""
 
     def check(option: str, valid: bool, rule: str) -> None:
         if not valid:

@@ -157,8 +157,8 @@ class Publisher(_core.Publisher, Closing):
         return position
 
     def held_by(self) -> Holder | None:
-        """The subscriber slot with the smallest position, or None if no slot gates this ring. Of a queue: the worker whose
-        job holds it back, or slot 0: jobs that no worker has taken."""
+        """The subscriber slot with the smallest position, or None if no slot gates this ring. Of a queue: the worker
+        whose job holds it back, or slot 0: jobs that no worker has taken."""
         if self.closed:
             raise ClosedError("publisher", self._channel._forked)
         attached = self._channel._attached

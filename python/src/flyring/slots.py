@@ -81,7 +81,9 @@ class WorkerSlot:
     lock: File
     slot: int
     epoch: int
-    batch: tuple[int, int, int, int]  # (ring, where it begins, where it ends, attempts) of the last owner; ring -1: none
+    batch: tuple[
+        int, int, int, int
+    ]  # (ring, where it begins, where it ends, attempts) of the last owner; ring -1: none
     name: str
 
 
@@ -295,10 +297,8 @@ def no_free_slot(
 ) -> NoFreeSlotError:
     """What to say when none of the chosen slots could be had."""
     header, memory = channel.header, channel.memory
-    if kind == "publisher":
-        count = header.producers or header.publishers
-    else:
-        count = header.workers or header.subscribers
+    rings, readers = header.producers or header.publishers, header.workers or header.subscribers
+    count = rings if kind == "publisher" else readers
     owners = slot_owners(channel, lock, chosen, offset)
     inbox = kind == "subscriber" and header.kind == "inbox"
     if len(chosen) == 1 and owners and (inbox or (name and name_at(memory, offset(chosen[0])) == name.encode("ascii"))):

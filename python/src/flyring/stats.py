@@ -51,7 +51,8 @@ class JobStats:
 @dataclass(frozen=True)
 class SlotStats:
     """What slots of both kinds have. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock
-    Agrona's; of a queue ``returns`` is the last publisher slot, ``shared`` subscriber slot 0. ``epoch`` -1: its fields are changing, or its owner died while it changed them."""
+    Agrona's; of a queue ``returns`` is the last publisher slot, ``shared`` subscriber slot 0.
+    ``epoch`` -1: its fields are changing, or its owner died while it changed them."""
 
     slot: int
     state: State

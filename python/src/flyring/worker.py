@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Worker(_core.Worker, Closing):
-    """Takes jobs from all rings of a queue, one at a time. Made by ``Channel.worker``; single-threaded; a context manager
-    that closes.
+    """Takes jobs from all rings of a queue. Made by ``Channel.worker``; single-threaded; a context manager that
+    closes.
 
     All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the worker was evicted,
     TwoThreadsError if another thread is inside or a handler calls back, ViewAliveError while a job of ``take`` is
@@ -115,7 +115,9 @@ class Worker(_core.Worker, Closing):
         recover(attached, attached.header.publishers - 1)
 
     def __repr__(self) -> str:
-        return f"<flyring.Worker slot={self.slot} name={getattr(self, '_name', '')!r}{' closed' if self.closed else ''}>"
+        return (
+            f"<flyring.Worker slot={self.slot} name={getattr(self, '_name', '')!r}{' closed' if self.closed else ''}>"
+        )
 
 
 class OneByOne:

@@ -25,7 +25,8 @@ def evict(name: str, slot: int, as_json: bool) -> int:
     was = f"{before['name'] or 'no name'}, {'alive' if before['live'] else 'gone'}"
     held = f"held back rings {before['rings']}" if before["rings"] else "held nobody back"
     if queue:
-        print(f"worker {slot} ({was}) {'had a job, which goes to another worker' if had else 'had no job'}, and is evicted")
+        job = "had a job, which goes to another worker" if had else "had no job"
+        print(f"worker {slot} ({was}) {job}, and is evicted")
         return 0
     print(f"subscriber slot {slot} ({was}) {held}, and is evicted")
     return 0
