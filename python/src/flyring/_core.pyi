@@ -119,8 +119,8 @@ class Job(Message):
 
     def release(self) -> bool:
         """Gives it to others, at the end of the queue's returns: whether they may have it now. If not, there is no
-        room, or others release just now: it stays in hand, and its worker's next ``take`` or ``poll`` hands it out again.
-        SlotLostError, ClosedError as ``done``."""
+        room, or others release just now: it stays in hand, and its worker's next ``take`` or ``poll`` hands it out
+        again. SlotLostError, ClosedError as ``done``."""
 
     @property
     def _open(self) -> bool: ...
@@ -366,8 +366,8 @@ class Worker:
     ) -> Self: ...
     def poll(self, handler: Callable[[Job], Action | None], limit: SupportsIndex = 1, timeout: float | None = 0) -> int:
         """Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once (as far as they
-        are an eighth of a ring together), so that each waits for those before it: how many. Waits up to ``timeout`` seconds
-        for the first (0: do not wait; None: no limit).
+        are an eighth of a ring together), so that each waits for those before it: how many. Waits up to ``timeout``
+        seconds for the first (0: do not wait; None: no limit).
 
         A job whose handler returns is done. One whose handler raises is released, and the exception reaches the caller;
         what was taken and not handed out comes with the next call. The handler returns None or an ``Action``: CONTINUE
