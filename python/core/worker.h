@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worker of a queue (spec/queue.md), as Python object: shared by take.c (sections 3 and 9), adopt.c (5), release.c (8),
-   jobs.c (Job, poll and take) and worker.c (life, waiting). */
+   job.c (Job), jobs.c (poll and take) and worker.c (life, waiting). */
 #ifndef FLYRING_WORKER_H
 #define FLYRING_WORKER_H
 
@@ -136,6 +136,20 @@ int worker_copy_job(Worker *self, int64_t *length, int32_t *type);
    Python code may run, if its last owner left the returns ring to be recovered. */
 int worker_release_job(Worker *self, bool recovers);
 
+/* job.c */
+
+Job *job_new(Worker *owner);
+/* It stands for the job that was loaded. */
+void job_begin(Worker *worker, Job *self);
+/* Raises that a view of it is alive. NULL. */
+PyObject *job_view_alive(void);
+/* done: false with an exception. */
+bool job_end_as_done(Worker *worker, Job *self);
+/* release: as worker_release_job. */
+int job_end_as_released(Worker *worker, Job *self);
+/* The job that is handed out can be used no more. */
+void worker_expire_job(Worker *self);
+
 /* jobs.c */
 
 extern const reader_kind worker_reader_kind;
@@ -145,8 +159,6 @@ PyObject *worker_refuse(const Reader *self);
 /* The methods poll and take. */
 PyObject *worker_poll(Worker *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *worker_take(Worker *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-/* The job that is handed out can be used no more. */
-void worker_expire_job(Worker *self);
 
 /* worker.c: waiting */
 
