@@ -60,6 +60,15 @@ class Queue(Channel):
 
     # --- producers --------------------------------------------------------------------------------------------------
 
+    def take_publisher(self, name, max_lag=0):
+        publisher = super().take_publisher(name, max_lag)
+        self.wake_all("jobs")  # 10
+        return publisher
+
+    def close_publisher(self, p):
+        super().close_publisher(p)
+        self.wake_all("jobs")  # 10
+
     def recompute(self, p, n, first):
         """4. Nothing changes hands meanwhile."""
         gates = [g for w in range(self.S) if (g := self.gate(w, p.ring)) >= 0]
@@ -215,7 +224,7 @@ class Queue(Channel):
         self.put64(slot, self.get64(slot) + 1)
         self.put32(slot + 8, 1)
         self.wake_all("jobs")
-        return int(any(self.gate(w, k) >= 0 for k in range(self.P)))
+        return int(any(0 <= self.gate(w, k) < self.gate(0, k) for k in range(self.P)))
 
     # --- what a reader should find ----------------------------------------------------------------------------------
 
