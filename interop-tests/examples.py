@@ -8,7 +8,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+import flyring
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -63,15 +66,84 @@ def waiting(reader: str) -> str | None:
     return None
 
 
+def queue(first: str) -> str | None:
+    """Three workers and two producers in all languages. A worker is killed with a job in hand; two jobs always fail."""
+    languages = [*LANGUAGES, *LANGUAGES]
+    languages = languages[languages.index(first) :][: len(LANGUAGES)]
+    programs = commands("queue")
+    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
+        environment = os.environ | {"FLYRING_DIR": folder}
+        running: list[subprocess.Popen[str]] = []
+
+        def start(language: str, verb: str) -> subprocess.Popen[str]:
+            pipe = subprocess.PIPE
+            program = subprocess.Popen(
+                [*programs[language], verb], env=environment, stdin=pipe, stdout=pipe, text=True, bufsize=1
+            )
+            running.append(program)
+            return program
+
+        def publish(producer: subprocess.Popen[str], *texts: str) -> None:
+            assert producer.stdin is not None
+            producer.stdin.write("".join(f"{text}\n" for text in texts))
+            producer.stdin.flush()
+
+        try:
+            killed, producers = start(first, "work"), [start(language, "produce") for language in languages[1:]]
+            publish(producers[0], "slow")
+            assert killed.stdout is not None
+            if (begun := killed.stdout.readline()) != "begun: slow\n":
+                return f"the first worker printed {begun!r}"
+            workers = [start(language, "work") for language in languages[1:]]
+            with flyring.Channel.open(f"{folder}/jobs.ring", read_only=True) as channel:
+                late = time.monotonic() + PATIENCE
+                while sum(publisher.state == "live" for publisher in channel.stats().publishers) < len(producers):
+                    if time.monotonic() > late:
+                        return "the producers did not come"
+                    time.sleep(0.01)
+            jobs = [[f"job {n}.{i}" for i in range(20)] for n in range(len(producers))]
+            for n, producer in enumerate(producers):
+                publish(producer, *jobs[n], f"bad {n}")
+            killed.kill()
+            for producer in producers:
+                assert producer.stdin is not None
+                producer.stdin.close()
+            printed = [line for worker in workers for line in worker.communicate(timeout=PATIENCE)[0].splitlines()]
+            dead = subprocess.run(
+                [*programs[first], "dead"], env=environment, stdout=subprocess.PIPE, text=True, timeout=PATIENCE
+            )
+        finally:
+            for program in running:
+                program.kill()
+                program.wait()
+    wanted = ["slow", *jobs[0], *jobs[1]]
+    bad = [f"bad {n}" for n in range(len(producers))]
+    for what, expected in (
+        ("done", wanted),
+        ("given up", bad),
+        ("begun", [*wanted, *3 * bad]),
+    ):
+        got = sorted(line.removeprefix(f"{what}: ") for line in printed if line.startswith(f"{what}: "))
+        if got != sorted(expected):
+            return f"{what}: {got}, not {sorted(expected)}"
+    if sorted(dead.stdout.splitlines()) != bad:
+        return f"dead letters: {dead.stdout!r}"
+    if any(worker.returncode != 0 for worker in workers):
+        return f"workers ended with {[worker.returncode for worker in workers]}"
+    return None
+
+
 def main() -> int:
     subprocess.run(["cmake", "-S", EXAMPLES, "-B", BUILD], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", BUILD, "--parallel", "2"], check=True, stdout=subprocess.DEVNULL)
-    failed = 0
-    for reader in LANGUAGES:
-        wrong = waiting(reader)
-        failed += wrong is not None
-        print(f"FAILED: waiting in {reader}: {wrong}" if wrong else f"ok: waiting in {reader}")
-    print(f"{len(LANGUAGES) - failed} passed, {failed} failed")
+    passed = failed = 0
+    for example in (waiting, queue):
+        for language in LANGUAGES:
+            wrong = example(language)
+            failed, passed = failed + (wrong is not None), passed + (wrong is None)
+            name = f"{example.__name__} in {language}"
+            print(f"FAILED: {name}: {wrong}" if wrong else f"ok: {name}")
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 

@@ -12,7 +12,7 @@ from harness import Wrong
 
 # Offsets in the file, channel.md 4.2 and 4.3. This module has no binding, and the driver's container no spec/.
 CAPACITY, PUBLISHERS, RINGS, STRIDE, CONTROL = 72, 76, 136, 144, 4096
-WORDS = {"data": CONTROL + 64, "room": CONTROL + 128}
+WORDS = {"data": CONTROL + 64, "room": CONTROL + 128, "jobs": CONTROL + 192}
 PUBLISHED, GATE, MORE_GATES, GATE_STRIDE = 320, 384, 768, 128  # in a ring's trailer, 4.7
 SLOTS, SLOT, WAKES = CONTROL + 256, 256, 104
 FUTEX_CALLS = {"x86_64": {202, 449}, "aarch64": {98, 449}}.get(os.uname().machine, set())

@@ -27,6 +27,7 @@ LENGTHS = {  # how many bytes the fields of a table may take
     "subscriber_slot": LAYOUT["control"]["slot_length"],
     "record": LAYOUT["record"]["header_length"],
     "owner_record": LAYOUT["owner_record"]["name"],
+    "released": LAYOUT["released"]["length"],
     "trailer": LAYOUT["trailer"]["length"],
     "gate": LAYOUT["trailer"]["gate_stride"],
     "counter_metadata": LAYOUT["counter_metadata"]["stride"],
@@ -96,11 +97,11 @@ def magic(text: str) -> str:
 CPP_TYPES = {
     "int32_t": "type_padding type_owner type_raw default_poll_limit lossy_tries successor_replaced successor_unlinked",
     "int64_t": "max_position max_epoch not_gating back_pressured count_unknown clear_ahead clear_ahead_divisor "
-    "clear_ahead_records",
+    "clear_ahead_records adopt_interval",
     "uint16_t": "major minor",
     "uint32_t": "min_capacity max_capacity max_publishers max_subscribers max_counters default_capacity "
-    "default_publishers default_subscribers default_alignment default_counters kind_inbox kind_broadcast "
-    "inbox_subscribers polls_to_look",
+    "default_publishers default_subscribers default_producers default_workers default_alignment default_counters "
+    "kind_inbox kind_broadcast kind_queue inbox_subscribers min_queue_slots jobs_bit polls_to_look",
 }
 
 

@@ -45,6 +45,16 @@ Json message_json(const flyring::Message& message) {
             {"sender", {{"name", message.sender().name}, {"epoch", message.sender().epoch}}}};
 }
 
+Json job_json(const flyring::Job& job) {
+    return {{"data", to_hex(job.payload())},
+            {"type", job.type()},
+            {"ring", job.ring()},
+            {"position", job.position()},
+            {"attempts", job.attempts()},
+            {"repeat", job.repeat()},
+            {"sender", {{"name", job.sender().name}, {"epoch", job.sender().epoch}}}};
+}
+
 Json foreign_json(flyring::Foreign foreign) {
     if (foreign == flyring::Foreign::none) return nullptr;
     return foreign == flyring::Foreign::publisher ? "publisher" : "subscriber";
@@ -90,6 +100,7 @@ Json carried(const flyring::FlyringError& error) {
         return {{"path", e->path()}, {"channel_id", uuid_text(e->channel_id())}};
     }
     if (const auto* e = dynamic_cast<const BackPressured*>(&error)) return {{"holder", holder_json(e->holder())}};
+    if (const auto* e = dynamic_cast<const Busy*>(&error)) return {{"holder", holder_json(e->holder())}};
     if (const auto* e = dynamic_cast<const TimedOut*>(&error)) return {{"what_for", e->what_for()}};
     if (const auto* e = dynamic_cast<const Cancelled*>(&error)) return {{"what_for", e->what_for()}};
     if (const auto* e = dynamic_cast<const IoError*>(&error)) {

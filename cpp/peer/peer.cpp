@@ -87,12 +87,16 @@ flyring::Options options(const Json& request) {
         made.kind = flyring::Kind::inbox;
     } else if (kind == "broadcast") {
         made.kind = flyring::Kind::broadcast;
+    } else if (kind == "queue") {
+        made.kind = flyring::Kind::queue;
     } else if (!kind.empty()) {
-        throw flyring::InvalidArgument("kind", kind + " is neither inbox nor broadcast");
+        throw flyring::InvalidArgument("kind", kind + " is none of inbox, broadcast and queue");
     }
     made.capacity = number(request, "capacity", made.capacity);
-    made.publishers = number(request, "publishers", made.publishers);
+    if (request.contains("publishers")) made.publishers = number(request, "publishers", 0);
     if (request.contains("subscribers")) made.subscribers = number(request, "subscribers", 0);
+    if (request.contains("producers")) made.producers = number(request, "producers", 0);
+    if (request.contains("workers")) made.workers = number(request, "workers", 0);
     made.alignment = number(request, "alignment", made.alignment);
     const auto foreign = request.find("foreign");
     if (foreign != request.end() && !foreign->is_null()) {
@@ -126,6 +130,13 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"publisher", &Peer::publisher},
         {"subscriber", &Peer::subscriber},
         {"lossy_subscriber", &Peer::lossy_subscriber},
+        {"worker", &Peer::worker},
+        {"take_job", &Peer::take_job},
+        {"done", &Peer::done},
+        {"release", &Peer::release},
+        {"poll_jobs", &Peer::poll_jobs},
+        {"drain", &Peer::drain},
+        {"jobs_ended", &Peer::jobs_ended},
         {"evict", &Peer::evict},
         {"offer", &Peer::offer},
         {"flush", &Peer::flush},
@@ -236,7 +247,7 @@ Json Peer::info(const Json& request) {
     const flyring::Channel& channel = channel_of(request);
     return {{"path", channel.path()},
             {"channel_id", uuid_text(channel.id())},
-            {"kind", channel.kind() == flyring::Kind::inbox ? "inbox" : "broadcast"},
+            {"kind", flyring::detail::kind_name(channel.kind())},
             {"capacity", channel.capacity()},
             {"publishers", channel.publishers()},
             {"subscribers", channel.subscribers()},
@@ -285,6 +296,75 @@ Json Peer::lossy_subscriber(const Json& request) {
     Json answer = positions(request);
     answer["rings"] = kept.rings();
     return answer;
+}
+
+Json Peer::worker(const Json& request) {
+    const std::string handle = request.at("worker");
+    flyring::Worker made = channel_of(request).worker(request.value("name", ""), timeout(request).value_or(no_time));
+    jobs_.erase(handle);
+    const auto& kept = keep(workers_, handle, std::move(made));
+    return {{"slot", kept.slot()}, {"epoch", kept.epoch()}};
+}
+
+Json Peer::take_job(const Json& request) {
+    std::optional<flyring::Job> job = find(workers_, request, "worker").take(timeout(request).value_or(no_time));
+    if (!job) return {{"job", nullptr}};
+    Json answer = {{"job", job_json(*job)}};
+    jobs_.erase(request.at("worker"));
+    jobs_.emplace(request.at("worker"), *std::move(job));
+    return answer;
+}
+
+/// The job that the handle's worker has in hand.
+flyring::Job& Peer::job_of(const Json& request) {
+    find(workers_, request, "worker");
+    const auto found = jobs_.find(request.at("worker"));
+    if (found == jobs_.end()) throw flyring::Closed("this worker has no job in hand; take one first");
+    return found->second;
+}
+
+Json Peer::done(const Json& request) {
+    job_of(request).done();
+    return Json::object();
+}
+
+Json Peer::release(const Json& request) {
+    return {{"released", job_of(request).release()}};
+}
+
+Json Peer::poll_jobs(const Json& request) {
+    const std::string name = request.value("action", "CONTINUE");
+    const std::map<std::string, flyring::Action> actions = {{"CONTINUE", flyring::Action::CONTINUE},
+                                                            {"COMMIT", flyring::Action::COMMIT},
+                                                            {"BREAK", flyring::Action::BREAK},
+                                                            {"ABORT", flyring::Action::ABORT},
+                                                            {"throw", flyring::Action::CONTINUE}};
+    const auto action = actions.find(name);
+    if (action == actions.end()) throw BadRequest("action: " + name);
+    struct Thrown {};
+    Json answer = {{"jobs", Json::array()}};
+    try {
+        find(workers_, request, "worker")
+            .poll(
+                [&](flyring::Job& job) {
+                    answer["jobs"].push_back(job_json(job));
+                    if (name == "throw") throw Thrown();
+                    return action->second;
+                },
+                request.at("limit"), timeout(request).value_or(no_time));
+    } catch (const Thrown&) {
+        answer["threw"] = true;
+    }
+    return answer;
+}
+
+Json Peer::drain(const Json& request) {
+    find(workers_, request, "worker").drain();
+    return Json::object();
+}
+
+Json Peer::jobs_ended(const Json& request) {
+    return {{"ended", find(workers_, request, "worker").ended()}};
 }
 
 Json Peer::evict(const Json& request) {
@@ -406,6 +486,8 @@ Json Peer::ping_pong(const Json& request) {
 Json Peer::close(const Json& request) {
     if (request.contains("publisher")) {
         find(publishers_, request, "publisher").close();
+    } else if (request.contains("worker")) {
+        find(workers_, request, "worker").close();
     } else if (request.contains("subscriber")) {
         with_subscriber(request, [](auto& subscriber) {
             subscriber.close();

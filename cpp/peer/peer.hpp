@@ -31,6 +31,7 @@ std::string to_hex(flyring::Bytes bytes);
 std::vector<std::byte> from_hex(const std::string& text);
 std::string uuid_text(const flyring::Uuid& uuid);
 Json message_json(const flyring::Message& message);
+Json job_json(const flyring::Job& job);
 Json foreign_json(flyring::Foreign foreign);
 Json holder_json(const std::optional<flyring::Holder>& holder);
 /// What an error carries besides its text.
@@ -57,6 +58,13 @@ class Peer {
     Json publisher(const Json& request);
     Json subscriber(const Json& request);
     Json lossy_subscriber(const Json& request);
+    Json worker(const Json& request);
+    Json take_job(const Json& request);
+    Json done(const Json& request);
+    Json release(const Json& request);
+    Json poll_jobs(const Json& request);
+    Json drain(const Json& request);
+    Json jobs_ended(const Json& request);
     Json evict(const Json& request);
     Json offer(const Json& request);
     Json flush(const Json& request);
@@ -92,6 +100,7 @@ class Peer {
     flyring::Channel& channel_of(const Json& request);
     template <typename Use>
     auto with_subscriber(const Json& request, Use&& use);
+    flyring::Job& job_of(const Json& request);
     flyring::Counter counter_of(const Json& request);
 
     // Publishers and subscribers go before their channel.
@@ -100,6 +109,8 @@ class Peer {
     std::map<std::string, flyring::Subscriber> subscribers_;
     std::map<std::string, flyring::LossySubscriber> lossy_;
     std::map<std::string, flyring::Claim> claims_;
+    std::map<std::string, flyring::Worker> workers_;
+    std::map<std::string, flyring::Job> jobs_;  // in hand, by their worker; they go first
 };
 
 Json publish_stream(flyring::Publisher& publisher, const Json& request);

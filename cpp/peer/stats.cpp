@@ -19,6 +19,10 @@ const char* text(flyring::SlotState state) {
             return "away";
         case flyring::SlotState::foreign:
             return "foreign";
+        case flyring::SlotState::returns:
+            return "returns";
+        case flyring::SlotState::shared:
+            return "shared";
     }
     return "?";
 }
@@ -40,6 +44,12 @@ Json json(const flyring::PublisherStats& publisher) {
             {"blocked_by", publisher.blocked_by}};
 }
 
+Json json(const std::optional<flyring::InHandStats>& hand) {
+    if (!hand) return nullptr;
+    return {{"ring", hand->ring},         {"position", hand->position},     {"end", hand->end},
+            {"attempts", hand->attempts}, {"busy_since", hand->busy_since}, {"busy_for", hand->busy_for}};
+}
+
 Json json(const flyring::SubscriberStats& subscriber) {
     Json gates = Json::array();
     for (const flyring::GateStats& gate : subscriber.gates) {
@@ -49,7 +59,7 @@ Json json(const flyring::SubscriberStats& subscriber) {
     return {{"slot", subscriber.slot}, {"state", text(subscriber.state)}, {"name", subscriber.name},
             {"pid", subscriber.pid},   {"epoch", subscriber.epoch},       {"attached_at", subscriber.attached_at},
             {"kept", subscriber.kept}, {"evicting", subscriber.evicting}, {"discarded", subscriber.discarded},
-            {"gates", gates}};
+            {"in_hand", json(subscriber.in_hand)}, {"gates", gates}};
 }
 
 /// The key without the zeros that fill it up.
@@ -77,7 +87,7 @@ Json Peer::stats(const Json& request) {
     return {{"stats",
              {{"path", stats.path},
               {"id", uuid_text(stats.id)},
-              {"kind", stats.kind == flyring::Kind::inbox ? "inbox" : "broadcast"},
+              {"kind", flyring::detail::kind_name(stats.kind)},
               {"capacity", stats.capacity},
               {"alignment", stats.alignment},
               {"foreign", foreign_json(stats.foreign)},

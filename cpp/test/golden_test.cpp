@@ -3,6 +3,8 @@
 #include <flyring/detail/file.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <tuple>
 
 #include "support.hpp"
 
@@ -31,9 +33,15 @@ std::vector<std::byte> payload(const Json& data) {
 flyring::Options options(const Json& golden) {
     flyring::Options made;
     const Json& create = golden.at("create");
-    made.kind = create.at("kind") == "inbox" ? flyring::Kind::inbox : flyring::Kind::broadcast;
+    made.kind = create.at("kind") == "inbox"   ? flyring::Kind::inbox
+                : create.at("kind") == "queue" ? flyring::Kind::queue
+                                               : flyring::Kind::broadcast;
     made.capacity = create.value("capacity", made.capacity);
-    made.publishers = create.value("publishers", made.publishers);
+    for (const auto& [key, member] : {std::pair{"publishers", &flyring::Options::publishers},
+                                      std::pair{"producers", &flyring::Options::producers},
+                                      std::pair{"workers", &flyring::Options::workers}}) {
+        if (create.contains(key)) made.*member = create.at(key).get<std::uint32_t>();
+    }
     if (create.contains("subscribers")) made.subscribers = create.at("subscribers").get<std::uint32_t>();
     made.alignment = create.value("alignment", made.alignment);
     if (create.value("foreign", "") == "publisher") made.foreign = flyring::Foreign::publisher;
@@ -66,6 +74,57 @@ void foreign_store(const std::string& path, const Json& operation) {
     ASSERT_TRUE(stream.flush());
 }
 
+std::string hex(flyring::Bytes bytes) {
+    std::string text;
+    char pair[3];
+    for (const std::byte byte : bytes) {
+        std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned>(byte));
+        text += pair;
+    }
+    return text;
+}
+
+Json job_facts(const flyring::Job& job) {
+    return {{"ring", job.ring()},     {"position", job.position()}, {"attempts", job.attempts()},
+            {"repeat", job.repeat()}, {"type", job.type()},         {"data", hex(job.payload())}};
+}
+
+/// By the ring that they were taken from, then by what identifies them.
+Json sorted_jobs(const Json& jobs) {
+    std::vector<Json> sorted = jobs;
+    const auto key = [](const Json& job) {
+        return std::tuple(job.at("from").get<int>(), job.at("ring").get<int>(), job.at("position").get<std::int64_t>());
+    };
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](const Json& one, const Json& next) { return key(one) < key(next); });
+    return sorted;
+}
+
+/// What a worker has in hand, and then gets until there is nothing more; each is done. `adopts`: also of the dead.
+Json jobs_left(const flyring::Channel& channel, flyring::Worker& worker, std::optional<flyring::Job> job, bool adopts) {
+    const flyring::detail::ChannelFile file = flyring::detail::open_file(channel.path(), {});
+    const flyring::detail::Fd description = flyring::detail::open_description(file.fd, file.path);
+    std::optional<flyring::detail::ControlLock> control;
+    if (!adopts) control.emplace(description, file);  // without it nobody adopts
+    Json found = Json::array();
+    for (int vain = 0; vain < 3;) {
+        if (!job || !*job) job = worker.take();
+        if (!job) {
+            ++vain;
+            if (!adopts) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(6));  // before it looks for the dead again
+            continue;
+        }
+        Json facts = job_facts(*job);
+        for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
+            if (*file.ring(ring).gate(worker.slot()) >= 0) facts["from"] = ring;
+        }
+        found.push_back(facts);
+        job->done();
+    }
+    return sorted_jobs(found);
+}
+
 /// Does the operations of a golden file and compares their results.
 class Replay {
   public:
@@ -82,10 +141,24 @@ class Replay {
         }
         if (operation.contains("as")) return make(op, operation);
         if (operation.contains("subscriber")) return subscriber(op, operation);
+        if (operation.contains("worker")) return worker(op, operation);
         publisher(op, operation);
     }
 
-    flyring::Subscriber& subscriber_named(const std::string& name) { return subscribers_.at(name); }
+    /// What the last subscriber, or worker, gets until there is nothing more, by ring.
+    Json finds(const std::string& name) {
+        std::vector<Json> found;
+        if (workers_.count(name) != 0) return jobs_left(channel_, workers_.at(name), std::move(jobs_[name]), false);
+        while (const auto message = subscribers_.at(name).take()) {
+            found.push_back({{"ring", message->ring()},
+                             {"type", message->type()},
+                             {"position", message->position()},
+                             {"data", hex(message->payload())}});
+        }
+        std::stable_sort(found.begin(), found.end(),
+                         [](const Json& one, const Json& next) { return one.at("ring") < next.at("ring"); });
+        return found;
+    }
 
   private:
     void make(const std::string& op, const Json& operation) {
@@ -97,6 +170,12 @@ class Replay {
             EXPECT_EQ(made.ring(), operation.at("ring"));
             EXPECT_EQ(made.epoch(), operation.at("epoch"));
             EXPECT_EQ(made.position(), operation.at("position"));
+            return;
+        }
+        if (op == "worker") {
+            const auto& made = workers_.insert_or_assign(handle, channel_.worker(operation.at("name"))).first->second;
+            EXPECT_EQ(made.slot(), operation.at("slot"));
+            EXPECT_EQ(made.epoch(), operation.at("epoch"));
             return;
         }
         ASSERT_EQ(op, "subscriber");
@@ -152,6 +231,26 @@ class Replay {
         }
     }
 
+    void worker(const std::string& op, const Json& operation) {
+        flyring::Worker& worker = workers_.at(operation.at("worker"));
+        std::optional<flyring::Job>& job = jobs_[operation.at("worker")];
+        if (op == "take_job") {
+            job = worker.take();
+            EXPECT_EQ(job ? job_facts(*job) : Json(nullptr), operation.at("job"));
+        } else if (op == "done") {
+            job->done();
+        } else if (op == "release") {
+            EXPECT_EQ(job->release(), operation.at("released").get<bool>());
+        } else if (op == "poll_jobs") {
+            Json jobs = Json::array();
+            worker.poll([&](flyring::Job& one) { jobs.push_back(job_facts(one)); }, operation.at("limit"));
+            EXPECT_EQ(jobs, operation.at("jobs"));
+        } else {
+            ASSERT_EQ(op, "close");
+            worker.close();
+        }
+    }
+
     void counter(const std::string& op, const Json& operation) {
         flyring::Counters counters = channel_.counters();
         if (op == "counter_allocate") {
@@ -175,17 +274,9 @@ class Replay {
     std::map<std::string, flyring::Publisher> publishers_;
     std::map<std::string, flyring::Subscriber> subscribers_;
     std::map<std::string, flyring::Claim> claims_;
+    std::map<std::string, flyring::Worker> workers_;
+    std::map<std::string, std::optional<flyring::Job>> jobs_;  // in hand, by worker
 };
-
-std::string hex(flyring::Bytes bytes) {
-    std::string text;
-    char pair[3];
-    for (const std::byte byte : bytes) {
-        std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned>(byte));
-        text += pair;
-    }
-    return text;
-}
 
 /// FOLDER/NAME of one folder's files, or of all that can be read.
 std::vector<std::string> golden_names(const std::string& only = "") {
@@ -264,16 +355,8 @@ TEST_F(Golden, the_next_owner_takes_over_the_dead) {
             const std::vector<std::byte> written = support::read_file(file("dead"));
             const auto [first, other] = std::mismatch(written.begin(), written.end(), expected.begin(), expected.end());
             EXPECT_TRUE(first == written.end()) << "the first byte that differs is at " << first - written.begin();
-            std::vector<Json> found;
-            while (const auto message = replay.subscriber_named("reader").take()) {
-                found.push_back({{"ring", message->ring()},
-                                 {"type", message->type()},
-                                 {"position", message->position()},
-                                 {"data", hex(message->payload())}});
-            }
-            std::stable_sort(found.begin(), found.end(),
-                             [](const Json& one, const Json& next) { return one.at("ring") < next.at("ring"); });
-            EXPECT_EQ(Json(found), point.at("finds"));
+            const bool queue = channel.kind() == flyring::Kind::queue;
+            EXPECT_EQ(replay.finds("reader"), queue ? sorted_jobs(point.at("finds")) : point.at("finds"));
             ++points;
         }
     }
@@ -302,6 +385,9 @@ void expect_words(const flyring::detail::ChannelFile& channel, const Json& expec
             EXPECT_EQ(*ring.boundary_count(eighth), boundary.at(1));
         }
     }
+    if (channel.is_queue()) {
+        EXPECT_EQ(*channel.handovers(), expected.at("handovers"));
+    }
     for (const Json& subscriber : expected.at("subscribers")) {
         const std::uint32_t slot = subscriber.at("slot");
         const SlotWords words = flyring::detail::subscriber_slot(channel, slot);
@@ -313,6 +399,14 @@ void expect_words(const flyring::detail::ChannelFile& channel, const Json& expec
         for (std::uint32_t ring = 0; ring < channel.header.publishers; ++ring) {
             EXPECT_EQ(*channel.ring(ring).gate(slot), subscriber.at("gates").at(ring));
             EXPECT_EQ(*channel.ring(ring).gate_count(slot), subscriber.at("counts").at(ring));
+            if (!channel.is_queue()) continue;
+            EXPECT_EQ(*flyring::detail::taken_end_beside(channel.ring(ring).gate(slot)),
+                      subscriber.at("taken_ends").at(ring));
+            EXPECT_EQ(*flyring::detail::attempts_beside(channel.ring(ring).gate(slot)),
+                      subscriber.at("attempts").at(ring));
+        }
+        if (channel.is_queue()) {
+            EXPECT_EQ(*words.busy_since(), subscriber.at("busy_since"));
         }
     }
 }
@@ -416,7 +510,12 @@ TEST_F(Golden, every_file_is_read_with_its_expected_content) {
         expect_counters(channel, expected.at("counters"));
         expect_still_there(name, expected.at("still_there"));
         expect_foreign(channel, header.at("required_features"));
-        expect_unread(channel, expected);
+        if (channel.kind() == flyring::Kind::queue) {
+            flyring::Worker worker = channel.worker();
+            EXPECT_EQ(jobs_left(channel, worker, std::nullopt, true), sorted_jobs(expected.at("jobs")));
+        } else {
+            expect_unread(channel, expected);
+        }
         for (const Json& publisher : expected.at("publishers")) {
             if (publisher.at("name") == "") continue;
             const flyring::Publisher again = channel.publisher(publisher.at("name"));

@@ -51,6 +51,25 @@ flyring::Options inbox(std::uint32_t publishers, std::uint32_t subscribers, std:
     return dimensions(flyring::Kind::inbox, publishers, subscribers, capacity, alignment);
 }
 
+flyring::Options queue(std::uint32_t producers, std::uint32_t workers, std::uint32_t capacity,
+                       std::uint32_t alignment) {
+    flyring::Options options;
+    options.kind = flyring::Kind::queue;
+    options.producers = producers;
+    options.workers = workers;
+    options.capacity = capacity;
+    options.alignment = alignment;
+    options.counters = 4;
+    return options;
+}
+
+std::string work_off(flyring::Worker& worker, int limit) {
+    std::string seen;
+    while (worker.poll([&](flyring::Job& job) { seen += text(job) + " "; }, limit) > 0) {
+    }
+    return seen;
+}
+
 flyring::detail::ChannelFile raw(const std::string& name) {
     return flyring::detail::open_file(name, {});
 }
@@ -115,6 +134,10 @@ void race(const std::function<void()>& first, const std::function<void()>& secon
     std::thread other([&] { start(second); });
     start(first);
     other.join();
+}
+
+std::string text(const flyring::Job& job) {
+    return text(job.message());
 }
 
 std::string text(const flyring::Message& message) {

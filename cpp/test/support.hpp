@@ -33,6 +33,9 @@ flyring::Options broadcast(std::uint32_t publishers = 1, std::uint32_t subscribe
 flyring::Options inbox(std::uint32_t publishers = 1, std::uint32_t subscribers = 1, std::uint32_t capacity = 4096,
                        std::uint32_t alignment = 64);
 
+flyring::Options queue(std::uint32_t producers = 1, std::uint32_t workers = 1, std::uint32_t capacity = 4096,
+                       std::uint32_t alignment = 64);
+
 /// The file of a channel, mapped and open to any change.
 flyring::detail::ChannelFile raw(const std::string& name);
 
@@ -48,6 +51,9 @@ void sleep_past_a_look();
 template <typename Subscriber>
 std::string drain(Subscriber& subscriber);
 
+/// The texts of all jobs that are there, each with a space behind it; all of them are done then. `limit`: of a poll.
+std::string work_off(flyring::Worker& worker, int limit = 1);
+
 /// Message `number` of a stream whose messages tell whether they are whole: 1 to `most` words, the first the number,
 /// the others made from it.
 std::vector<std::uint64_t> numbered(std::uint64_t number, std::uint64_t most);
@@ -56,6 +62,7 @@ flyring::Bytes bytes(const std::vector<std::uint64_t>& words);
 std::optional<std::uint64_t> number_of(const flyring::Message& message, std::uint64_t most);
 
 std::string text(const flyring::Message& message);
+std::string text(const flyring::Job& job);
 flyring::Bytes bytes(std::string_view text);
 
 std::vector<std::byte> read_file(const std::string& path);

@@ -74,8 +74,11 @@ TEST_F(WaitSets, says_which_of_several_channels_members_is_ready) {
             ASSERT_EQ(members.size(), 1U);
             EXPECT_TRUE(members[0] == member);
             std::visit(
-                [](auto* subscriber) {
-                    if constexpr (!std::is_same_v<decltype(subscriber), flyring::Publisher*>) drain(*subscriber);
+                [](auto* ready) {
+                    using Ready = std::remove_pointer_t<decltype(ready)>;
+                    if constexpr (!std::is_same_v<Ready, flyring::Publisher> && !std::is_same_v<Ready, flyring::Worker>) {
+                        drain(*ready);
+                    }
                 },
                 members[0]);
             times.push_back(within);

@@ -35,14 +35,14 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         }
         if (room < 0) {
             if (done > woken)
-                wake_if_asleep(&self->waker, self->bit); /* 10 */
+                publisher_wake(self); /* 10 */
             return -1;
         }
         if (room == 0) {
             if (timeout == WAIT_NOT)
                 break;
             if (done > woken) /* who makes room may be asleep */
-                wake_if_asleep(&self->waker, self->bit); /* 10 */
+                publisher_wake(self); /* 10 */
             woken = done;
             room = publisher_wait_for_room(self, &state, &waiting, timeout);
             if (room < 0)
@@ -51,7 +51,7 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
                 break;
             continue;
         }
-        int64_t most = ring_to_wrap(ring) < ring->longest ? ring_to_wrap(ring) : ring->longest, total;
+        int64_t most = ring_to_wrap(ring) < ring->together ? ring_to_wrap(ring) : ring->together, total;
         Py_ssize_t part = fit(ring, all, done, count, most, &total);
         if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->evicts))
             publisher_recompute(self, total, length(ring, all, done));
@@ -67,7 +67,7 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         done += part;
     }
     if (done > woken)
-        wake_if_asleep(&self->waker, self->bit); /* 10: once */
+        publisher_wake(self); /* 10: once */
     return done;
 }
 

@@ -36,7 +36,7 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
     ring_commit(ring, length);
     ring_advance(ring, ring_record_size(ring, length), commit ? 1 : 0);
     if (commit)
-        wake_if_asleep(&self->waker, self->bit); /* 10 */
+        publisher_wake(self); /* 10 */
     claim->data = NULL;
     self->claim = NULL;
     return PyLong_FromLongLong(ring->end);

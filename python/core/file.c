@@ -136,6 +136,11 @@ bool lock_is_held(const File *self, int64_t at)
     return file_is_ours(self) && test_lock(self, at, 1) == 1;
 }
 
+bool lock_is_free(const File *self, int64_t at)
+{
+    return file_is_ours(self) && test_lock(self, at, 1) == 0;
+}
+
 bool file_is_nameless(const File *file)
 {
     struct stat status;

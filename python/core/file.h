@@ -21,6 +21,8 @@ bool lock_try(File *file, int64_t at);
 void lock_release(File *file, int64_t at);
 /* Whether another description has it. */
 bool lock_is_held(const File *file, int64_t at);
+/* Whether no other description has it, and that could be asked. */
+bool lock_is_free(const File *file, int64_t at);
 /* Whether the file has lost its name. */
 bool file_is_nameless(const File *file);
 /* 6.13, of a publisher or subscriber and a description of its channel's file: ChannelReplacedError if another channel

@@ -4,15 +4,16 @@
 bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape)
 {
     long long publishers, subscribers, capacity, alignment, control, rings, stride;
-    int foreign;
-    if (!PyArg_ParseTuple(tuple, "LLLLLLLi:geometry", &publishers, &subscribers, &capacity, &alignment, &control,
-                          &rings, &stride, &foreign))
+    int foreign, queue;
+    if (!PyArg_ParseTuple(tuple, "LLLLLLLip:geometry", &publishers, &subscribers, &capacity, &alignment, &control,
+                          &rings, &stride, &foreign, &queue))
         return false;
     bool valid = publishers >= 1 && publishers <= MAX_PUBLISHERS && subscribers >= 0 &&
                  subscribers <= MAX_SUBSCRIBERS && capacity >= MIN_CAPACITY && capacity <= MAX_CAPACITY &&
                  (capacity & (capacity - 1)) == 0 && (alignment == 8 || alignment == 64) &&
                  (foreign == 0 || ((foreign == FEATURE_FOREIGN_PUBLISHER || foreign == FEATURE_FOREIGN_SUBSCRIBER) &&
-                                   publishers == 1 && subscribers == 1 && alignment == 8));
+                                   publishers == 1 && subscribers == 1 && alignment == 8)) &&
+                 (queue == 0 || (foreign == 0 && publishers >= MIN_QUEUE_SLOTS && subscribers >= MIN_QUEUE_SLOTS));
     if (valid) {
         int64_t trailer = TRAILER_LENGTH + TRAILER_GATE_STRIDE * (subscribers > 1 ? subscribers - 1 : 0);
         int64_t slots = CONTROL_SLOTS + CONTROL_SLOT_LENGTH * (publishers + subscribers);
@@ -25,7 +26,7 @@ bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape)
         PyErr_SetString(PyExc_ValueError, "this geometry does not fit into the mapping");
         return false;
     }
-    *shape =
-        (geometry){(int32_t)publishers, (int32_t)subscribers, capacity, alignment, control, rings, stride, foreign};
+    *shape = (geometry){(int32_t)publishers, (int32_t)subscribers, capacity, alignment, control, rings, stride, foreign,
+                        queue != 0};
     return true;
 }

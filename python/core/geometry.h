@@ -11,10 +11,11 @@ typedef struct {
     int64_t capacity, alignment;
     int64_t control, rings, stride;
     int32_t foreign; /* 0, or the feature bit of 6.15: the end that is stock Agrona */
+    bool queue; /* of spec/queue.md */
 } geometry;
 
-/* A tuple (publishers, subscribers, capacity, alignment, control_offset, rings_offset, ring_stride, foreign). Raises
-   ValueError and returns false unless all of its slots and rings lie within `length` bytes. */
+/* A tuple (publishers, subscribers, capacity, alignment, control_offset, rings_offset, ring_stride, foreign,
+   queue). Raises ValueError and returns false unless all of its slots and rings lie within `length` bytes. */
 bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape);
 
 static inline int64_t publisher_slot_offset(const geometry *shape, int32_t slot)

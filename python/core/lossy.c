@@ -99,6 +99,7 @@ static PyObject *lossy_lost_bytes(Lossy *self, PyObject *number)
 
 static PyMethodDef methods[] = {
     READER_FAST_METHODS(lossy_take),
+    READER_RING_METHODS,
     {"peek", (PyCFunction)lossy_peek, METH_NOARGS,
      "peek($self, /)\n--\n\n"
      "One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of\n"
@@ -116,11 +117,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef getters[] = {
+    READER_RING_GETTERS,
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot slots[] = {
-    {Py_tp_new, lossy_new},
-    {Py_tp_dealloc, lossy_dealloc},
-    {Py_tp_methods, methods},
-    {0, NULL},
+    {Py_tp_new, lossy_new},   {Py_tp_dealloc, lossy_dealloc},
+    {Py_tp_methods, methods}, {Py_tp_getset, getters},
+    READER_ITERATION,         {0, NULL},
 };
 
 static PyType_Spec spec = {"flyring._core.LossySubscriber", sizeof(Lossy), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

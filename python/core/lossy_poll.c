@@ -384,6 +384,7 @@ static void kind_give_back(Reader *self)
 }
 
 const reader_kind lossy_kind = {
+    .what = "subscriber",
     .usable = kind_usable,
     .poll = kind_poll,
     .poll_arrays = kind_poll_arrays,

@@ -160,7 +160,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {"flyring.Message", offsetof(Message, bytes), 1,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 PyTypeObject *make_message_type(PyObject *module)
 {

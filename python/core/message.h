@@ -19,7 +19,7 @@ typedef struct Message {
     uint8_t bytes[];
 } Message;
 
-extern PyTypeObject *message_type;
+extern PyTypeObject *message_type, *job_type; /* which is derived from it */
 /* One without bytes, for what `owner` hands out in place. */
 Message *message_in_place(PyObject *owner);
 /* One that owns its bytes, still to be filled in. `sender` is borrowed. */
@@ -40,6 +40,12 @@ static inline Message *message_new(Py_ssize_t length, int32_t type, int32_t ring
 }
 /* After the handler: no new exports. The owner stays referenced until the last export is gone. */
 void message_expire(Message *message);
+
+/* A job is one, too. */
+static inline bool is_message(PyObject *object)
+{
+    return LIKELY(Py_TYPE(object) == message_type) || Py_TYPE(object) == job_type;
+}
 
 PyTypeObject *make_message_type(PyObject *module);
 

@@ -6,6 +6,7 @@
 #include "sbe/sbe.h"
 #include "subscriber.h"
 #include "wait_set.h"
+#include "worker.h"
 
 #include <sys/vfs.h>
 
@@ -102,10 +103,15 @@ static int execute(PyObject *module)
     loaded = true;
     /* A base type before those that derive from it. */
     make_type *const makers[] = {
-        make_file_type,       make_held_type,     make_memory_type,    make_message_type,
-        make_publisher_type,  make_claim_type,    make_reader_type,    make_subscriber_type,
-        make_lossy_type,      make_wait_set_type, make_flyweight_type, make_message_flyweight_type,
-        make_field_type,      make_layout_type,   make_group_type,     make_group_iterator_type,
+        make_file_type,       make_held_type,
+        make_memory_type,     make_message_type,
+        make_publisher_type,  make_claim_type,
+        make_reader_type,     make_subscriber_type,
+        make_lossy_type,      make_worker_type,
+        make_job_type,        make_wait_set_type,
+        make_flyweight_type,  make_message_flyweight_type,
+        make_field_type,      make_layout_type,
+        make_group_type,      make_group_iterator_type,
         make_dispatcher_type,
     };
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {

@@ -83,6 +83,8 @@ static void make_readable(notifier *self)
     if (!self->armed)
         return;
     self->armed = false;
+    if (self->target.pass_on != NULL)
+        self->target.pass_on(self->target.context); /* its owner may look later, or not at all */
     while (write(self->fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
 }
@@ -111,7 +113,8 @@ static int64_t look_at(notifier *self, int64_t now)
     /* At its cap a publisher tests the locks of those who hold it back. */
     if (self->listed != self->sequence ||
         (now >= self->until &&
-         (self->target.room || self->target.ready(self->target.context) || is_nameless(self, now)))) {
+         (self->target.room || (self->target.due != NULL && self->target.due(self->target.context)) ||
+          self->target.ready(self->target.context) || is_nameless(self, now)))) {
         make_readable(self);
         return now + DATA_CAP_NS;
     }

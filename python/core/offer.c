@@ -16,7 +16,7 @@ static COLD PyObject *offer_large(Publisher *self, const void *bytes, int64_t le
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, ring_record_size(ring, RECORD_HEADER_LENGTH + length), 1);
-    wake_if_asleep(&self->waker, self->bit); /* 10 */
+    publisher_wake(self); /* 10 */
     return PyLong_FromLongLong(ring->end);
 }
 
@@ -42,7 +42,7 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, n, 1);
-    wake_if_asleep(&self->waker, self->bit); /* 10 */
+    publisher_wake(self); /* 10 */
     return PyLong_FromLongLong(ring->end);
 }
 
@@ -95,7 +95,7 @@ PyObject *publisher_send(Publisher *self, PyObject *const *args, Py_ssize_t n, P
 PyObject *publisher_back_pressured(Publisher *self)
 {
     PyObject *holder = PyObject_CallMethod((PyObject *)self, "held_by", NULL);
-    return holder == NULL ? NULL : raise_error("BackPressuredError", "(N)", holder);
+    return holder == NULL ? NULL : raise_error("BackPressuredError", "(Ni)", holder, (int)self->shape.queue);
 }
 
 /* claim and try_claim, which has no timeout. `must` is known when this is compiled. */

@@ -465,6 +465,7 @@ static void kind_give_back(Reader *base)
 }
 
 const reader_kind subscriber_kind = {
+    .what = "subscriber",
     .usable = kind_usable,
     .poll = kind_poll,
     .poll_arrays = kind_poll_arrays,

@@ -33,9 +33,11 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     geometry at;
     if (!memory_covers(file, 0, 0) || !geometry_parse(shape, file->length, &at))
         return NULL;
-    if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers || position < 0 || position >= MAX_POSITION ||
-        position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH || default_type < 1 ||
-        (max_lag != 0 && (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity || at.foreign != 0)) ||
+    if (!file->writable || epoch < 0 || slot < 0 || slot >= at.publishers - (at.queue ? 1 : 0) || position < 0 ||
+        position >= MAX_POSITION || position % at.alignment != 0 || PyBytes_Size(name) > MAX_NAME_LENGTH ||
+        default_type < 1 ||
+        (max_lag != 0 &&
+         (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity || at.foreign != 0 || at.queue)) ||
         at.foreign == FEATURE_FOREIGN_PUBLISHER) {
         PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot, a position and a lag of this channel");
         return NULL;
@@ -56,7 +58,13 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->evicts = max_lag != 0;
     self->monotonic = monotonic;
     self->waker = waker_make(data_words(&at, file->base), wakes);
-    self->bit = waiting_bit(slot);
+    self->bit = self->either = waiting_bit(slot);
+    self->also = self->waker.watched;
+    if (at.queue) {
+        self->jobs = waker_make(jobs_words(&at, file->base), wakes);
+        self->also = self->jobs.watched;
+        self->either |= JOBS_BIT;
+    }
     int shift = 0;
     while ((int64_t)BOUNDARIES << shift < at.capacity)
         shift++;
@@ -71,11 +79,13 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .window = ring_window(at.capacity, at.alignment),
         .limit = 0,
         .count = count,
-        .longest = at.capacity / MAX_MESSAGE_DIVISOR,
+        .longest = at.capacity / MAX_MESSAGE_DIVISOR - (at.queue ? RELEASED_LENGTH : 0),
+        .together = at.capacity / MAX_MESSAGE_DIVISOR,
         .lag = max_lag == 0 ? at.capacity : max_lag,
         .boundary_shift = shift,
         .subscribers = at.subscribers,
         .head_cache = at.foreign == 0 ? NULL : file->base + ring_trailer_offset(&at, slot) + TRAILER_HEAD_CACHE,
+        .handovers = at.queue ? file->base + at.control + CONTROL_HANDOVERS : NULL,
     };
     epoch_watch(&self->epoch, file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH, epoch);
     fork_add(&self->node, publisher_forked);
@@ -92,6 +102,8 @@ void publisher_shut(Publisher *self)
         uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
         STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
         wake_all(data_words(&self->shape, self->memory->base));
+        if (self->shape.queue)
+            wake_all(jobs_words(&self->shape, self->memory->base)); /* it may have ended */
     }
     if (self->claim != NULL) {
         self->claim->data = NULL;
@@ -107,6 +119,14 @@ void publisher_shut(Publisher *self)
     /* That thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
     if (!self->busy && !self->forked)
         publisher_release_memory(self);
+}
+
+COLD void publisher_wake_now(const Publisher *self)
+{
+    if (self->shape.queue)
+        wake_one_if_asleep(&self->jobs);
+    if (sleeps(&self->waker, self->bit))
+        wake_now(&self->waker, self->bit);
 }
 
 static void publisher_dealloc(Publisher *self)

@@ -20,7 +20,10 @@ typedef struct {
     slot_epoch epoch;
     ring_writer ring;
     waker waker; /* of readers */
-    uint32_t bit; /* of this ring in its words */
+    const uint8_t *also; /* the word of workers that sleep; if there are none, that of readers again */
+    uint32_t bit; /* of this ring in the words */
+    uint32_t either; /* this bit, and that of workers */
+    waker jobs; /* of workers */
     struct Claim *claim; /* the open one, borrowed: it refers to us */
     bool busy; /* while a wait or a copy has given up the GIL; changed with the GIL held only, so exact */
     bool owner_pending; /* 6.1: the owner record comes before the first record */
@@ -70,6 +73,17 @@ void claim_drop(Claim *self);
 PyObject *publisher_close_claim(Publisher *publisher, bool commit);
 /* Aborts the open claim, also while another thread flushes. No exception. */
 void publisher_drop_claim(Publisher *publisher);
+
+/* publisher.c, publish 10: somebody may be asleep. */
+void publisher_wake_now(const Publisher *self);
+
+/* Publish 10, behind a message. Two loads where nobody sleeps. */
+ALWAYS_INLINE void publisher_wake(const Publisher *self)
+{
+    FENCE_COMPILER(); /* 6.16: the sleeper's membarrier makes it a whole one */
+    if (UNLIKELY(((uint32_t)(LOAD32_RELAXED(self->waker.watched) | LOAD32_RELAXED(self->also)) & self->either) != 0))
+        publisher_wake_now(self);
+}
 
 /* reserve.c */
 

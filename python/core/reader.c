@@ -44,6 +44,8 @@ static COLD void release_memory(Reader *self)
 /* Where it says that it waits. */
 static waiting_words words_of(const Reader *self)
 {
+    if (self->kind->worker != NULL)
+        return jobs_words(&self->shape, self->memory->base);
     return data_words(&self->shape, self->memory != NULL ? self->memory->base : self->data->base);
 }
 
@@ -128,17 +130,31 @@ int reader_hand_out_array(Reader *self, void *poll, Message **current)
     return reader_handed_out(self, message, array_give(poll, message), current);
 }
 
-/* RAISED, with an exception: the handler returned an object of that type (NULL: its name cannot be told). */
-static int not_an_action(PyObject *type)
+void reader_not_an_action(PyObject *type)
 {
-    PyObject *text = type == NULL ? NULL
-                                  : PyUnicode_FromFormat("a handler returned an object of type %U; return None, or one "
-                                                         "of flyring.Action. The message counts as consumed",
-                                                         type);
+    PyObject *text = PyUnicode_FromFormat("a handler returned an object of type %U; return None, or one of "
+                                          "flyring.Action. The message counts as consumed",
+                                          type);
     if (text != NULL)
         raise_error("InvalidArgumentError", "(sO)", "action", text);
     Py_XDECREF(text);
+}
+
+/* RAISED, with an exception: the handler returned an object of that type (NULL: its name cannot be told). */
+static int not_an_action(PyObject *type)
+{
+    if (type != NULL)
+        reader_not_an_action(type);
     return RAISED;
+}
+
+int reader_action(const PyObject *result)
+{
+    for (int action = HANDED; action <= ABORT; action++) {
+        if (result == actions[action])
+            return action;
+    }
+    return -1;
 }
 
 COLD int reader_settle_result(Reader *self, Message *message, PyObject *result, Message **current)
@@ -175,9 +191,9 @@ PyObject *reader_view_alive(void)
 bool reader_in_use(Reader *self)
 {
     if (UNLIKELY(self->closed || self->forked))
-        raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+        raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
     else if (UNLIKELY(self->use != IDLE))
-        raise_error("TwoThreadsError", "(s)", "subscriber");
+        raise_error("TwoThreadsError", "(s)", self->kind->what);
     else
         return false;
     return true;
@@ -190,7 +206,10 @@ PyObject *reader_refuse(Reader *self)
         reader_in_use(self);
     } else if (self->kind->exported(self)) {
         PyErr_Clear();
-        reader_view_alive();
+        if (self->kind->worker != NULL)
+            self->kind->worker->refuse(self);
+        else
+            reader_view_alive();
     }
     return NULL;
 }
@@ -206,7 +225,7 @@ static bool end_of_wait(Reader *self, bool fine)
     if (!self->forked) /* by another thread meanwhile, which left the memory to this one */
         release_memory(self);
     if (fine) /* forked: a signal's handler did, and this is the child */
-        raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+        raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
     return false;
 }
 
@@ -228,6 +247,8 @@ static inline bool check_replaced_now_and_then(Reader *self)
 static bool have_ended(const Reader *self)
 {
     bool any = false;
+    if (self->kind->worker != NULL)
+        return self->kind->worker->ended(self);
     for (int i = 0; i < self->count; i++) {
         ring_place at = self->kind->ring_at(self, i);
         const uint8_t *slot = self->data->base + publisher_slot_offset(&self->shape, at.number);
@@ -286,9 +307,24 @@ wait_target reader_target(Reader *self)
         .nameless = nameless,
         .context = self,
     };
+    if (self->kind->worker != NULL) {
+        target.mask = JOBS_BIT;
+        target.others_wake = self->kind->worker->others_wake;
+        target.due = self->kind->worker->due;
+        target.pass_on = self->kind->worker->pass_on;
+        return target;
+    }
     for (int i = 0; i < self->count; i++)
         target.mask |= waiting_bit(self->kind->ring_at(self, i).number);
     return target;
+}
+
+/* A worker that was woken ends its wait without a look for jobs. */
+static int leave_wait(Reader *self, bool woken, int result)
+{
+    if (woken && !self->closed && !self->forked)
+        self->kind->worker->pass_on(self);
+    return result;
 }
 
 /* 1 poll again, 0 time is up, -1 an exception. */
@@ -298,13 +334,19 @@ static int wait_for_more(Reader *self, wait_state *state)
     target.ready = ready;
     self->use = WAITING;
     int result = wait_some(state, &target);
+    bool woken = state->asleep && self->kind->worker != NULL && !self->forked;
+    state->asleep = false;
+    if (woken && (result == -1 || self->closed))
+        self->kind->worker->pass_on(self); /* now: the memory is still there */
+    else if (woken)
+        self->kind->worker->woken(self);
     if (!end_of_wait(self, result != -1))
         return -1;
     if (result != 1 && state->slept && !check_replaced_now(self)) /* seldom enough */
-        return -1;
+        return leave_wait(self, woken, -1);
     if (!self->kind->usable(self))
-        return -1;
-    return result == -2 ? 0 : 1;
+        return leave_wait(self, woken, -1);
+    return result == -2 ? leave_wait(self, woken, 0) : 1;
 }
 
 void reader_set_waiting(Reader *self, bool waits)
@@ -351,7 +393,7 @@ static PyObject *reader_fileno(Reader *self, PyObject *ignored)
 {
     (void)ignored;
     if (self->closed || self->forked)
-        return raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+        return raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
     if (self->notifier == NULL && (self->notifier = notifier_new()) == NULL)
         return NULL;
     return PyLong_FromLong(notifier_fd(self->notifier));
@@ -396,6 +438,12 @@ static inline bool found_nothing(Reader *self, Py_ssize_t done)
     return false;
 }
 
+/* A worker that found nothing, and takes nothing more, does not wait. */
+static inline bool is_drained(const Reader *self)
+{
+    return __atomic_load_n(&self->drains, __ATOMIC_RELAXED);
+}
+
 /* The rest of poll and poll_arrays. */
 static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_ssize_t limit, int64_t timeout)
 {
@@ -404,10 +452,10 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
     Py_INCREF((PyObject *)self); /* a handler may drop the last reference */
     Py_ssize_t done = poll(self, receiver, limit);
     bool nothing = found_nothing(self, done);
-    if (nothing && timeout != WAIT_NOT) {
+    if (nothing && timeout != WAIT_NOT && !is_drained(self)) {
         wait_state state;
         wait_begin(&state, self->wait, self->spin, timeout);
-        for (int again = 1; nothing && again > 0;) {
+        for (int again = 1; nothing && again > 0 && !is_drained(self);) {
             if (!check_replaced_now_and_then(self) || (again = wait_for_more(self, &state)) < 0)
                 done = again = -1;
             else if (again > 0)
@@ -424,12 +472,11 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
     return done < 0 ? NULL : PyLong_FromSsize_t(done);
 }
 
-PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+ALWAYS_INLINE PyObject *poll_any(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names, Py_ssize_t limit)
 {
     static const char *const parameters[] = {"handler", "limit", "timeout"};
     static const signature expected = {parameters, 3, 1};
     PyObject *values[3] = {NULL, NULL, NULL};
-    Py_ssize_t limit = DEFAULT_POLL_LIMIT;
     int64_t timeout = WAIT_NOT;
     if (LIKELY(names == NULL && n >= 1 && n <= 3)) {
         for (Py_ssize_t i = 0; i < n; i++)
@@ -445,6 +492,16 @@ PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObjec
         (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
         return reader_refuse(self);
     return poll_by(self, self->kind->poll, values[0], limit, timeout);
+}
+
+PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    return poll_any(self, args, n, names, DEFAULT_POLL_LIMIT);
+}
+
+PyObject *reader_poll_up_to(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names, Py_ssize_t limit)
+{
+    return poll_any(self, args, n, names, limit);
 }
 
 int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -470,7 +527,7 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
 {
     if (PyErr_Occurred() || !check_replaced_now_and_then(self))
         return NULL;
-    if (timeout == WAIT_NOT)
+    if (timeout == WAIT_NOT || is_drained(self))
         return found_none(self);
     wait_state state;
     wait_begin(&state, self->wait, self->spin, timeout);
@@ -483,13 +540,13 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
             return message;
         if (!check_replaced_now_and_then(self))
             return NULL;
-        if (again == 0)
+        if (again == 0 || is_drained(self))
             return found_none(self);
     }
 }
 
 /* Iteration: waits for the next message. NULL without an exception: no more is to come. */
-static PyObject *reader_next(Reader *self)
+PyObject *reader_next(Reader *self)
 {
     if (!self->kind->usable(self))
         return NULL;
@@ -518,7 +575,7 @@ static PyObject *reader_set_spin(Reader *self, PyObject *seconds)
     return Py_NewRef(Py_None);
 }
 
-static PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssize_t n)
+PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssize_t n)
 {
     array_poll poll;
     Py_ssize_t limit;
@@ -542,16 +599,16 @@ int reader_find_ring(const Reader *self, PyObject *number)
     return -1;
 }
 
-static PyObject *reader_position(Reader *self, PyObject *number)
+PyObject *reader_position(Reader *self, PyObject *number)
 {
     int i = reader_find_ring(self, number);
     return i < 0 ? NULL : PyLong_FromLongLong(self->kind->ring_at(self, i).cursor);
 }
 
-static PyObject *reader_ended(Reader *self, PyObject *number)
+PyObject *reader_ended(Reader *self, PyObject *number)
 {
     if (self->closed || self->forked)
-        return raise_error("ClosedError", "(si)", "subscriber", (int)self->forked);
+        return raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
     int i = reader_find_ring(self, number);
     if (self->closed) /* by what made a number of the argument */
         return reader_refuse(self);
@@ -585,7 +642,7 @@ static PyObject *reader_close(Reader *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
-static PyObject *get_rings(Reader *self, void *ignored)
+PyObject *reader_get_rings(Reader *self, void *ignored)
 {
     (void)ignored;
     PyObject *rings = PyTuple_New(self->count);
@@ -614,6 +671,14 @@ const char reader_take_text[] =
     "take($self, /, timeout=0)\n--\n\n"
     "One message that owns its bytes, or None if there was none within ``timeout`` seconds.";
 
+const char reader_position_text[] =
+    "position($self, ring, /)\n--\n\n"
+    "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen.";
+const char reader_ended_text[] =
+    "ended($self, ring, /)\n--\n\n"
+    "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
+    "untrue again. InvalidArgumentError if the ring was not chosen.";
+
 /* reader_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
 static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 {
@@ -624,7 +689,6 @@ static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 
 static PyMethodDef methods[] = {
     {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS, "raises what goes before an argument that is refused"},
-    {"_poll_arrays", FAST(reader_poll_arrays), "for poll_arrays"},
     {"_is_armed", (PyCFunction)reader_is_armed, METH_NOARGS, "for receive"},
     {"_have_ended", (PyCFunction)reader_have_ended, METH_NOARGS, "for async for"},
     {"fileno", (PyCFunction)reader_fileno, METH_NOARGS,
@@ -634,13 +698,6 @@ static PyMethodDef methods[] = {
     {"set_spin", (PyCFunction)reader_set_spin, METH_O,
      "set_spin($self, spin, /)\n--\n\n"
      "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
-    {"position", (PyCFunction)reader_position, METH_O,
-     "position($self, ring, /)\n--\n\n"
-     "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."},
-    {"ended", (PyCFunction)reader_ended, METH_O,
-     "ended($self, ring, /)\n--\n\n"
-     "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
-     "untrue again. InvalidArgumentError if the ring was not chosen."},
     {"close", (PyCFunction)reader_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
      "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
@@ -650,7 +707,6 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef getters[] = {
-    {"rings", (getter)get_rings, NULL, "the rings that this subscriber reads, ascending", NULL},
     {"closed", (getter)get_closed, NULL, "True after close, and in a forked child", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -658,8 +714,6 @@ static PyGetSetDef getters[] = {
 static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},
-    {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, reader_next},
     {0, NULL},
 };
 

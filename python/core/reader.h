@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reader: what subscribers and lossy subscribers share. Their methods, their waiting, handing a message to its handler.
-   The base type of both. */
+/* Reader: what subscribers, lossy subscribers and workers share. Their methods, their waiting, handing a message to its handler.
+   The base type of them. */
 #ifndef FLYRING_READER_H
 #define FLYRING_READER_H
 
@@ -22,8 +22,27 @@ typedef struct {
     int64_t cursor;
 } ring_place;
 
-/* What differs between the two. `self` of each is the Reader. */
+/* What a worker of a queue has more. `self` of each is the Reader. */
 typedef struct {
+    /* Whether nothing more is to come: for iteration. */
+    bool (*ended)(const struct Reader *self);
+    /* The functions of its wait_target, by the same names. */
+    bool (*others_wake)(void *self);
+    bool (*due)(void *self);
+    /* queue.md 10: it was woken. It sets its bit again, and its next look for jobs passes the wake on. */
+    void (*woken)(struct Reader *self);
+    /* The same, if it may not look for jobs: it passes the wake on now. */
+    void (*pass_on)(void *self);
+    /* What a wait set does for it now and then: queue.md 5. */
+    void (*look)(struct Reader *self);
+    /* Raises what `exported` means. NULL. */
+    PyObject *(*refuse)(const struct Reader *self);
+} worker_kind;
+
+/* What differs between them. `self` of each is the Reader. */
+typedef struct {
+    const char *what; /* it is called, in errors */
+    const worker_kind *worker; /* NULL: it is none */
     /* Raises and returns false if it cannot be used now. */
     bool (*usable)(struct Reader *self);
     poll_function *poll, *poll_arrays;
@@ -56,6 +75,7 @@ typedef struct Reader {
     bool closed, forked;
     bool iterating; /* a wait ends when its rings have ended */
     bool ended; /* the last poll, by its handler, before anything counted; poll_by looks at it and clears it */
+    bool drains; /* of a worker: it takes nothing more; set by any thread */
     int count, next; /* rings chosen; the one after the ring that was served last */
     void *rings; /* `count` of the kind's: ring_reader or lossy_ring */
     int64_t capacity, mask, alignment;
@@ -84,6 +104,34 @@ PyTypeObject *make_reader_type(PyObject *module);
     }
 extern const char reader_poll_text[], reader_take_text[]; /* what help() says */
 PyObject *reader_poll(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+/* The same, with another limit if none is given. */
+PyObject *reader_poll_up_to(Reader *self, PyObject *const *args, Py_ssize_t n, PyObject *names, Py_ssize_t limit);
+/* The slot tp_iternext. */
+PyObject *reader_next(Reader *self);
+/* The action that a handler returned, of HANDED to ABORT; -1: none. */
+int reader_action(const PyObject *result);
+/* Raises that `type`, which is not NULL, is none. */
+void reader_not_an_action(PyObject *type);
+
+/* What reads chosen rings has these methods, attributes and slots. */
+PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssize_t n);
+PyObject *reader_position(Reader *self, PyObject *number);
+PyObject *reader_ended(Reader *self, PyObject *number);
+PyObject *reader_get_rings(Reader *self, void *ignored);
+extern const char reader_position_text[], reader_ended_text[];
+#define READER_RING_METHODS \
+    {"_poll_arrays", FAST(reader_poll_arrays), "for poll_arrays"}, \
+        {"position", (PyCFunction)reader_position, METH_O, reader_position_text}, \
+    { \
+        "ended", (PyCFunction)reader_ended, METH_O, reader_ended_text \
+    }
+#define READER_RING_GETTERS \
+    {"rings", (getter)reader_get_rings, NULL, "the rings that this subscriber reads, ascending", NULL}
+#define READER_ITERATION \
+    {Py_tp_iter, PyObject_SelfIter}, \
+    { \
+        Py_tp_iternext, reader_next \
+    }
 
 /* A new object of a type derived from reader_type. Uses the mappings and the file; `memory` may be NULL. NULL with an
    exception. */
@@ -142,7 +190,7 @@ static inline int reader_settle(Reader *self, Message *message, bool raised, Mes
 {
     if (UNLIKELY(self->forked)) { /* the handler forked, and this is the child: nothing here is ours */
         if (!raised)
-            raise_error("ClosedError", "(si)", "subscriber", 1);
+            raise_error("ClosedError", "(si)", self->kind->what, 1);
         return FORKED;
     }
     if (UNLIKELY(message->exports != 0)) {

@@ -2,6 +2,7 @@
 /* Reserving room for a record, and what a publisher does when it is held back (spec 6.1, 1 and 2; 6.2, 6.7). */
 #include "arguments.h"
 #include "publisher.h"
+#include "worker.h"
 
 #define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
 #define LOOK_AFTER_NS 1000000 /* 6.2, 0 */
@@ -188,8 +189,11 @@ static int recompute(Publisher *self, int64_t n)
         if (self->held_since != 0 && !tested && now - self->held_since >= RETIRE_AFTER_NS) {
             tested = true;
             self->held_since = now;
-            bool changed = retire_dead(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
-            changed |= take_back(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
+            bool changed = false;
+            if (!self->shape.queue) { /* queue.md 4 and 7: a worker's gate says where its job lies */
+                changed = retire_dead(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
+                changed |= take_back(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
+            }
             if (!check_replaced_while_held(self))
                 return -1;
             if (changed)
@@ -246,7 +250,8 @@ static bool room_is_there(void *context)
 static bool readers_wake(void *context)
 {
     const Publisher *self = context;
-    return subscribers_wake(&self->shape, self->memory->base, self->slot);
+    return self->shape.queue ? workers_wake(&self->shape, self->memory->base, self->lock)
+                             : subscribers_wake(&self->shape, self->memory->base, self->slot);
 }
 
 wait_target publisher_target(Publisher *self)
@@ -277,6 +282,20 @@ static int wait_here(Publisher *self, wait_state *state, const wait_target *targ
     return result;
 }
 
+/* queue.md 10: raises BusyError, and returns true, if nobody but the calling thread can move a gate to `needed`. */
+static bool would_wait_for_itself(Publisher *self, int64_t needed)
+{
+    int32_t slot = self->shape.queue ? worker_slot_here(self->memory, self->slot, needed) : -1;
+    if (LIKELY(slot < 0))
+        return false;
+    self->busy = true; /* this runs Python code */
+    PyObject *holder = PyObject_CallMethod((PyObject *)self, "_holder", "i", (int)slot);
+    self->busy = false;
+    if (holder != NULL)
+        raise_error("BusyError", "(N)", holder);
+    return true;
+}
+
 int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, int64_t timeout)
 {
     if (timeout == WAIT_NOT)
@@ -285,6 +304,8 @@ int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, i
         wait_begin(state, self->wait, self->spin, timeout);
         *waiting = true;
     }
+    if (would_wait_for_itself(self, self->ring.end + self->wanted - self->ring.lag))
+        return -1;
     wait_target target = publisher_target(self);
     int result = wait_here(self, state, &target);
     if (result == -1 || !publisher_usable(self))
@@ -315,14 +336,27 @@ static bool is_behind(const Publisher *self, int32_t slot)
     return gate >= 0 && gate < self->ring.end;
 }
 
+static bool any_is_behind(const Publisher *self)
+{
+    for (int32_t slot = 0; slot < self->ring.subscribers; slot++) {
+        if (is_behind(self, slot))
+            return true;
+    }
+    return false;
+}
+
 static bool nobody_is_behind(void *context)
 {
     Publisher *self = context;
-    for (int32_t slot = 0; slot < self->ring.subscribers; slot++) {
-        if (is_behind(self, slot))
-            return !epoch_holds(&self->epoch);
-    }
-    return true;
+    return !any_is_behind(self) || !epoch_holds(&self->epoch);
+}
+
+/* Of a queue: whether a job was not taken, or is in a hand, dead or not. One that changes hands meanwhile (queue.md 4)
+   counts. */
+static bool a_job_is_left(const Publisher *self)
+{
+    int64_t handovers = LOAD64_ACQUIRE(self->ring.handovers); /* pairs with adopt 5 */
+    return any_is_behind(self) || LOAD64_ACQUIRE(self->ring.handovers) != handovers;
 }
 
 /* Whether somebody owns a slot that is behind. */
@@ -362,8 +396,10 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     wait_target target = publisher_target(self);
     target.ready = nobody_is_behind;
     for (int result = 0;;) {
-        if (!an_owner_is_behind(self))
+        if (!(self->shape.queue ? a_job_is_left(self) : an_owner_is_behind(self)))
             return Py_NewRef(Py_None);
+        if (timeout != WAIT_NOT && would_wait_for_itself(self, self->ring.end))
+            return NULL;
         if (timeout == WAIT_NOT || result == -2)
             return raise_error("TimedOutError", "(s)", "every reader to have read what was published");
         result = wait_here(self, &state, &target);

@@ -15,11 +15,13 @@ typedef struct {
     int64_t window; /* W: how far to clear ahead */
     int64_t limit; /* what is written, and 8 bytes behind it, stays below */
     int64_t count; /* messages published */
-    int64_t longest; /* of a record: capacity / 4 */
+    int64_t longest; /* of a record: capacity / 4; of a queue's job what a release adds less */
+    int64_t together; /* of the records of a batch: capacity / 4 */
     int64_t lag; /* how far ahead of a gate the end may be: the capacity, or the lag limit (6.2, 2) */
     int boundary_shift; /* log2 of an eighth of the capacity */
     int32_t subscribers;
     uint8_t *head_cache; /* of a foreign subscriber's ring, else NULL: 6.15 */
+    uint8_t *handovers; /* of a queue, else NULL */
 } ring_writer;
 
 /* n, the size of a record: its length, rounded up to the alignment. */
@@ -159,12 +161,32 @@ static inline int64_t ring_gate_limit(const ring_writer *ring, int64_t *gate)
     return limit;
 }
 
+#define HANDOVER_TRIES 3
+
+/* The same in a queue, where a job that changes hands meanwhile would be missed (queue.md 4): false, and no limit, if jobs
+   did so each time. */
+static inline bool ring_queue_limit(const ring_writer *ring, int64_t *limit)
+{
+    int64_t gate;
+    for (int i = 0; i < HANDOVER_TRIES; i++) {
+        int64_t handovers = LOAD64_ACQUIRE(ring->handovers); /* queue 4, 2a; pairs with adopt 5 */
+        *limit = ring_gate_limit(ring, &gate); /* 2b: gate[0] first; pairs with take 2, 3 and 5 */
+        if (LOAD64_ACQUIRE(ring->handovers) == handovers) /* 2c; pairs with adopt 5 */
+            return true;
+    }
+    return false;
+}
+
 /* 6.2, 1 and 2. */
 static inline void ring_recompute(ring_writer *ring)
 {
     int64_t gate = 0;
     FENCE_SEQ_CST(); /* 6.2, 1: pairs with join 3 */
-    int64_t limit = ring_gate_limit(ring, &gate);
+    int64_t limit = 0;
+    if (ring->handovers == NULL)
+        limit = ring_gate_limit(ring, &gate);
+    else if (!ring_queue_limit(ring, &limit))
+        return; /* no room this time */
     if (limit > ring->limit) /* what was granted stays good */
         ring->limit = limit;
     if (UNLIKELY(ring->head_cache != NULL))

@@ -140,12 +140,14 @@ static PyObject *get_epoch(Subscriber *self, void *ignored)
 
 static PyMethodDef methods[] = {
     READER_FAST_METHODS(subscriber_take),
+    READER_RING_METHODS,
     {"_check", (PyCFunction)subscriber_check, METH_NOARGS, "raises if it cannot be used now"},
     {"_unkeep", (PyCFunction)subscriber_unkeep, METH_NOARGS, "for forget"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
+    READER_RING_GETTERS,
     {"slot", (getter)get_slot, NULL, "its slot", NULL},
     {"kept", (getter)get_kept, NULL, "whether the slot keeps its place after close", NULL},
     {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
@@ -157,6 +159,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, subscriber_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},
+    READER_ITERATION,
     {0, NULL},
 };
 

@@ -69,7 +69,7 @@ void wait_begin(wait_state *state, int strategy, int64_t spin, int64_t timeout)
     state->deadline = timeout == WAIT_UNLIMITED ? WAIT_UNLIMITED : state->began + timeout;
     state->spin = strategy == WAIT_BLOCK ? spin : SPIN_WITH_GIL_NS;
     state->sleep = SHORTEST_SLEEP_NS;
-    state->spun = state->slept = false;
+    state->spun = state->slept = state->asleep = false;
 }
 
 static int64_t earlier(int64_t one, int64_t other)
@@ -136,6 +136,7 @@ static bool wait_slice(wait_state *state, const wait_target *target)
     default:
         if (now < state->began + state->spin)
             return spin_until(earlier(end, state->began + state->spin), target);
+        state->asleep = true;
         sleep_once(target, state->deadline, wait_cap(target->room, state->began));
         return target->ready(target->context); /* sleep 7 */
     }

@@ -22,6 +22,7 @@ typedef struct {
     int64_t spin; /* ns, of WAIT_BLOCK: before it sleeps */
     int64_t sleep; /* ns of the next sleep of WAIT_BACKOFF */
     bool spun, slept;
+    bool asleep; /* it slept, since somebody set this to false: a waker may have counted on it */
 } wait_state;
 
 void wait_begin(wait_state *state, int strategy, int64_t spin, int64_t timeout);

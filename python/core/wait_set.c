@@ -44,7 +44,7 @@ static bool is_in_use(PyObject *member)
     bool reader = is_reader(member);
     if (is_closed(member) || (reader ? ((Reader *)member)->use == IDLE : !((Publisher *)member)->busy))
         return false;
-    raise_error("TwoThreadsError", "(s)", reader ? "subscriber" : "publisher");
+    raise_error("TwoThreadsError", "(s)", reader ? ((Reader *)member)->kind->what : "publisher");
     return true;
 }
 
@@ -167,6 +167,8 @@ static bool look_after(waiting *wait)
                 return false;
             continue;
         }
+        if (((Reader *)member)->kind->worker != NULL)
+            ((Reader *)member)->kind->worker->look((Reader *)member);
         Py_ssize_t first = 0; /* one reader of each channel looks for all */
         while (wait->targets[first].words.sequence != wait->targets[i].words.sequence)
             first++;
@@ -209,8 +211,12 @@ static void turn_without_gil(waiting *wait, bool spins, int64_t began, int64_t d
     Py_BEGIN_ALLOW_THREADS
     wait_turn(wait, spins, began, deadline);
     Py_END_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < wait->count; i++)
+    for (Py_ssize_t i = 0; i < wait->count; i++) {
+        /* queue.md 10: the caller may take nothing */
+        if (!spins && wait->targets[i].pass_on != NULL && !((Reader *)wait->members[i])->forked)
+            wait->targets[i].pass_on(wait->targets[i].context);
         set_waiting(wait->members[i], false);
+    }
 }
 
 static PyObject *wait_for_any(waiting *wait, int64_t timeout)
@@ -295,7 +301,7 @@ static bool may_change(const WaitSet *self, PyObject *member)
         raise_error("TwoThreadsError", "(s)", "wait set");
     else if (!is_reader(member) && !PyObject_TypeCheck(member, publisher_type))
         raise_error("InvalidArgumentError", "(ss)", "member",
-                    "must be a subscriber, a lossy subscriber or a publisher");
+                    "must be a subscriber, a lossy subscriber, a worker or a publisher");
     else
         return true;
     return false;

@@ -60,6 +60,22 @@ COLD void wake_now(const waker *self, uint32_t bits)
     wake_sleepers(self->words.sequence, bits); /* wake 3 */
 }
 
+bool sleeps(const waker *self, uint32_t bits)
+{
+    if (!self->registered)
+        FENCE_SEQ_CST(); /* in the place of the compiler fence; pairs with sleep 3 */
+    return ((uint32_t)LOAD32_RELAXED(self->words.asleep) & bits) != 0;
+}
+
+COLD void wake_one_now(const waker *self)
+{
+    if (!sleeps(self, JOBS_BIT))
+        return;
+    atomic_fetch_and_explicit(WORD(self->words.asleep), ~(uint32_t)JOBS_BIT, memory_order_relaxed);
+    atomic_fetch_add_explicit(WORD(self->words.sequence), 1, memory_order_release); /* pairs with sleep 1 */
+    syscall(SYS_futex, self->words.sequence, FUTEX_WAKE_BITSET, 1, NULL, NULL, (uint32_t)JOBS_BIT);
+}
+
 /* Sleeping */
 
 int64_t wait_cap(bool room, int64_t began)
@@ -123,6 +139,18 @@ bool subscribers_wake(const geometry *shape, const uint8_t *base, int32_t ring)
         const uint8_t *slot = base + subscriber_slot_offset(shape, k);
         if (LOAD64_ACQUIRE(trailer + gate_offset(k)) >= 0 && /* pairs with join 2 and 4 */
             LOAD64_RELAXED(slot + SUBSCRIBER_SLOT_WAKES) != LOAD64_ACQUIRE(slot + SUBSCRIBER_SLOT_EPOCH))
+            return false;
+    }
+    return true;
+}
+
+bool workers_wake(const geometry *shape, const uint8_t *base, const File *lock)
+{
+    for (int32_t k = 1; k < shape->subscribers; k++) {
+        int64_t at = subscriber_slot_offset(shape, k);
+        int64_t epoch = LOAD64_ACQUIRE(base + at + SUBSCRIBER_SLOT_EPOCH); /* pairs with 5.2, 4 */
+        if (epoch > 0 && epoch <= MAX_EPOCH && LOAD64_RELAXED(base + at + SUBSCRIBER_SLOT_WAKES) != epoch &&
+            !lock_is_free(lock, at + CONTROL_SLOT_LOCK)) /* else it was evicted, or its owner has gone */
             return false;
     }
     return true;

@@ -3,9 +3,10 @@
 #ifndef FLYRING_WAITING_H
 #define FLYRING_WAITING_H
 
+#include "file.h"
 #include "geometry.h"
 
-/* The words of one direction: readers that wait for data, or publishers that wait for room. */
+/* The words of one direction: readers that wait for data, publishers that wait for room, or workers that wait for jobs. */
 typedef struct {
     uint8_t *sequence;
     uint8_t *asleep; /* a mask: waiting_bit of each ring that somebody waits for */
@@ -29,6 +30,12 @@ static inline waiting_words room_words(const geometry *shape, uint8_t *base)
 {
     uint8_t *control = base + shape->control;
     return (waiting_words){control + CONTROL_ROOM_SEQUENCE, control + CONTROL_ROOM_ASLEEP};
+}
+
+static inline waiting_words jobs_words(const geometry *shape, uint8_t *base)
+{
+    uint8_t *control = base + shape->control;
+    return (waiting_words){control + CONTROL_JOBS_SEQUENCE, control + CONTROL_JOBS_ASLEEP};
 }
 
 /* Waking */
@@ -59,6 +66,19 @@ ALWAYS_INLINE void wake_if_asleep(const waker *self, uint32_t bit)
         wake_now(self, bit);
 }
 
+/* Whether one of these sleeps, asked exactly: the seq_cst fence is here if the process is not registered. */
+bool sleeps(const waker *self, uint32_t bits);
+/* queue.md 10, wake one(jobs), behind a look that found somebody asleep. */
+void wake_one_now(const waker *self);
+
+/* queue.md 10: behind a job that a worker released, or passes on. */
+ALWAYS_INLINE void wake_one_if_asleep(const waker *self)
+{
+    FENCE_COMPILER(); /* as above */
+    if (UNLIKELY(((uint32_t)LOAD32_RELAXED(self->watched) & JOBS_BIT) != 0))
+        wake_one_now(self);
+}
+
 /* Sleeping */
 
 #define DATA_CAP_NS INT64_C(100000000)
@@ -75,6 +95,8 @@ typedef struct {
     bool (*ready)(void *context); /* whether there is something to do but sleep */
     bool (*others_wake)(void *context); /* whether everybody on the other side wakes those who sleep */
     bool (*nameless)(void *context); /* whether the file has lost its name; NULL: the one who waits looks itself */
+    bool (*due)(void *context); /* whether there is something to do at a cap; NULL: nothing ever */
+    void (*pass_on)(void *context); /* of a worker that was woken, and may take nothing (queue.md 10); or NULL */
     void *context;
 } wait_target;
 
@@ -94,5 +116,8 @@ void sleep_once(const wait_target *target, int64_t deadline, int64_t cap);
 bool publisher_wakes(const geometry *shape, const uint8_t *base, int32_t ring);
 /* Whether the subscribers that gate a ring wake its publisher. */
 bool subscribers_wake(const geometry *shape, const uint8_t *base, int32_t ring);
+/* Whether the workers of a queue wake: those of all slots, for one without a job may take the next. `lock` is a
+   description of the file. */
+bool workers_wake(const geometry *shape, const uint8_t *base, const File *lock);
 
 #endif

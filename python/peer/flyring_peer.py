@@ -19,22 +19,27 @@ from uuid import UUID
 
 import flyring
 from flyring import (
+    Action,
     BackPressuredError,
+    BusyError,
     Channel,
+    ClosedError,
     Counter,
     FlyringError,
     Holder,
+    Job,
     LossySubscriber,
     Message,
     Publisher,
     Subscriber,
+    Worker,
 )
 from flyring._identity import Identity
 from flyring_stream import Stream, StreamMismatchError, Verifier, die
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
 MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call", "what_for")
-OPTIONS = ("capacity", "publishers", "subscribers", "alignment", "foreign", "counters")
+OPTIONS = ("capacity", "publishers", "subscribers", "producers", "workers", "alignment", "foreign", "counters")
 MORE_OPTIONS = ("schema", "schema_id", "schema_version", "mode", "any_file_system", "wake")
 BATCH = 8
 PING = struct.Struct("<qq")  # number, time of CLOCK_MONOTONIC in ns
@@ -83,6 +88,14 @@ def described(message: Message) -> dict[str, Any]:
     }
 
 
+def described_job(job: Job) -> dict[str, Any]:
+    return described(job) | {"attempts": job.attempts, "repeat": job.repeat}
+
+
+class ThrownError(Exception):
+    """What the handler of poll_jobs throws."""
+
+
 def described_holder(holder: Holder | None) -> Answer | None:
     return None if holder is None else asdict(holder)
 
@@ -103,6 +116,8 @@ class Peer:
         self.publishers: dict[str, Publisher] = {}
         self.subscribers: dict[str, Subscriber | LossySubscriber] = {}
         self.claims: dict[str, flyring.Claim] = {}
+        self.workers: dict[str, Worker] = {}
+        self.jobs: dict[str, Job] = {}
         self.ops: dict[str, Callable[[Request], Answer]] = {
             name.removeprefix("op_"): getattr(self, name) for name in dir(self) if name.startswith("op_")
         }
@@ -117,7 +132,7 @@ class Peer:
             result = {"ok": True} | self.ops[request["op"]](request)
         except FlyringError as error:
             result = {"ok": False, "error": error.code, "message": str(error)}
-            if isinstance(error, BackPressuredError):
+            if isinstance(error, (BackPressuredError, BusyError)):
                 result["holder"] = described_holder(error.holder)
             for name in CARRIED + MORE_CARRIED:
                 value = getattr(error, name, None)
@@ -257,6 +272,8 @@ class Peer:
             self.channels[request["channel"]].close()
         elif "publisher" in request:
             self.publishers[request["publisher"]].close()
+        elif "worker" in request:
+            self.workers[request["worker"]].close()
         else:
             self.subscribers[request["subscriber"]].close()
         return {}
@@ -267,6 +284,61 @@ class Peer:
             raise BadRequestError("a lossy subscriber has no slot to forget")
         subscriber.forget()
         return {}
+
+    # Jobs
+
+    def op_worker(self, request: Request) -> Answer:
+        worker = self.channels[request["channel"]].worker(request.get("name") or "", timeout=request.get("timeout", 0))
+        self.workers[request["worker"]] = worker
+        self.jobs.pop(request["worker"], None)
+        return {"slot": worker.slot, "epoch": worker.epoch}
+
+    def op_take_job(self, request: Request) -> Answer:
+        job = self.workers[request["worker"]].take(request.get("timeout", 0))
+        if job is None:
+            return {"job": None}
+        self.jobs[request["worker"]] = job
+        return {"job": described_job(job)}
+
+    def _job_of(self, request: Request) -> Job:
+        if (job := self.jobs.get(request["worker"])) is None:
+            raise ClosedError("job", detail="the worker has none in hand")
+        return job
+
+    def op_done(self, request: Request) -> Answer:
+        self._job_of(request).done()
+        del self.jobs[request["worker"]]
+        return {}
+
+    def op_release(self, request: Request) -> Answer:
+        released = self._job_of(request).release()
+        del self.jobs[request["worker"]]
+        return {"released": released}
+
+    def op_poll_jobs(self, request: Request) -> Answer:
+        jobs: list[dict[str, Any]] = []
+        action = request.get("action", "CONTINUE")
+        if action not in ("CONTINUE", "BREAK", "ABORT", "throw"):
+            raise BadRequestError(f"action: {action}")
+
+        def handler(job: Job) -> Action | None:
+            jobs.append(described_job(job))
+            if action == "throw":
+                raise ThrownError
+            return Action[action]
+
+        try:
+            self.workers[request["worker"]].poll(handler, request["limit"], request.get("timeout", 0))
+        except ThrownError:
+            return {"jobs": jobs, "threw": True}
+        return {"jobs": jobs}
+
+    def op_drain(self, request: Request) -> Answer:
+        self.workers[request["worker"]].drain()
+        return {}
+
+    def op_jobs_ended(self, request: Request) -> Answer:
+        return {"ended": self.workers[request["worker"]].ended}
 
     # Publishing
 

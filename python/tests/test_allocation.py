@@ -58,6 +58,33 @@ def test_offer_take_and_poll_allocate_their_results_only() -> None:
         assert peak(take) == 0
 
 
+def test_jobs_allocate_their_objects_only() -> None:
+    with Channel.create("q", "queue", capacity=1 << 20, producers=1) as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        offer, take, poll = publisher.offer, worker.take, worker.poll
+        offer(MESSAGE)
+        job = take()
+        assert job is not None
+        whole = sys.getsizeof(job)
+        job.done()
+
+        def take_and_end() -> None:
+            job = take()
+            if job is not None:
+                job.done()
+
+        assert peak(lambda: offer(MESSAGE)) <= POSITION
+        assert 0 < peak(take_and_end) <= whole + 16
+        assert peak(lambda: poll(ignore, 1)) <= sys.getsizeof(1)
+        offer_batch = [MESSAGE] * 256
+        publisher.offer_batch(offer_batch)
+        one, many = peak(lambda: poll(ignore, 1)), peak(lambda: poll(ignore, 4))
+        assert many <= max(one, sys.getsizeof(1))
+        while poll(ignore, 256):
+            pass
+        assert peak(take) == 0
+
+
 def test_the_measurement_sees_a_seeded_allocation() -> None:
     assert peak(lambda: len(bytes(1000))) >= 1000
     assert peak(lambda: None) == 0

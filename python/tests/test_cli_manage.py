@@ -45,7 +45,7 @@ def test_create_refuses(folder: Path, capsys: pytest.CaptureFixture[str], argume
     assert not (folder / "bad.ring").exists()
 
 
-@pytest.mark.parametrize("words", [["--kind", "queue"], ["--kind", "inbox", "--capacity", "1XB"], []])
+@pytest.mark.parametrize("words", [["--kind", "list"], ["--kind", "inbox", "--capacity", "1XB"], []])
 def test_create_with_wrong_words_is_usage(folder: Path, words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["create", "bad", *words])

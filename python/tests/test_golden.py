@@ -37,6 +37,11 @@ def bytes_of(data: Any) -> bytes:
     return bytes((data["pattern"] + 7 * i) & 0xFF for i in range(data["length"]))
 
 
+def described(job: flyring.Job) -> dict[str, Any]:
+    fields = {name: getattr(job, name) for name in ("ring", "position", "attempts", "repeat", "type")}
+    return fields | {"data": bytes(job).hex()}
+
+
 class Actor:
     """Does the operations of a golden file and compares each result."""
 
@@ -44,6 +49,7 @@ class Actor:
         self.channel = channel
         self.objects: dict[str, Any] = {}
         self.claims: dict[str, flyring.Claim] = {}
+        self.jobs: dict[str, flyring.Job] = {}
 
     def do(self, operation: dict[str, Any]) -> None:
         fields = dict(operation)
@@ -89,6 +95,27 @@ class Actor:
 
     def poll(self, subscriber: str, limit: int, expect: int) -> None:
         assert self.objects[subscriber].poll(lambda message: None, limit) == expect
+
+    def worker(self, name: str, slot: int, epoch: int, **handle: str) -> None:
+        worker = self.objects[handle["as"]] = self.channel.worker(name)
+        assert (worker.slot, worker.epoch) == (slot, epoch)
+
+    def take_job(self, worker: str, job: dict[str, Any] | None) -> None:
+        taken = self.objects[worker].take()
+        assert (None if taken is None else described(taken)) == (job and {**job, "data": bytes_of(job["data"]).hex()})
+        if taken is not None:
+            self.jobs[worker] = taken
+
+    def done(self, worker: str) -> None:
+        self.jobs.pop(worker).done()
+
+    def release(self, worker: str, released: bool) -> None:
+        assert self.jobs.pop(worker).release() == released
+
+    def poll_jobs(self, worker: str, limit: int, jobs: list[dict[str, Any]]) -> None:
+        found: list[dict[str, Any]] = []
+        self.objects[worker].poll(lambda job: found.append(described(job)), limit)
+        assert found == [{**job, "data": bytes_of(job["data"]).hex()} for job in jobs]
 
     def close(self, **handle: str) -> None:
         (name,) = handle.values()
@@ -159,6 +186,7 @@ def test_a_golden_file_is_read_with_the_expected_content(path: Path, folder: Pat
         check_still_there(channel, expected)
         check_foreign(channel, expected)
         check_unread(channel, expected)
+        check_jobs(channel, expected)
 
 
 @pytest.mark.parametrize("path", NEWER, ids=golden_id)
@@ -251,7 +279,7 @@ def check_header(channel: Channel, expected: dict[str, Any]) -> None:
     for field in ("ring_stride", "schema_offset", "schema_length", "schema_id", "schema_version"):
         assert getattr(header, field) == wanted[field], field
     assert str(channel.id) == wanted["channel_id"]
-    assert channel.kind == {1: "inbox", 2: "broadcast"}[wanted["kind"]]
+    assert channel.kind == {1: "inbox", 2: "broadcast", 3: "queue"}[wanted["kind"]]
     assert (channel.schema or "") == expected["schema"]
     memory = channel._attached.memory
     assert str(UUID(bytes=memory.read(header.control_offset, 16))) == expected["boot_id"]
@@ -302,6 +330,11 @@ def check_slots(channel: Channel, expected: dict[str, Any]) -> None:
             ],
             "gates": [memory.load64(header.gate(ring, wanted["slot"])) for ring in range(header.publishers)],
         }
+        if channel.kind == "queue":
+            gates = [header.gate(ring, wanted["slot"]) for ring in range(header.publishers)]
+            found["busy_since"] = memory.load64(slot + layout.SUBSCRIBER_SLOT_BUSY_SINCE)
+            found["taken_ends"] = [memory.load64(gate + layout.GATE_TAKEN_END) for gate in gates]
+            found["attempts"] = [memory.load32(gate + layout.GATE_ATTEMPTS) for gate in gates]
         assert found == wanted
 
 
@@ -330,6 +363,21 @@ def check_still_there(channel: Channel, expected: dict[str, Any]) -> None:
                     )
                 found = {"ring": wanted["ring"], "ended": reader.ended(wanted["ring"]), "messages": messages}
                 assert found == wanted
+
+
+def check_jobs(channel: Channel, expected: dict[str, Any]) -> None:
+    """What a worker gets that attaches, until there is nothing more: in order within a ring."""
+    if channel.kind != "queue":
+        return
+    header, memory = channel.header, channel._attached.memory
+    assert memory.load64(header.control_offset + layout.CONTROL_HANDOVERS) == expected["handovers"]
+    found = []
+    with channel.worker() as worker:
+        while (job := worker.take(timeout=0.005)) is not None:
+            ring = next(r for r in range(header.publishers) if memory.load64(header.gate(r, worker.slot)) >= 0)
+            found.append(described(job) | {"from": ring})
+            job.done()
+    assert sorted(found, key=lambda job: job["from"]) == sorted(expected["jobs"], key=lambda job: job["from"])
 
 
 def check_foreign(channel: Channel, expected: dict[str, Any]) -> None:

@@ -103,5 +103,6 @@ def test_the_stub_is_what_the_core_says(name: str) -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # the README's programs end soon after
 def test_the_typed_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed_program.generated("typed") == 1 + 1 + 7 + 3
+    assert typed_program.jobs("jobs") == 1 + 1 + 1
     assert typed_program.at_run_time("prices", str(SPEC / "sbe" / "prices.xml")) == ["FLYR"]
     assert "EURUSD 1 None feed" in capsys.readouterr().out

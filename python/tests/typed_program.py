@@ -64,6 +64,30 @@ def generated(name: str) -> int:
     return done
 
 
+def jobs(name: str) -> int:
+    """A queue."""
+    with flyring.Channel.create(name, "queue", producers=1, workers=2, schema=SCHEMA) as channel:
+        with channel.publisher("feed") as publisher:
+            publisher.offer_batch([b"a", b"b", b"c", b"d"])
+            with publisher.claim(PriceUpdate) as update:
+                update.instrument.symbol, update.bid, update.lastSide = "EURUSD", 1, None
+        with channel.worker("w", timeout=0, wait="block") as worker:
+            done = worker.poll(lambda job: Action.BREAK if job.repeat else None, 1, timeout=0.1)
+            if (job := worker.take(timeout=None)) is not None:
+                assert_type(job, flyring.Job)
+                with job:
+                    done += len(bytes(job)) + job.attempts
+            for each in worker:
+                assert_type(each, flyring.Job)
+                if each.type == PriceUpdate.TEMPLATE_ID:
+                    break
+                assert_type(each.release(), bool) if not each.repeat else each.done()
+            done += worker.poll(sbe.dispatch({PriceUpdate: on_update}))
+            assert_type(worker.take(), flyring.Job | None)
+            assert_type(worker.ended, bool)
+    return done
+
+
 def at_run_time(name: str, path: str) -> list[str]:
     """Classes of ``Schema.load``, as in the README."""
     prices, seen = sbe.Schema.load(path), list[str]()

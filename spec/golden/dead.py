@@ -5,7 +5,7 @@ interop-tests/steps, which kills real processes: names, messages, lengths and in
 
 import struct
 
-from simulation import WAITING, Channel
+from simulation import Channel
 
 OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 5, "counters": 0}
 BASE = {
@@ -30,10 +30,15 @@ def payload(ring, sequence, length):
 class Scene:
     """A channel, and how many messages each ring has had."""
 
+    make, options = Channel, OPTIONS
+
     def __init__(self, alignment=64):
+        self.options = self.options | {"alignment": alignment}
+        self.channel, self.sent = self.make(self.options, BASE), [0, 0]
+        self.prepare()
+
+    def prepare(self):
         """Two publishers, the first in its second lap; keeper and reader are kept and away, keeper is behind."""
-        self.options = OPTIONS | {"alignment": alignment}
-        self.channel, self.sent = Channel(self.options, BASE), [0, 0]
         readers = [self.channel.take_subscriber(name, True, None) for name in ("keeper", "live", "reader")]
         publisher, other = self.channel.take_publisher("pub"), self.channel.take_publisher("other")
         for _ in range(3):
@@ -95,7 +100,7 @@ def offer(s, length=30):
 def wake(s):
     """Somebody waits for a message, and for room."""
     p = s.fill_to(s.pub(), lambda at: not s.crosses(at, 30))
-    for pair in WAITING:
+    for pair in ("data", "room"):
         s.channel.fall_asleep(pair, [0])
     return lambda: s.send(p, 30)
 
@@ -288,8 +293,10 @@ DYING = (
 
 
 WORDS = {8: "start, or evicting", 16: "closed, or kept", 20: "name_length", 24: "name", 88: "the other fields"}
-WORDS |= {0: "epoch", 136: "discarded"}
-CONTROL = {64: "data_sequence", 68: "data_asleep", 128: "room_sequence", 132: "room_asleep"}
+WORDS |= {0: "epoch", 128: "busy_since", 136: "discarded"}
+BESIDE = {0: "gate", 8: "count", 16: "taken_end", 24: "attempts"}
+CONTROL = {48: "handovers", 64: "data_sequence", 68: "data_asleep", 128: "room_sequence", 132: "room_asleep"}
+CONTROL |= {192: "jobs_sequence", 196: "jobs_asleep"}
 TRAILER = {128: "claimed", 320: "published", 328: "messages_begun", 336: "messages_done"}
 
 
@@ -312,7 +319,7 @@ def word(channel, at):
     if offset in TRAILER:
         return f"ring {ring}: {TRAILER[offset]}"
     slot, beside = divmod(offset - 384, 128)
-    return f"ring {ring}: {'count' if beside else 'gate'}[{0 if slot == 0 else slot - 2}]"
+    return f"ring {ring}: {BESIDE[beside]}[{0 if slot == 0 else slot - 2}]"
 
 
 def differences(old, new):

@@ -16,6 +16,7 @@ import struct
 import sys
 
 import dead
+import dead_queue
 import newer
 import typed as messages
 from golden import Golden, dump, lines, pattern
@@ -500,6 +501,118 @@ def foreign_subscriber():
     return g
 
 
+def empty_queue():
+    return Golden("empty-queue", kind="queue", capacity=4096, producers=2, workers=2, counters=0)
+
+
+def queue():
+    """Two producers, three workers: jobs in hand, done, in batches, over the ring's end; another owner of a ring; one
+    worker leaves two jobs behind."""
+    g = Golden("queue", kind="queue", capacity=4096, producers=2, workers=3, counters=0)
+    g.publisher("p0", "orders")
+    g.worker("w0", "packer")
+    g.worker("w1")
+    for i in range(5):
+        g.offer("p0", 1 + i, pattern(i, 40 * i))
+    g.take_job("w0")
+    g.take_job("w1")
+    g.done("w0")
+    g.take_job("w0")
+    g.done("w0")
+    g.done("w1")
+    for i in range(30):
+        if i == 9:
+            g.close("p0")
+            g.publisher("p0", "orders")
+        assert g.offer("p0", 20, pattern(i, 10 + 37 * i % 300)) > 0
+        if i % 7 == 6:
+            g.poll_jobs("w1", 256)
+    assert g.objects["p0"].t > 4096
+    g.publisher("p1")
+    g.poll_jobs("w1", 256)
+    for i in range(4):
+        g.offer("p1", 30 + i, pattern(i, 8))
+    g.take_job("w1")
+    g.worker("w2", "late")
+    g.take_job("w2")
+    g.done("w2")
+    return g
+
+
+def queue_compact():
+    """Alignment 8, laps of the ring; room comes with done alone."""
+    g = Golden("queue-compact", kind="queue", capacity=4096, producers=1, workers=2, alignment=8, counters=0)
+    g.publisher("p0", "feed")
+    g.worker("w0")
+    g.worker("w1")
+    i = pressed = 0
+    while i < 120:
+        if g.offer("p0", 1 + i % 5, pattern(i, 41 * i % 457)) > 0:
+            i += 1
+            continue
+        pressed += 1
+        g.take_job("w0")
+        g.poll_jobs("w1", 5)
+        assert g.offer("p0", 9, pattern(1, 900)) < 0  # the job in w0's hand is in the way
+        g.done("w0")
+        g.poll_jobs("w0", 9)
+    assert pressed > 4 and g.objects["p0"].t > 3 * 4096
+    g.poll_jobs("w0", 2)
+    return g
+
+
+def queue_released():
+    """Jobs go to the returns ring, once and again, and are done from there; what a worker had in hand when it closed."""
+    g = Golden("queue-released", kind="queue", capacity=4096, producers=2, workers=2, counters=0)
+    g.publisher("p0", "orders")
+    g.publisher("p1", "fills")
+    g.worker("w0")
+    g.offer("p1", 5, pattern(5, 50))
+    g.take_job("w0")
+    g.release("w0")
+    for _ in range(2):
+        g.take_job("w0")
+        g.release("w0")
+    g.take_job("w0")
+    g.done("w0")
+    for i in range(60):  # laps of the returns ring, with padding at its end
+        g.offer("p0", 6, pattern(i, 37 * i % 500))
+        g.take_job("w0")
+        g.release("w0")
+        g.take_job("w0")
+        g.done("w0")
+    returns = g.channel.get_trailer(g.channel.returns, "published")
+    assert returns > 2 * 4096
+    for i in range(3):
+        g.offer("p0", 7, pattern(i, 30))
+    g.take_job("w0")
+    g.close("w0")
+    return g
+
+
+def queue_handed_on():
+    """A worker is evicted with a job in hand, one that has none too; others adopt, in their own slot and from another
+    one; and the sleepers' bits."""
+    g = Golden("queue-handed-on", kind="queue", capacity=4096, producers=1, workers=3, counters=0)
+    g.publisher("p0", "orders")
+    for handle in ("w0", "w1"):
+        g.worker(handle)
+    for i in range(6):
+        g.offer("p0", 1 + i, pattern(i, 24))
+    g.take_job("w0")
+    g.take_job("w1")
+    g.asleep("jobs", [0])
+    g.asleep("room", [0])
+    g.evict(1)
+    g.worker("w2")
+    g.take_job("w2")  # the job of w0
+    g.done("w2")  # room
+    g.offer("p0", 9, "99")  # wakes one
+    g.evict(2)
+    g.evict(3)
+    return g
+
+
 GOLDENS = (
     empty_inbox,
     empty_broadcast,
@@ -527,6 +640,11 @@ GOLDENS = (
     empty_foreign_subscriber,
     foreign_publisher,
     foreign_subscriber,
+    empty_queue,
+    queue,
+    queue_compact,
+    queue_released,
+    queue_handed_on,
 )
 
 
@@ -540,7 +658,7 @@ def all_files():
         files[f"{CURRENT}/{name}"] = content
     for name, (ring, facts) in newer.files(made).items():
         files |= {name + ".ring": ring, name + ".json": dump(facts).encode()}
-    for name, facts in dead.files_of(Golden).items():
+    for name, facts in (dead.files_of(Golden) | dead_queue.files_of(Golden)).items():
         files[name + ".json"] = lines(facts).encode()
     for path, content in files.items():
         folder = path.split("/")[0]

@@ -4,6 +4,7 @@
 import json
 import uuid
 
+from queues import Queue
 from simulation import Channel
 
 BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # of no machine
@@ -38,7 +39,7 @@ class Golden:
             "now": NOW,
             "monotonic": MONOTONIC,
         }
-        self.channel = channel or Channel(options, self.inject)
+        self.channel = channel or (Queue if options["kind"] == "queue" else Channel)(options, self.inject)
 
     def did(self, op, fields, **result):
         self.operations.append({"op": op} | fields | result)
@@ -101,9 +102,31 @@ class Golden:
         if hasattr(o, "ring"):
             self.channel.close_publisher(o)
             self.did("close", {"publisher": handle})
+        elif hasattr(o, "hand"):
+            self.channel.close_subscriber(o)
+            self.did("close", {"worker": handle})
         else:
             self.channel.close_subscriber(o)
             self.did("close", {"subscriber": handle})
+
+    def worker(self, handle, name=""):
+        w = self.objects[handle] = self.channel.take_worker(name)
+        self.did("worker", {"as": handle, "name": name}, slot=w.slot, epoch=w.epoch)
+
+    def take_job(self, handle):
+        jobs = self.channel.take(self.objects[handle])
+        return self.did("take_job", {"worker": handle}, job=jobs[0].facts() if jobs else None)
+
+    def done(self, handle):
+        self.channel.done(self.objects[handle])
+        self.did("done", {"worker": handle})
+
+    def release(self, handle):
+        return self.did("release", {"worker": handle}, released=self.channel.release(self.objects[handle]))
+
+    def poll_jobs(self, handle, limit):
+        jobs = self.channel.poll_jobs(self.objects[handle], limit)
+        self.did("poll_jobs", {"worker": handle, "limit": limit}, jobs=[job.facts() for job in jobs])
 
     def evict(self, slot):
         self.did("evict", {"slot": slot}, messages=self.channel.evict(slot))

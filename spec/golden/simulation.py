@@ -11,7 +11,7 @@ import uuid
 
 MAX_I64 = 2**63 - 1
 MAJOR, MINOR = 1, 0  # the layout version that is simulated here
-KINDS = {"inbox": 1, "broadcast": 2}
+KINDS = {"inbox": 1, "broadcast": 2, "queue": 3}
 FOREIGN = {None: 0, "publisher": 2, "subscriber": 4}  # required_features, 6.15
 DEFAULTS = {
     "capacity": 1 << 20,
@@ -69,7 +69,7 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-WAITING = {"data": 64, "room": 128}  # 4.3: `sequence`, and 4 bytes behind it `asleep`
+WAITING = {"data": 64, "room": 128, "jobs": 192}  # 4.3: `sequence`, and 4 bytes behind it `asleep`
 
 
 class Publisher:
@@ -105,6 +105,7 @@ class Channel:
             o["counters"],
         )
         self.foreign, self.inbox = o["foreign"], o["kind"] == "inbox"
+        self.takeable = self.P - (o["kind"] == "queue")  # publisher slots
         assert self.foreign is None or (o["kind"], self.A, self.P, self.S) == ("inbox", 8, 1, 1)
         self.window = min(2048, self.C // 8) if self.A == 64 else 0  # W of 6.1
         control_length = up(256 + 256 * (self.P + self.S), 4096)
@@ -242,8 +243,8 @@ class Channel:
                 return i
         raise AssertionError("no free slot: no golden file needs that")
 
-    def new_owner(self, slot, name, start=None):
-        """5.2, 4; without `start` 5.3, 4."""
+    def new_owner(self, slot, name, start=None, worker=False):
+        """5.2, 4; without `start` 5.3, 4; of a worker queue.md 6."""
         same = self.get32(slot + 20) == len(name) and self.slot_name(slot) == name
         if not same:
             self.put32(slot + 20, -1)
@@ -251,7 +252,8 @@ class Channel:
             if start is not None:
                 self.put64(slot + 8, start)
                 self.put32(slot + 16, 0)
-                self.put64(slot + 128, 0)
+            if start is not None or worker:
+                self.put64(slot + 128, 0)  # blocked_since, or busy_since
             self.put32(slot + 88, self.inject["pid"])
             self.put64(slot + 96, self.inject["now"])
             self.put64(slot + 104, self.get64(slot) + 1)  # 6.16: it wakes
@@ -289,13 +291,12 @@ class Channel:
     def take_publisher(self, name, max_lag=0):
         assert self.foreign != "publisher" and not (self.foreign and max_lag)
         name = name.encode()
-        names = [self.slot_name(self.publisher_slot(k)) for k in range(self.P)]
+        names = [self.slot_name(self.publisher_slot(k)) for k in range(self.takeable)]
         if name and name in names:
             k = self.lock_first("publisher", [names.index(name)])
         else:
-            k = self.lock_first(
-                "publisher", [k for k in range(self.P) if not names[k]] + [k for k in range(self.P) if names[k]]
-            )
+            slots = range(self.takeable)
+            k = self.lock_first("publisher", [k for k in slots if not names[k]] + [k for k in slots if names[k]])
         published, count = self.recover(k)
         slot = self.publisher_slot(k)
         p = Publisher(k, name, self.new_owner(slot, name, published), published, count)
@@ -452,6 +453,10 @@ class Channel:
         if behind:
             self.recompute(p, n, first)
             return
+        self.note_room(p, first)
+
+    def note_room(self, p, first):
+        """6.2, 5"""
         slot, room = self.publisher_slot(p.ring), p.t + first + 8 <= p.limit
         if not room and not p.blocked:
             self.put64(slot + 136, first)

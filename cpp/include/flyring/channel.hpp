@@ -20,6 +20,7 @@
 #include "flyring/publisher.hpp"
 #include "flyring/stats.hpp"
 #include "flyring/subscriber.hpp"
+#include "flyring/worker.hpp"
 
 namespace flyring {
 
@@ -85,6 +86,9 @@ class Channel {
         check_writable();
         file().check_foreign(foreign() != Foreign::publisher, "the publisher slot is the foreign writer's");
         file().check_foreign(foreign() == Foreign::none || max_lag == 0, "a foreign subscriber cannot be evicted");
+        if (kind() == Kind::queue && max_lag != 0) {
+            throw InvalidArgument("max_lag", "the workers of a queue share its jobs, so none of them lags behind");
+        }
         return Publisher(std::make_unique<detail::PublisherCore>(state_, name, max_lag));
     }
 
@@ -97,6 +101,9 @@ class Channel {
                           std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_writable();
         file().check_foreign(foreign() != Foreign::subscriber, "the subscriber slot is the foreign reader's");
+        if (kind() == Kind::queue) {
+            throw InvalidArgument("kind", "a queue has no subscribers; take a worker, or a lossy subscriber to look on");
+        }
         return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings, timeout));
     }
     Subscriber subscriber(const std::string& name, bool kept, std::initializer_list<std::uint32_t> rings,
@@ -104,7 +111,20 @@ class Channel {
         return subscriber(name, kept, Rings(rings), timeout);
     }
 
-    /// Reads `rings` (left out: all) without a slot: publishers do not wait for it, and it counts what it lost. From
+    /// Of a queue: takes a worker's slot; `timeout`: how long to wait until one is free. What its last owner had in hand
+    /// comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only), Closed,
+    /// IoError. (spec/queue.md)
+    Worker worker(const std::string& name = "",
+                  std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+        check_writable();
+        if (kind() != Kind::queue) {
+            throw InvalidArgument("kind", std::string("a channel of kind ") + detail::kind_name(kind()) +
+                                              " has no workers; create a queue");
+        }
+        return Worker(std::make_unique<detail::WorkerCore>(state_, name, timeout));
+    }
+
+    /// Reads `rings` (left out: all; of a queue: all but that of released jobs) without a slot: publishers do not wait for it, and it counts what it lost. From
     /// what is published from now on, or from the oldest message that is still there; `when_lapped`: where it goes on
     /// after publishers have overwritten what comes next. Throws InvalidArgument (also if `rings` names none, or with a
     /// foreign publisher), Closed. (6.10)
@@ -125,8 +145,9 @@ class Channel {
 
     /// Takes subscriber slot `slot` from its owner, alive or dead, and stops it from holding publishers back; the
     /// owner's poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Returns how many messages it
-    /// had not read, -1 if that is not known. Throws InvalidArgument (also if the channel has a foreign slot),
-    /// AccessDenied (read-only), Closed, IoError. (6.11)
+    /// had not read, -1 if that is not known. A worker's job goes to another worker: 1 if it had one, else 0. Throws
+    /// InvalidArgument (also if the channel has a foreign slot, or for slot 0 of a queue), AccessDenied (read-only),
+    /// Closed, IoError. (6.11)
     std::int64_t evict(std::uint32_t slot) {
         check_writable();
         file().check_foreign(foreign() == Foreign::none, "the gate of a channel with a foreign slot must stay");
@@ -134,11 +155,18 @@ class Channel {
             throw InvalidArgument("slot", "there is no subscriber slot " + std::to_string(slot) + ", the channel has " +
                                               std::to_string(subscribers()));
         }
+        if (kind() == Kind::queue && slot == 0) {
+            throw InvalidArgument("slot", "slot 0 of a queue is nobody's; its workers have the others");
+        }
         std::int64_t unread = 0;
         state_->with_lock([&] {
             state_->check_open();
             const detail::Fd description = detail::open_description(file().fd, path());
             const detail::ControlLock control(description, file());
+            if (kind() == Kind::queue) {
+                unread = detail::in_hand_of(file(), slot) ? 1 : 0;
+                return detail::evict_worker(file(), slot);
+            }
             unread = detail::count_unread(file(), slot);
             detail::evict_slot(file(), slot);
         });
@@ -166,6 +194,10 @@ class Channel {
     std::uint32_t capacity() const noexcept { return file().header.capacity; }
     std::uint32_t publishers() const noexcept { return file().header.publishers; }
     std::uint32_t subscribers() const noexcept { return file().header.subscribers; }
+    /// Of a queue: how many may publish, and how many may take jobs; 0 elsewhere. Its file has one publisher and one
+    /// subscriber slot more.
+    std::uint32_t producers() const noexcept { return kind() == Kind::queue ? file().header.producers() : 0; }
+    std::uint32_t workers() const noexcept { return file().header.workers(); }
     /// Bytes.
     std::uint32_t alignment() const noexcept { return file().header.alignment; }
     Foreign foreign() const noexcept { return file().header.foreign; }
@@ -251,17 +283,19 @@ class Channel {
 
     /// The order is that of spec/channel.md 3.2.
     void compare(const Options& asked) const {
-        const auto kind_name = [](Kind kind) { return std::string(kind == Kind::inbox ? "inbox" : "broadcast"); };
         const auto foreign_name = [](Foreign end) {
             return std::string(end == Foreign::none ? "none" : end == Foreign::publisher ? "publisher" : "subscriber");
         };
         const auto same = [this](const char* field, const std::string& expected, const std::string& actual) {
             if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
         };
-        same("kind", kind_name(asked.kind), kind_name(kind()));
+        same("kind", detail::kind_name(asked.kind), detail::kind_name(kind()));
         same("capacity", std::to_string(asked.capacity), std::to_string(capacity()));
-        same("publishers", std::to_string(asked.publishers), std::to_string(publishers()));
-        same("subscribers", std::to_string(detail::subscribers_of(asked)), std::to_string(subscribers()));
+        const std::uint32_t more = kind() == Kind::queue ? 1 : 0;  // a queue's options do not count these
+        same(more != 0 ? "producers" : "publishers", std::to_string(detail::publishers_of(asked) - more),
+             std::to_string(publishers() - more));
+        same(more != 0 ? "workers" : "subscribers", std::to_string(detail::subscribers_of(asked) - more),
+             std::to_string(subscribers() - more));
         same("alignment", std::to_string(asked.alignment), std::to_string(alignment()));
         same("foreign", foreign_name(asked.foreign), foreign_name(foreign()));
         same("counters", std::to_string(asked.counters), std::to_string(counter_count()));

@@ -148,6 +148,24 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
+/// send or claim of a queue's producer would wait for a job that the calling thread works on: nobody else can make room.
+class Busy : public FlyringError {
+  public:
+    explicit Busy(Holder holder) : FlyringError("busy", text(holder)), holder_(std::move(holder)) {}
+    /// The own worker.
+    const Holder& holder() const noexcept { return holder_; }
+
+  private:
+    static std::string text(const Holder& holder) {
+        return "there is no room for the message, and there will be none: the job at position " +
+               std::to_string(holder.position) + " is in the hand of worker slot " + std::to_string(holder.slot) +
+               (holder.name.empty() ? "" : " '" + holder.name + "'") +
+               ", which is this very thread's; finish or release that job first, or use offer or try_claim";
+    }
+
+    Holder holder_;
+};
+
 /// The file has not the magic of a channel, or is no regular file.
 class NotAChannel : public FlyringError, public detail::WithPath {
   public:

@@ -8,6 +8,7 @@
 #include "flyring/counters.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/holder.hpp"
+#include "flyring/job.hpp"
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/message.hpp"
 #include "flyring/options.hpp"
@@ -17,3 +18,4 @@
 #include "flyring/subscriber.hpp"
 #include "flyring/wait.hpp"
 #include "flyring/wait_set.hpp"
+#include "flyring/worker.hpp"

@@ -32,6 +32,8 @@ enum class Kind : std::uint32_t {
     inbox = layout::KIND_INBOX,
     /// Nothing is kept: a subscriber gets what is published after it came.
     broadcast = layout::KIND_BROADCAST,
+    /// Each message is a job: one of the workers gets it, whichever is free (spec/queue.md).
+    queue = layout::KIND_QUEUE,
 };
 
 /// Whether a stock Agrona OneToOneRingBuffer is at one end of the channel (spec/channel.md 6.15).
@@ -64,10 +66,14 @@ struct Options {
     Kind kind = Kind::none;
     /// Bytes of one ring: a power of two, 4 KiB to 1 GiB.
     std::uint32_t capacity = layout::DEFAULT_CAPACITY;
-    /// Number of rings, 1 to 1024.
-    std::uint32_t publishers = layout::DEFAULT_PUBLISHERS;
-    /// Number of subscriber slots, 0 to 1024; left out: 4. An inbox has 1.
+    /// Number of rings, 1 to 1024; left out: 4. Not of a queue.
+    std::optional<std::uint32_t> publishers{};
+    /// Number of subscriber slots, 0 to 1024; left out: 4. An inbox has 1. Not of a queue.
     std::optional<std::uint32_t> subscribers{};
+    /// How many may publish into a queue at once, 1 to 1023; left out: 4. Only of a queue.
+    std::optional<std::uint32_t> producers{};
+    /// How many may take jobs from it at once, 1 to 1023; left out: 4. Only of a queue.
+    std::optional<std::uint32_t> workers{};
     /// Bytes: 64, or 8 for a compact ring.
     std::uint32_t alignment = layout::DEFAULT_ALIGNMENT;
     /// Needs an inbox with 1 publisher, 1 subscriber and alignment 8.

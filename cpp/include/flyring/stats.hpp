@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "flyring/detail/adopt.hpp"
 #include "flyring/detail/file.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/options.hpp"
@@ -25,6 +27,10 @@ enum class SlotState {
     away,
     /// It is for stock Agrona, which holds no lock (spec/channel.md 6.15).
     foreign,
+    /// Of a queue's last publisher slot, which nobody owns: its ring has the jobs that were released.
+    returns,
+    /// Of a queue's subscriber slot 0, which nobody owns: its gates say which jobs nobody has taken.
+    shared,
 };
 
 /// How far a subscriber slot has read one ring.
@@ -33,7 +39,23 @@ struct GateStats {
     std::int64_t position = 0;
     /// Bytes from here to what is published; messages, padding and owner records.
     std::int64_t lag = 0;
+    /// Of a queue's slot 0: the jobs that nobody has taken; of its workers -1.
     std::int64_t lag_messages = 0;
+};
+
+/// What a worker of a queue has in hand (spec/queue.md 2).
+struct InHandStats {
+    std::uint32_t ring = 0;
+    /// Where its job begins.
+    std::int64_t position = 0;
+    /// Where its batch ends.
+    std::int64_t end = 0;
+    /// How often the job was handed out before, but for what a released one carries along.
+    std::int32_t attempts = 0;
+    /// ns of CLOCK_MONOTONIC (spec/channel.md 10); 0: not known yet.
+    std::int64_t busy_since = 0;
+    /// ns.
+    std::int64_t busy_for = 0;
 };
 
 /// What slots of publishers and of subscribers have.
@@ -54,6 +76,8 @@ struct SubscriberStats : SlotStats {
     bool evicting = false;
     /// Messages that evictions of this slot lost.
     std::int64_t discarded = 0;
+    /// Of a worker that has a job.
+    std::optional<InHandStats> in_hand;
     /// Of the rings that it holds back.
     std::vector<GateStats> gates;
 };
@@ -136,6 +160,7 @@ inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) 
     static_cast<SlotStats&>(stats) = slot_stats(file, words, k, file.publisher_lock(k), foreign);
     const bool live = stats.state == SlotState::live || foreign;
     if (stats.state == SlotState::away && load_acquire(words.closed()) != 0) stats.state = SlotState::closed;
+    if (k >= file.header.producers()) stats.state = SlotState::returns;
     const Ring ring = file.ring(k);
     stats.start = load_relaxed(words.start());
     stats.claimed = load_relaxed(ring.claimed());
@@ -159,6 +184,23 @@ inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) 
     return stats;
 }
 
+/// The jobs of `ring` that nobody has taken (spec/channel.md 6.5); -1: not known.
+inline std::int64_t untaken_jobs(const Ring& ring) noexcept {
+    const std::int64_t taken = count_of_gate(ring, 0);
+    const std::int64_t done = load_relaxed(ring.messages_done());
+    return taken < 0 ? -1 : std::max<std::int64_t>(0, done - taken);
+}
+
+inline std::optional<InHandStats> in_hand_stats(const ChannelFile& file, std::uint32_t slot, const SlotWords& words) {
+    const std::optional<Batch> batch = in_hand_of(file, slot);
+    if (!batch) return std::nullopt;
+    InHandStats stats{batch->ring, batch->position, batch->end, batch->attempts, 0, 0};
+    stats.busy_since = std::max<std::int64_t>(0, load_relaxed(words.busy_since()));
+    if (stats.busy_since == 0) return stats;
+    stats.busy_for = std::max<std::int64_t>(0, clock_ns(CLOCK_MONOTONIC) - monotonic_offset() - stats.busy_since);
+    return stats;
+}
+
 inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j) {
     const bool foreign = file.header.foreign == Foreign::subscriber;
     const SlotWords words = subscriber_slot(file, j);
@@ -167,6 +209,9 @@ inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j
     stats.kept = load_acquire(words.kept()) != 0;
     stats.evicting = load_acquire(words.evicting()) != 0;
     stats.discarded = std::max<std::int64_t>(0, load_relaxed(words.discarded()));
+    const bool queue = file.is_queue();
+    if (queue && j == 0) stats.state = SlotState::shared;
+    if (queue && j != 0) stats.in_hand = in_hand_stats(file, j, words);
     for (std::uint32_t k = 0; k < file.header.publishers; ++k) {
         const Ring ring = file.ring(k);
         const std::int64_t gate = load_acquire(ring.gate(j));  // first, so that the lag is never too small
@@ -174,9 +219,10 @@ inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j
         if (gate < 0) continue;
         const std::int64_t published = published_of(file, ring);
         const std::int64_t done = load_relaxed(ring.messages_done());
-        const bool known = count >= 0 && file.header.foreign == Foreign::none;
+        const bool known = count >= 0 && file.header.foreign == Foreign::none && !queue;
         stats.gates.push_back({k, gate, published < gate ? 0 : published - gate,
-                               !known         ? -1
+                               queue && j == 0 ? untaken_jobs(file.readable_ring(k))
+                               : !known       ? -1
                                : done < count ? 0
                                               : done - count});
     }

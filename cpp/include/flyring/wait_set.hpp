@@ -22,6 +22,7 @@
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/publisher.hpp"
 #include "flyring/subscriber.hpp"
+#include "flyring/worker.hpp"
 
 namespace flyring {
 
@@ -29,7 +30,7 @@ namespace flyring {
 /// stay where it is, and live, until it is removed. For one thread at a time, but wake().
 class WaitSet {
   public:
-    using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*>;
+    using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*, Worker*>;
 
     WaitSet() = default;
     WaitSet(const WaitSet&) = delete;
@@ -41,11 +42,14 @@ class WaitSet {
     void add(LossySubscriber& subscriber) { add(&subscriber, *subscriber.core_); }
     /// Ready when there is room for what found none last.
     void add(Publisher& publisher) { add(&publisher, *publisher.core_); }
+    /// Ready when a job may be there. Another worker may be faster.
+    void add(Worker& worker) { add(&worker, *worker.core_); }
 
     /// Throws InvalidArgument if it is not in the set.
     void remove(Subscriber& subscriber) { remove(*subscriber.core_); }
     void remove(LossySubscriber& subscriber) { remove(*subscriber.core_); }
     void remove(Publisher& publisher) { remove(*publisher.core_); }
+    void remove(Worker& worker) { remove(*worker.core_); }
 
     std::size_t size() const noexcept { return entries_.size(); }
 
@@ -128,6 +132,7 @@ class WaitSet {
     inline void nap(std::int64_t deadline);
     static std::uint64_t address_of(const void* word) noexcept { return reinterpret_cast<std::uint64_t>(word); }
     inline void look_after();
+    inline void pass_on() noexcept;
     static bool knows_waitv() noexcept {
         // No waiters: refused as an argument by a kernel that has the call.
         return ::syscall(futex_waitv, nullptr, 0U, 0U, nullptr, CLOCK_MONOTONIC) == -1 && errno == EINVAL;
@@ -156,6 +161,13 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
     const std::int64_t deadline = detail::later(start, timeout.count());
     ready_.clear();
     const std::int64_t spin_end = std::min(deadline, detail::later(start, spin_.count()));
+    struct PassOn {  // it may have taken the wake of one worker for itself
+        WaitSet& set;
+        bool slept = false;
+        ~PassOn() {
+            if (slept) set.pass_on();
+        }
+    } pass_on{*this};
     for (bool first = true;; first = false) {
         for (const Entry& entry : entries_) {
             if (entry.member->is_ready()) ready_.push_back(entry.object);
@@ -168,6 +180,7 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
             const std::int64_t end = std::min(spin_end, detail::later(now, detail::spin_turn));
             if (detail::spin_until(end, [this] { return is_anything(); }) || end < spin_end) continue;
         }
+        pass_on.slept = true;
         naps() ? nap(deadline) : sleep(start, deadline);
     }
     seen_ = wakes_.load(std::memory_order_acquire);
@@ -224,6 +237,15 @@ void WaitSet::nap(std::int64_t deadline) {
     const timespec until = detail::time_of(entries_.empty() ? deadline : std::min(deadline, end));
     (void)::syscall(SYS_futex, &wakes_, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, woken, &until, nullptr,
                     detail::all_rings);
+}
+
+/// For the other workers of its queues (spec/queue.md 10).
+void WaitSet::pass_on() noexcept {
+    for (const Entry& entry : entries_) {
+        if (!std::holds_alternative<Worker*>(entry.object) || !entry.member->begin_to_try()) continue;
+        entry.member->pass_on();
+        entry.member->end_of_try();
+    }
 }
 
 /// Does what nobody does for those who sleep, and finds those who have something to tell.

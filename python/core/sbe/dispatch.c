@@ -84,7 +84,7 @@ static PyObject *dispatch(Dispatcher *self, PyObject *object)
 {
     Message *message = (Message *)object;
     int64_t block_length, version;
-    if (UNLIKELY(Py_TYPE(object) != message_type))
+    if (UNLIKELY(!is_message(object)))
         return PyErr_Format(PyExc_TypeError, "a flyring.Message is expected, not %R", object);
     if (UNLIKELY(message->data == NULL))
         return raise_error("ClosedError", "(sis)", "message", 0, "it was valid until its handler returned");

@@ -75,7 +75,7 @@ static void message_dealloc(MessageFlyweight *self)
 static uint8_t *const *bind(MessageFlyweight *self, PyObject *buffer, bool writing, int64_t *length)
 {
     static uint8_t nothing[1]; /* what an empty buffer points to */
-    if (Py_TYPE(buffer) == message_type && !writing) {
+    if (is_message(buffer) && !writing) {
         Message *message = (Message *)buffer;
         *length = message->length;
         self->owner = Py_NewRef(buffer);

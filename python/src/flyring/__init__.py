@@ -14,7 +14,7 @@ The layout is documented in spec/channel.md and shared with the C++ and Java bin
 
 from typing import TYPE_CHECKING
 
-from ._core import Claim, Message, WaitSet
+from ._core import Claim, Job, Message, WaitSet
 from .action import Action
 from .channel import Channel, Options, unlink
 from .counters import Counter, Counters
@@ -22,6 +22,7 @@ from .errors import (
     AccessDeniedError,
     BackPressuredError,
     BadMessageError,
+    BusyError,
     ChannelDiffersError,
     ChannelExistsError,
     ChannelReplacedError,
@@ -49,10 +50,11 @@ from .header import Kind
 from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Holder, Publisher
 from .sender import Sender
-from .stats import CounterStats, GateStats, PublisherStats, Stats, SubscriberStats
+from .stats import CounterStats, GateStats, JobStats, PublisherStats, Stats, SubscriberStats
 from .subscriber import Subscriber
 from .system import channel_path
 from .wait import Wait
+from .worker import Worker
 
 __version__: str
 
@@ -61,6 +63,7 @@ __all__ = [
     "Action",
     "BackPressuredError",
     "BadMessageError",
+    "BusyError",
     "Channel",
     "ChannelDiffersError",
     "ChannelExistsError",
@@ -77,6 +80,8 @@ __all__ = [
     "Holder",
     "InvalidArgumentError",
     "IoError",
+    "Job",
+    "JobStats",
     "Kind",
     "LossySubscriber",
     "Message",
@@ -104,6 +109,7 @@ __all__ = [
     "Wait",
     "WaitSet",
     "WhenLapped",
+    "Worker",
     "channel_path",
     "unlink",
 ]

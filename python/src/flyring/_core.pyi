@@ -70,7 +70,6 @@ class Held:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, traceback: object, /) -> None: ...
 
-@final
 class Message:
     """One message: payload (buffer protocol, ``bytes(message)``, ``data``), type, ring, position and sender.
 
@@ -97,6 +96,38 @@ class Message:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
+class Job(Message):
+    """One message of a queue, in the hand of one worker until it is done or released. A context manager: done at its
+    normal end, released after an exception.
+
+    ``ring`` and ``position`` are those of the record in which it was published first: its identity, however often it is
+    handed out. Its bytes lie in the ring, and are valid until it ends: ClosedError afterwards; ViewAliveError from what
+    would end it while a view of them is alive. The sender of a job that was released is not known.
+    """
+
+    @property
+    def attempts(self) -> int:
+        """How often it was handed out before, as far as it is known: never 0 if it was."""
+
+    @property
+    def repeat(self) -> bool:
+        """Whether ``attempts`` is above 0."""
+
+    def done(self) -> None:
+        """Finishes it. SlotLostError if the worker was evicted meanwhile: the job is another's. ClosedError the second
+        time."""
+
+    def release(self) -> bool:
+        """Gives it to others, at the end of the queue's returns: whether they may have it now. If not, there is no
+        room, or others release just now: it stays in hand, and its worker's next ``take`` or ``poll`` hands it out
+        again. SlotLostError, ClosedError as ``done``."""
+
+    @property
+    def _open(self) -> bool: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, traceback: object, /) -> None: ...
+
+@final
 class Claim:
     """Space in the ring, to be filled through the buffer protocol, ``data`` or ``claim[i:j] = bytes``, and then
     committed or aborted. As a context manager it commits at its normal end, and aborts after an exception.
@@ -121,7 +152,7 @@ class Publisher:
     def __new__(
         cls,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int, int],
+        geometry: tuple[int, int, int, int, int, int, int, int, bool],
         lock: File,
         slot: int,
         epoch: int,
@@ -269,7 +300,7 @@ class Subscriber(Reader):
         cls,
         data: Memory,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int, int],
+        geometry: tuple[int, int, int, int, int, int, int, int, bool],
         lock: File,
         slot: int,
         epoch: int,
@@ -294,7 +325,7 @@ class LossySubscriber(Reader):
         data: Memory,
         memory: Memory,
         file: File,
-        geometry: tuple[int, int, int, int, int, int, int, int],
+        geometry: tuple[int, int, int, int, int, int, int, int, bool],
         rings: tuple[int, ...],
         oldest: bool,
         newest_after_lap: bool,
@@ -315,16 +346,82 @@ class LossySubscriber(Reader):
     def lost_bytes(self, ring: int, /) -> int:
         """Bytes of the ring, padding included, that were overwritten before they were read, since the start."""
 
+class Worker:
+    def __new__(
+        cls,
+        data: Memory,
+        memory: Memory,
+        geometry: tuple[int, int, int, int, int, int, int, int, bool],
+        lock: File,
+        slot: int,
+        epoch: int,
+        ring: int,
+        at: int,
+        end: int,
+        attempts: int,
+        monotonic: int,
+        wait: str,
+        wakes: bool,
+        /,
+    ) -> Self: ...
+    def poll(self, handler: Callable[[Job], Action | None], limit: SupportsIndex = 1, timeout: float | None = 0) -> int:
+        """Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once (as far as they
+        are an eighth of a ring together), so that each waits for those before it: how many. Waits up to ``timeout``
+        seconds for the first (0: do not wait; None: no limit).
+
+        A job whose handler returns is done. One whose handler raises is released, and the exception reaches the caller;
+        what was taken and not handed out comes with the next call. The handler returns None or an ``Action``: CONTINUE
+        and COMMIT, done; BREAK, done, and the poll ends; ABORT, released, and the poll ends without counting it. It may
+        call ``done`` or ``release`` itself."""
+
+    def take(self, timeout: float | None = 0) -> Job | None:
+        """One job, or None if there was none within ``timeout`` seconds (0: do not wait; None: no limit).
+        ViewAliveError while the one before is neither done nor released."""
+
+    def drain(self) -> None:
+        """The worker hands out what it has taken already, and then nothing more: ``take`` returns None and ``poll`` 0,
+        at once, and iteration ends. From any thread."""
+
+    def _check(self) -> None: ...
+    def _check_idle(self) -> None: ...
+    def _next(self) -> Job | None: ...
+    def fileno(self) -> int:
+        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll or take
+        that finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+
+    def _is_armed(self) -> bool: ...
+    def _have_ended(self) -> bool: ...
+    def set_spin(self, spin: float, /) -> None:
+        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+
+    def close(self) -> None:
+        """Gives back what it has in hand, which is released, and the slot. Twice is fine. ViewAliveError while a
+        handler runs, or a job is still exported. A thread that waits in this worker gets ClosedError."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all producers have closed, every job was handed out, and none is in hand; False before the first
+        producer came."""
+
+    @property
+    def slot(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def _drains(self) -> bool: ...
+
 @final
 class WaitSet:
-    """Subscribers and publishers, of one or several channels, that one thread waits for."""
+    """Subscribers, workers and publishers, of one or several channels, that one thread waits for."""
 
     def __new__(cls) -> Self: ...
-    def add(self, member: Reader | Publisher, /) -> None:
-        """A subscriber, lossy or not: ready when a message may be there. A publisher: ready when there is room for what
-        found none last. InvalidArgumentError if it is in the set."""
+    def add(self, member: Reader | Worker | Publisher, /) -> None:
+        """A subscriber, lossy or not, or a worker: ready when a message may be there. A publisher: ready when there is
+        room for what found none last. InvalidArgumentError if it is in the set."""
 
-    def remove(self, member: Reader | Publisher, /) -> None:
+    def remove(self, member: Reader | Worker | Publisher, /) -> None:
         """InvalidArgumentError if it is not in the set."""
 
     def wait(self, timeout: float | None = None) -> list[Any]:

@@ -39,9 +39,11 @@ from .slots import (
     check_name,
     check_subscriber,
     evict,
+    evict_worker,
     give_back,
     take_publisher_slot,
     take_subscriber_slot,
+    take_worker_slot,
 )
 from .stats import Look, Stats
 from .subscriber import Subscriber
@@ -57,12 +59,13 @@ from .system import (
     test_locks,
 )
 from .wait import Wait, check_timeout, check_wait
+from .worker import Worker
 
 if TYPE_CHECKING:
     from .sbe.schema import Schema
 
 
-User = TypeVar("User", Publisher, Subscriber, LossySubscriber)
+User = TypeVar("User", Publisher, Subscriber, LossySubscriber, Worker)
 
 
 class Options(TypedDict, total=False):
@@ -71,9 +74,13 @@ class Options(TypedDict, total=False):
     capacity: int
     """Bytes of one ring: a power of two, 4 KiB to 1 GiB (1 MiB)."""
     publishers: int
-    """Publisher slots, and so rings: 1 to 1024 (4)."""
+    """Publisher slots, and so rings: 1 to 1024 (4). Not of a queue."""
     subscribers: int
-    """Subscriber slots: 0 to 1024 (4); an inbox has 1."""
+    """Subscriber slots: 0 to 1024 (4); an inbox has 1. Not of a queue."""
+    producers: int
+    """Only of a queue: its publishers, 1 to 1023 (4)."""
+    workers: int
+    """Only of a queue: 1 to 1023 (4)."""
     alignment: int
     """Of records, in bytes: 64 or 8 (64)."""
     foreign: Foreign | None
@@ -116,7 +123,7 @@ class Channel(Closing):
     ) -> None:
         """For this package, which gives ``file`` away when this returns; use the class methods."""
         self._pid = os.getpid()
-        self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber] = weakref.WeakSet()
+        self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber | Worker] = weakref.WeakSet()
         self._schema = schema
         self._any_file_system = any_file_system
         self._read_only = read_only
@@ -132,7 +139,8 @@ class Channel(Closing):
     ) -> Self:
         """Makes the file whole and attaches.
 
-        ``kind``: "inbox" (one reader, whose place is kept: what comes before it is there waits for it) or "broadcast".
+        ``kind``: "inbox" (one reader, whose place is kept: what comes before it is there waits for it), "broadcast", or
+        "queue" (each message to one worker).
         InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
         """
         return cls._create(channel_path(name), describe(kind, options, _identity), options, _identity, replace=False)
@@ -277,7 +285,8 @@ class Channel(Closing):
         return made[0]
 
     def _compare(self, wanted: Header) -> None:
-        for field in COMPARED:
+        for name in COMPARED:
+            field = IN_A_QUEUE.get(name, name) if self.header.is_queue and wanted.is_queue else name
             expected, actual = getattr(wanted, field), getattr(self.header, field)
             if expected != actual:
                 raise ChannelDiffersError(self.path, field, expected, actual)
@@ -299,6 +308,8 @@ class Channel(Closing):
         if self.foreign and max_lag != 0:
             raise InvalidArgumentError("foreign", "a foreign subscriber cannot be evicted: max_lag must be 0")
         check_name(name)
+        if self.header.is_queue and max_lag != 0:
+            raise InvalidArgumentError("max_lag", "a queue hands out each job: it must be 0; evict a worker instead")
         check_max_lag(index(max_lag), self.capacity)
         check_wait(wait)
         slot = take_publisher_slot(self._attached, name)
@@ -327,6 +338,8 @@ class Channel(Closing):
         """
         self._check_writable()
         self._check_ours("subscriber")
+        if self.header.is_queue:
+            raise InvalidArgumentError("kind", "a queue has no subscribers, but workers: use worker")
         chosen = check_subscriber(self.header, name, kept, rings)
         patience = check_timeout(timeout)
         check_wait(wait)
@@ -341,6 +354,29 @@ class Channel(Closing):
             pages.append((self._data, self.header.ring(ring), self.header.capacity))
             pages.append((self._attached.memory, self.header.trailer(ring), self.header.trailer_length))
         return self._made(subscriber, pages)
+
+    def worker(self, name: str = "", *, timeout: float | None = 0, wait: Wait = "block") -> Worker:
+        """Of a queue: takes a worker's slot; waits up to ``timeout`` seconds (None: no limit) until one is free.
+
+        NoFreeSlotError; InvalidArgumentError, also (kind) on another kind of channel; AccessDeniedError.
+        """
+        self._check_writable()
+        if not self.header.is_queue:
+            raise InvalidArgumentError("kind", f"a channel of kind {self.kind} has no workers: use subscriber")
+        check_name(name)
+        patience = check_timeout(timeout)
+        check_wait(wait)
+        slot = take_worker_slot(self._attached, name, patience)
+        try:
+            worker = Worker(self, slot, wait)
+        except BaseException:
+            slot.lock.close()
+            raise
+        pages = []
+        for ring in range(self.header.publishers):
+            pages.append((self._data, self.header.ring(ring), self.header.capacity))
+            pages.append((self._attached.memory, self.header.trailer(ring), self.header.trailer_length))
+        return self._made(worker, pages)
 
     def lossy_subscriber(
         self,
@@ -379,7 +415,8 @@ class Channel(Closing):
 
     def evict(self, slot: int) -> int:
         """Takes a subscriber slot away from its owner, alive or dead, and stops it from holding publishers back: how
-        many messages it had not read, -1 if that is not known.
+        many messages it had not read, -1 if that is not known. A worker's job goes to another worker: 1 if it had one,
+        else 0.
 
         The owner's next poll is SlotLostError. A kept slot stays kept, but what waited for it is lost: its next owner
         starts afresh. InvalidArgumentError, also (foreign) if the channel has a foreign end; AccessDeniedError;
@@ -388,7 +425,7 @@ class Channel(Closing):
         self._check_writable()
         if self.foreign:
             raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be evicted")
-        return evict(self._attached, slot)
+        return evict_worker(self._attached, slot) if self.header.is_queue else evict(self._attached, slot)
 
     def counters(self) -> Counters:
         """The counters section."""
@@ -478,6 +515,16 @@ class Channel(Closing):
         return self.header.subscribers
 
     @property
+    def producers(self) -> int:
+        """Of a queue: how many publishers it can have; 0 elsewhere. ``publishers`` counts the returns ring, too."""
+        return self.header.producers
+
+    @property
+    def workers(self) -> int:
+        """Of a queue: how many workers it can have; 0 elsewhere. ``subscribers`` counts the shared slot 0, too."""
+        return self.header.workers
+
+    @property
     def alignment(self) -> int:
         """Of records, in bytes."""
         return self.header.alignment
@@ -534,6 +581,7 @@ class Channel(Closing):
         return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
 
 
+IN_A_QUEUE = {"publishers": "producers", "subscribers": "workers"}
 COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "foreign", "counters", "schema_id")
 
 
@@ -576,6 +624,7 @@ def successor(path: str, what: int) -> Iterator[None]:
         if old is not None:
             old.wake_all(control + layout.CONTROL_DATA_SEQUENCE)
             old.wake_all(control + layout.CONTROL_ROOM_SEQUENCE)
+            old.wake_all(control + layout.CONTROL_JOBS_SEQUENCE)
             old.close()
 
 
@@ -623,13 +672,18 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
     """The header that the options ask for, and the schema's bytes. InvalidArgumentError."""
     text, schema_id, schema_version = schema_of(options)
     schema = text.encode("utf-8")
+    if kind == "queue":  # the returns ring and the shared slot more
+        publishers = options.get("producers", layout.DEFAULT_PRODUCERS) + 1
+        subscribers = options.get("workers", layout.DEFAULT_WORKERS) + 1
+    else:
+        publishers = options.get("publishers", layout.DEFAULT_PUBLISHERS)
+        default = layout.INBOX_SUBSCRIBERS if kind == "inbox" else layout.DEFAULT_SUBSCRIBERS
+        subscribers = options.get("subscribers", default)
     header = Header(
         kind=kind,
         capacity=options.get("capacity", layout.DEFAULT_CAPACITY),
-        publishers=options.get("publishers", layout.DEFAULT_PUBLISHERS),
-        subscribers=options.get(
-            "subscribers", layout.INBOX_SUBSCRIBERS if kind == "inbox" else layout.DEFAULT_SUBSCRIBERS
-        ),
+        publishers=publishers,
+        subscribers=subscribers,
         alignment=options.get("alignment", layout.DEFAULT_ALIGNMENT),
         foreign=options.get("foreign"),
         counters=options.get("counters", layout.DEFAULT_COUNTERS),
@@ -642,7 +696,7 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
     unknown = set(options) - Options.__annotations__.keys()
     if unknown:
         raise TypeError(f"there is no option {sorted(unknown)}")
-    check_options(header)
+    check_options(header, options.keys())
     return header, schema
 
 
@@ -660,7 +714,7 @@ def write_content(file: File, header: Header, schema: bytes, identity: Identity)
 
     put(0, header.pack())
     put(header.control_offset + layout.CONTROL_BOOT_ID, identity.this_boot().bytes)
-    if header.kind == "inbox":
+    if header.kind in ("inbox", "queue"):
         put(header.subscriber_slot(0) + layout.SUBSCRIBER_SLOT_KEPT, struct.pack("<i", 1))
     trailer = bytearray(header.trailer_length)
     for slot in range(header.subscribers):
@@ -674,7 +728,7 @@ def write_content(file: File, header: Header, schema: bytes, identity: Identity)
             word(layout.TRAILER_BOUNDARY + layout.TRAILER_BOUNDARY_STRIDE * eighth, start if here else -1)
         word(layout.TRAILER_CLAIMED, start)
         word(layout.TRAILER_PUBLISHED, start)
-        if header.kind == "inbox":
+        if header.kind in ("inbox", "queue"):
             word(layout.TRAILER_GATE, start)
         put(header.trailer(ring), bytes(trailer))
     if schema:

@@ -210,21 +210,41 @@ class NoFreeSlotError(FlyringError):
         )
 
 
+def described(holder: Holder, queue: bool) -> str:
+    """Who holds a publisher back."""
+    name = f" ({holder.name!r})" if holder.name else ""
+    state = f"pid {holder.pid}" if holder.live else "which no process owns"
+    if not queue:
+        return f"subscriber slot {holder.slot}{name}, {state}, has read up to {holder.position}; wait, or evict it"
+    if holder.slot == 0:
+        return f"no worker has taken the jobs from position {holder.position} on; wait, or start more workers"
+    return f"worker {holder.slot}{name}, {state}, has a job in hand at {holder.position}; wait, or evict it"
+
+
 class BackPressuredError(FlyringError):
     """There was no room in the ring. Carries ``holder``: the ``Holder`` that has not read that far, or None if the last
     one has gone meanwhile."""
 
     code = "back-pressured"
 
-    def __init__(self, holder: Holder | None) -> None:
+    def __init__(self, holder: Holder | None, queue: bool = False) -> None:
         self.holder = holder
-        if holder is None:
-            who = "who held it back has gone meanwhile: try again"
-        else:
-            name = f" ({holder.name!r})" if holder.name else ""
-            state = f"pid {holder.pid}" if holder.live else "which no process owns"
-            who = f"subscriber slot {holder.slot}{name}, {state}, has read up to {holder.position}; wait, or evict it"
+        who = "who held it back has gone meanwhile: try again" if holder is None else described(holder, queue)
         super().__init__(f"there is no room in the ring: {who}")
+
+
+class BusyError(FlyringError):
+    """A wait for room in a queue would wait for a job that this very thread has in hand. Carries ``holder``: the
+    ``Holder``, which is the own worker."""
+
+    code = "busy"
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        super().__init__(
+            f"there is no room in the ring until this thread has finished the job of its own worker {holder.slot}, at "
+            f"{holder.position}: nobody else can make room; use offer, or publish when the job is done"
+        )
 
 
 class TimedOutError(FlyringError, TimeoutError):

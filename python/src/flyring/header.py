@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,8 +19,13 @@ from .errors import (
     VersionTooNewError,
 )
 
-Kind = Literal["inbox", "broadcast"]
-KINDS: dict[Kind, int] = {"inbox": layout.KIND_INBOX, "broadcast": layout.KIND_BROADCAST}
+Kind = Literal["inbox", "broadcast", "queue"]
+KINDS: dict[Kind, int] = {
+    "inbox": layout.KIND_INBOX,
+    "broadcast": layout.KIND_BROADCAST,
+    "queue": layout.KIND_QUEUE,
+}
+KIND_NAMES: dict[int, Kind] = {number: kind for kind, number in KINDS.items()}
 Foreign = Literal["publisher", "subscriber"]
 """The end of a channel at which a stock Agrona process is (spec 6.15)."""
 FEATURES: dict[Foreign | None, int] = {
@@ -55,6 +61,20 @@ class Header:
     minor: int = layout.MINOR
     longer: int = 0
     """Bytes of what a newer minor version has behind the schema."""
+
+    @property
+    def is_queue(self) -> bool:
+        return self.kind == "queue"
+
+    @property
+    def producers(self) -> int:
+        """Of a queue: its publisher slots without that of the returns ring; else 0."""
+        return self.publishers - 1 if self.is_queue else 0
+
+    @property
+    def workers(self) -> int:
+        """Of a queue: its subscriber slots without slot 0; else 0."""
+        return self.subscribers - 1 if self.is_queue else 0
 
     @property
     def header_length(self) -> int:
@@ -134,7 +154,7 @@ class Header:
         return self.trailer(ring) + offset
 
     @property
-    def geometry(self) -> tuple[int, int, int, int, int, int, int, int]:
+    def geometry(self) -> tuple[int, int, int, int, int, int, int, int, bool]:
         """For the C core."""
         return (
             self.publishers,
@@ -145,6 +165,7 @@ class Header:
             self.rings_offset,
             self.ring_stride,
             FEATURES[self.foreign],
+            self.is_queue,
         )
 
     # Bytes
@@ -204,9 +225,11 @@ class Header:
         check("publishers", 1 <= values["publishers"] <= layout.MAX_PUBLISHERS)
         check("subscribers", 0 <= values["subscribers"] <= layout.MAX_SUBSCRIBERS)
         check("subscribers", kind != layout.KIND_INBOX or values["subscribers"] == layout.INBOX_SUBSCRIBERS)
+        for slots in ("publishers", "subscribers"):
+            check(slots, kind != layout.KIND_QUEUE or values[slots] >= layout.MIN_QUEUE_SLOTS)
         check("counters", 0 <= values["counters"] <= layout.MAX_COUNTERS)
         header = cls(
-            kind="inbox" if kind == layout.KIND_INBOX else "broadcast",
+            kind=KIND_NAMES[kind],
             capacity=capacity,
             publishers=values["publishers"],
             subscribers=values["subscribers"],
@@ -290,15 +313,27 @@ def check_version(page: bytes, path: str) -> None:
             raise VersionTooNewError(path, "required_features", features, layout.SUPPORTED_REQUIRED_FEATURES)
 
 
-def check_options(header: Header) -> None:
-    """InvalidArgumentError for the first option that is out of its range (spec/api.md)."""
+def check_options(header: Header, given: Collection[str]) -> None:
+    """InvalidArgumentError for the first option that is out of its range, or not for this kind (spec/api.md).
+    ``given``: the names of those that were given."""
 
     def check(option: str, valid: bool, rule: str) -> None:
         if not valid:
             raise InvalidArgumentError(option, f"{getattr(header, option)!r} must be {rule}")
 
-    check("kind", header.kind in KINDS, '"inbox" or "broadcast"')
+    def check_kind(option: str, wrong: bool, rule: str) -> None:
+        if wrong and option in given:
+            raise InvalidArgumentError(option, rule)
+
+    check("kind", header.kind in KINDS, '"inbox", "broadcast" or "queue"')
     check("capacity", valid_capacity(header.capacity), "a power of two from 4096 to 2^30 bytes")
+    check_kind("publishers", header.is_queue, "a queue has producers: give their number instead")
+    check_kind("subscribers", header.is_queue, "a queue has workers: give their number instead")
+    check_kind("producers", not header.is_queue, "only a queue has producers: give publishers")
+    check_kind("workers", not header.is_queue, "only a queue has workers: give subscribers")
+    if header.is_queue:
+        check("producers", 1 <= header.producers < layout.MAX_PUBLISHERS, "1 to 1023")
+        check("workers", 1 <= header.workers < layout.MAX_SUBSCRIBERS, "1 to 1023")
     check("publishers", 1 <= header.publishers <= layout.MAX_PUBLISHERS, "1 to 1024")
     if header.kind == "inbox":
         check("subscribers", header.subscribers == layout.INBOX_SUBSCRIBERS, "1 for an inbox")

@@ -22,11 +22,14 @@ MAX_POSITION: Final = 4611686018427387904
 DEFAULT_CAPACITY: Final = 1048576
 DEFAULT_PUBLISHERS: Final = 4
 DEFAULT_SUBSCRIBERS: Final = 4
+DEFAULT_PRODUCERS: Final = 4
+DEFAULT_WORKERS: Final = 4
 DEFAULT_ALIGNMENT: Final = 64
 DEFAULT_COUNTERS: Final = 64
 DEFAULT_POLL_LIMIT: Final = 256
 KIND_INBOX: Final = 1
 KIND_BROADCAST: Final = 2
+KIND_QUEUE: Final = 3
 FEATURE_FOREIGN_PUBLISHER: Final = 2
 FEATURE_FOREIGN_SUBSCRIBER: Final = 4
 SUPPORTED_REQUIRED_FEATURES: Final = 6
@@ -47,6 +50,10 @@ SUCCESSOR_REPLACED: Final = 1
 SUCCESSOR_UNLINKED: Final = 2
 COUNT_UNKNOWN: Final = -1
 INBOX_SUBSCRIBERS: Final = 1
+MIN_QUEUE_SLOTS: Final = 2
+BATCH_DIVISOR: Final = 8
+ADOPT_INTERVAL: Final = 1000000
+JOBS_BIT: Final = 1
 TYPE_RAW: Final = 65536
 CLEAR_AHEAD: Final = 2048
 CLEAR_AHEAD_DIVISOR: Final = 8
@@ -132,6 +139,12 @@ RECORD_HEADER_LENGTH: Final = 8
 OWNER_RECORD_EPOCH: Final = 0
 OWNER_RECORD_NAME_LENGTH: Final = 8
 OWNER_RECORD_NAME: Final = 12
+
+# [released]
+RELEASED_ORIGIN_RING: Final = 0
+RELEASED_ATTEMPTS: Final = 4
+RELEASED_ORIGIN_POSITION: Final = 8
+RELEASED_LENGTH: Final = 16
 
 # [trailer]
 TRAILER_BOUNDARY: Final = 0
@@ -250,6 +263,11 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
     "owner_record": (
         ("epoch", 0, "i64", 1, 0),
         ("name_length", 8, "i32", 1, 0),
+    ),
+    "released": (
+        ("origin_ring", 0, "i32", 1, 0),
+        ("attempts", 4, "i32", 1, 0),
+        ("origin_position", 8, "i64", 1, 0),
     ),
     "trailer": (
         ("boundary", 0, "i64", 8, 16),

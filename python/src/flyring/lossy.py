@@ -41,12 +41,13 @@ class LossySubscriber(_core.LossySubscriber, Reader):
         cls, channel: Channel, rings: Iterable[int] | None, start: Start, when_lapped: WhenLapped, wait: Wait
     ) -> Self:
         header = channel.header
-        chosen = check_rings(rings, header.publishers)
+        readable = header.producers or header.publishers  # not the returns ring of a queue
+        chosen = check_rings(rings, readable)
         if start not in ("now", "oldest"):
             raise InvalidArgumentError("start", f'{start!r} must be "now" or "oldest"')
         if when_lapped not in ("oldest", "newest"):
             raise InvalidArgumentError("when_lapped", f'{when_lapped!r} must be "oldest" or "newest"')
-        numbers = tuple(range(header.publishers) if chosen is None else chosen)
+        numbers = tuple(range(readable) if chosen is None else chosen)
         self = super().__new__(
             cls,
             channel._data,

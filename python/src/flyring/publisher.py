@@ -81,6 +81,7 @@ class Publisher(_core.Publisher, Closing):
     @property
     def readers(self) -> int:
         """How many subscribers read this ring: slots with a position in it that a process owns (a foreign one counts).
+        Of a queue: how many workers there are.
 
         Tests the locks of all slots: not for a hot path.
         """
@@ -91,6 +92,8 @@ class Publisher(_core.Publisher, Closing):
         gating = [k for k in range(header.subscribers) if memory.load64(header.gate(self.ring, k)) >= 0]
         if header.foreign:
             return len(gating)
+        if header.is_queue:  # whatever they have in hand
+            gating = list(range(1, header.subscribers))
         locks = (header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK for k in gating)
         return sum(is_locked(self._lock, at, attached.path) for at in locks)
 
@@ -154,7 +157,8 @@ class Publisher(_core.Publisher, Closing):
         return position
 
     def held_by(self) -> Holder | None:
-        """The subscriber slot with the smallest position, or None if no slot gates this ring."""
+        """The subscriber slot with the smallest position, or None if no slot gates this ring. Of a queue: the worker
+        whose job holds it back, or slot 0: jobs that no worker has taken."""
         if self.closed:
             raise ClosedError("publisher", self._channel._forked)
         attached = self._channel._attached
@@ -164,6 +168,14 @@ class Publisher(_core.Publisher, Closing):
         if not gating:
             return None
         position, k = min(gating)
+        return self._holder(k, position)
+
+    def _holder(self, k: int, position: int | None = None) -> Holder:
+        """Slot ``k`` of them, and its position, or what it is now. The C core calls it, too."""
+        attached = self._channel._attached
+        header, memory = attached.header, attached.memory
+        if position is None:
+            position = memory.load64(header.gate(self.ring, k))
         if header.foreign:
             return Holder(slot=k, name="", pid=0, live=True, kept=True, position=position)
         slot = header.subscriber_slot(k)

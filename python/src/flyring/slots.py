@@ -47,6 +47,10 @@ class Attached:
         """Wake all of data."""
         self.memory.wake_all(self.header.control_offset + layout.CONTROL_DATA_SEQUENCE)
 
+    def wake_workers(self) -> None:
+        """Wake all of jobs."""
+        self.memory.wake_all(self.header.control_offset + layout.CONTROL_JOBS_SEQUENCE)
+
     def wake_publishers(self) -> None:
         """Wake all of room."""
         self.memory.wake_all(self.header.control_offset + layout.CONTROL_ROOM_SEQUENCE)
@@ -72,7 +76,19 @@ class SubscriberSlot:
     name: str
 
 
-Slot = TypeVar("Slot", PublisherSlot, SubscriberSlot)
+@dataclass(frozen=True)
+class WorkerSlot:
+    lock: File
+    slot: int
+    epoch: int
+    batch: tuple[
+        int, int, int, int
+    ]  # (ring, where it begins, where it ends, attempts) of the last owner; ring -1: none
+    name: str
+
+
+Slot = TypeVar("Slot", PublisherSlot, SubscriberSlot, WorkerSlot)
+NO_BATCH = (-1, 0, 0, 0)
 
 
 def check_name(name: str) -> None:
@@ -93,7 +109,8 @@ def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
     header, memory = channel.header, channel.memory
 
     def candidates() -> Sequence[int]:
-        names = [name_at(memory, header.publisher_slot(k)) for k in range(header.publishers)]
+        count = header.producers or header.publishers  # that of the returns ring is nobody's
+        names = [name_at(memory, header.publisher_slot(k)) for k in range(count)]
         if wanted and wanted in names:
             return [names.index(wanted)]
         return [k for k, n in enumerate(names) if not n] + [k for k, n in enumerate(names) if n]
@@ -104,6 +121,8 @@ def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
         position, count = recover(channel, k)
         epoch = change_slot(channel, slot, wanted, position)
         channel.wake_readers()
+        if header.is_queue:
+            channel.wake_workers()
         return PublisherSlot(lock, k, epoch, position, count, wanted)
 
     return take_slot(channel, "publisher", name, candidates, header.publisher_slot, take)
@@ -195,6 +214,66 @@ def evict(channel: Attached, k: int) -> int:
     return -1 if -1 in unread else sum(unread)
 
 
+def has_job(header: Header, memory: Memory, ring: int, k: int) -> tuple[int, int] | None:
+    """The batch of a worker's gate on a ring, from where to where. None: it has none there, or
+    announced one that it never took (queue.md 6). Without the lock: what was so at some moment."""
+    gate = header.gate(ring, k)
+    position = memory.load64(gate)  # pairs with take 2 and 5
+    end = memory.load64(gate + layout.GATE_TAKEN_END)  # behind the gate; pairs with take 2
+    shared = memory.load64(header.gate(ring, 0))  # pairs with take 3
+    valid = 0 <= position < end <= shared and end < layout.MAX_POSITION
+    return (position, end) if valid and position % header.alignment == end % header.alignment == 0 else None
+
+
+def take_worker_slot(channel: Attached, name: str, patience: float = 0) -> WorkerSlot:
+    """Queue 6, after ``check_name``, within so many seconds. NoFreeSlotError, IoError."""
+    wanted = name.encode("ascii")
+    header, memory = channel.header, channel.memory
+
+    def take(lock: File, k: int) -> WorkerSlot:
+        slot, batch = header.subscriber_slot(k), NO_BATCH
+        renew_boot(channel)
+        epoch = change_slot(channel, slot, wanted, None)
+        for ring in range(header.publishers):
+            gate = header.gate(ring, k)
+            found = has_job(header, memory, ring, k)
+            if found and batch is NO_BATCH:  # of the last owner: adopted in its place
+                attempts = min(max(0, memory.load32(gate + layout.GATE_ATTEMPTS)) + 1, 2**31 - 1)
+                memory.store32(gate + layout.GATE_ATTEMPTS, attempts)
+                batch = ring, *found, attempts
+            elif memory.load64(gate) != layout.NOT_GATING:  # never taken
+                memory.store64(gate, layout.NOT_GATING)  # pairs with queue 4, 2b
+        if batch is NO_BATCH:
+            memory.store64_plain(slot + layout.SUBSCRIBER_SLOT_BUSY_SINCE, 0)
+        if memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING):
+            memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 0)  # last; pairs with queue 5, 1 and 7
+        channel.wake_publishers()
+        channel.wake_workers()  # they compute their cap again
+        return WorkerSlot(lock, k, epoch, batch, name)
+
+    return take_slot(
+        channel, "subscriber", name, lambda: range(1, header.subscribers), header.subscriber_slot, take, patience
+    )
+
+
+def evict_worker(channel: Attached, k: int) -> int:
+    """Queue 7: whether the slot had a job, as 1 or 0. InvalidArgumentError, IoError."""
+    header, memory = channel.header, channel.memory
+    if not isinstance(k, int) or not 1 <= k < header.subscribers:
+        raise InvalidArgumentError("slot", f"{k!r} is not a worker's slot: there are {header.workers}, from 1 on")
+    slot = header.subscriber_slot(k)
+    lock = new_lock(channel.file, channel.path)
+    try:
+        with control_lock(lock, channel.path):
+            had = any(has_job(header, memory, ring, k) for ring in range(header.publishers))
+            memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # first; pairs with take 4 and 5
+            memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 1)  # pairs with adopt 1
+            channel.wake_workers()
+    finally:
+        lock.close()
+    return int(had)
+
+
 def check_max_lag(max_lag: int, capacity: int) -> None:
     least = capacity // layout.MIN_LAG_DIVISOR
     if max_lag != 0 and not least <= max_lag <= capacity:
@@ -218,7 +297,8 @@ def no_free_slot(
 ) -> NoFreeSlotError:
     """What to say when none of the chosen slots could be had."""
     header, memory = channel.header, channel.memory
-    count = header.publishers if kind == "publisher" else header.subscribers
+    rings, readers = header.producers or header.publishers, header.workers or header.subscribers
+    count = rings if kind == "publisher" else readers
     owners = slot_owners(channel, lock, chosen, offset)
     inbox = kind == "subscriber" and header.kind == "inbox"
     if len(chosen) == 1 and owners and (inbox or (name and name_at(memory, offset(chosen[0])) == name.encode("ascii"))):
@@ -228,7 +308,7 @@ def no_free_slot(
     kept = [
         f"slot {k} is kept for {name_at(memory, offset(k)).decode('ascii', 'replace')!r}, which is not attached; "
         "forget it, or evict it with flyring evict and take it by its name"
-        for k in range(count if kind == "subscriber" else 0)
+        for k in range(count if kind == "subscriber" and not header.is_queue else 0)
         if k not in chosen and not lock.is_locked(offset(k) + layout.CONTROL_SLOT_LOCK)
     ]
     if not kept:

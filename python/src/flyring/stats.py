@@ -14,11 +14,11 @@ from uuid import UUID
 from . import layout
 from ._core import Memory
 from .header import Header
-from .slots import SlotFields, read_slot
+from .slots import SlotFields, has_job, messages_after, read_slot
 
 NOT_KNOWN = -1
 CHANGING = SlotFields(epoch=-1, flag=False, name="", pid=0, attached_at=0)
-State = Literal["unused", "live", "closed", "away", "foreign"]
+State = Literal["unused", "live", "closed", "away", "foreign", "returns", "shared"]
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,25 @@ class GateStats:
 
 
 @dataclass(frozen=True)
+class JobStats:
+    """The job that a worker of a queue has in hand. ``end``: of the batch of which it is the first that is not done.
+    ``attempts``: how often it was handed out since its record was published."""
+
+    ring: int
+    position: int
+    end: int
+    attempts: int
+    busy_since: int
+    """ns of CLOCK_MONOTONIC; 0: not known."""
+    busy_for: int
+    """ns"""
+
+
+@dataclass(frozen=True)
 class SlotStats:
     """What slots of both kinds have. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock
-    Agrona's. ``epoch`` -1: its fields are changing, or its owner died while it changed them."""
+    Agrona's; of a queue ``returns`` is the last publisher slot, ``shared`` subscriber slot 0.
+    ``epoch`` -1: its fields are changing, or its owner died while it changed them."""
 
     slot: int
     state: State
@@ -54,6 +70,8 @@ class SubscriberStats(SlotStats):
     evicting: bool
     discarded: int
     """Messages that evictions of this slot lost."""
+    in_hand: JobStats | None
+    """Of a worker that has a job, dead or not."""
     gates: tuple[GateStats, ...]
     """Of the rings that it holds back."""
 
@@ -138,7 +156,7 @@ class Look:
             fields = fields_of(memory, slot)
             foreign = header.foreign == "publisher"
             live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
-            closed = memory.load32(slot + layout.PUBLISHER_SLOT_CLOSED) != 0
+            gone: State = "closed" if memory.load32(slot + layout.PUBLISHER_SLOT_CLOSED) else "away"
             there = trailer + header.trailer_length <= self.length
             since = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_SINCE)) if live and there else 0
             wanted = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_LENGTH)) if since else 0
@@ -147,7 +165,7 @@ class Look:
                 since = wanted = 0
             yield PublisherStats(
                 k,
-                state_of(foreign, live, fields, "closed" if closed else "away"),
+                "returns" if header.is_queue and k == header.publishers - 1 else state_of(foreign, live, fields, gone),
                 fields.epoch,
                 fields.name,
                 fields.pid,
@@ -182,7 +200,7 @@ class Look:
             live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
             yield SubscriberStats(
                 k,
-                state_of(foreign, live, fields, "away"),
+                "shared" if header.is_queue and k == 0 else state_of(foreign, live, fields, "away"),
                 fields.epoch,
                 fields.name,
                 fields.pid,
@@ -190,8 +208,22 @@ class Look:
                 memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
                 memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING) != 0,
                 max(0, memory.load64(slot + layout.SUBSCRIBER_SLOT_DISCARDED)),
+                self.in_hand(k, slot) if header.is_queue and k > 0 else None,
                 tuple(self.gates(k)),
             )
+
+    def in_hand(self, k: int, slot: int) -> JobStats | None:
+        header, memory = self.header, self.memory
+        for ring in range(header.publishers):
+            if header.trailer(ring) + header.trailer_length > self.length:
+                return None
+            found = has_job(header, memory, ring, k)
+            if found is None:
+                continue
+            attempts = max(0, memory.load32(header.gate(ring, k) + layout.GATE_ATTEMPTS))
+            since = max(0, memory.load64(slot + layout.SUBSCRIBER_SLOT_BUSY_SINCE))
+            return JobStats(ring, *found, attempts, since, max(0, monotonic() - since) if since else 0)
+        return None
 
     def gates(self, k: int) -> Iterator[GateStats]:
         """The gate is loaded first, so that the lag is never too small."""
@@ -205,8 +237,10 @@ class Look:
             published = memory.load64(trailer + header.end_word)
             done = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)
             if position >= 0:
-                known = count >= 0 and header.foreign is None
+                known = count >= 0 and header.foreign is None and not header.is_queue
                 behind = max(0, done - count) if known else NOT_KNOWN
+                if header.is_queue and k == 0:  # nobody counts there: the jobs that nobody has taken
+                    behind = messages_after(header, memory, ring, position)
                 yield GateStats(ring, position, max(0, published - position), behind)
 
     def counters(self) -> Iterator[CounterStats]:

@@ -150,6 +150,14 @@ struct ChannelFile {
         return {word_at<std::uint32_t>(control(), layout::CONTROL_ROOM_SEQUENCE),
                 word_at<std::uint32_t>(control(), layout::CONTROL_ROOM_ASLEEP)};
     }
+    /// What workers of a queue sleep on; of other kinds nobody may store there.
+    WaitingWords jobs() const noexcept {
+        return {word_at<std::uint32_t>(control(), layout::CONTROL_JOBS_SEQUENCE),
+                word_at<std::uint32_t>(control(), layout::CONTROL_JOBS_ASLEEP)};
+    }
+    bool is_queue() const noexcept { return header.kind == Kind::queue; }
+    /// Of a queue: the jobs that changed hands (spec/queue.md 2).
+    std::int64_t* handovers() const noexcept { return word_at<std::int64_t>(control(), layout::CONTROL_HANDOVERS); }
     std::int32_t* successor() const noexcept { return word_at<std::int32_t>(control(), layout::CONTROL_SUCCESSOR); }
     std::uint64_t publisher_slot_offset(std::uint32_t slot) const noexcept {
         return header.control_offset() + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
@@ -180,7 +188,13 @@ struct ChannelFile {
     }
 };
 
+/// P and S of a channel with these options; a queue has one of each more than producers and workers.
+inline std::uint32_t publishers_of(const Options& options) noexcept {
+    if (options.kind == Kind::queue) return options.producers.value_or(layout::DEFAULT_PRODUCERS) + 1;
+    return options.publishers.value_or(layout::DEFAULT_PUBLISHERS);
+}
 inline std::uint32_t subscribers_of(const Options& options) noexcept {
+    if (options.kind == Kind::queue) return options.workers.value_or(layout::DEFAULT_WORKERS) + 1;
     const bool inbox = options.kind == Kind::inbox;
     return options.subscribers.value_or(inbox ? layout::INBOX_SUBSCRIBERS : layout::DEFAULT_SUBSCRIBERS);
 }
@@ -192,10 +206,21 @@ inline Header check_options(const Options& options) {
         if (!good) throw InvalidArgument(argument, rule);
     };
     const bool power_of_two = (options.capacity & (options.capacity - 1)) == 0;
-    require(options.kind == Kind::inbox || options.kind == Kind::broadcast, "kind", "say inbox or broadcast");
+    const bool queue = options.kind == Kind::queue;
+    require(options.kind == Kind::inbox || options.kind == Kind::broadcast || queue, "kind",
+            "say inbox, broadcast or queue");
     require(power_of_two && options.capacity >= MIN_CAPACITY && options.capacity <= MAX_CAPACITY, "capacity",
             "it must be a power of two from 4096 to 1073741824 bytes");
-    require(options.publishers >= 1 && options.publishers <= MAX_PUBLISHERS, "publishers", "it must be 1 to 1024");
+    require(!queue || !options.publishers, "publishers", "a queue has producers; say how many of those");
+    require(!queue || !options.subscribers, "subscribers", "a queue has workers; say how many of those");
+    require(queue || !options.producers, "producers", "only a queue has them; say publishers");
+    require(queue || !options.workers, "workers", "only a queue has them; say subscribers");
+    const auto in_range = [](const std::optional<std::uint32_t>& asked, std::uint64_t most) {
+        return !asked || (*asked >= 1 && *asked <= most);
+    };
+    require(in_range(options.publishers, MAX_PUBLISHERS), "publishers", "it must be 1 to 1024");
+    require(in_range(options.producers, MAX_PUBLISHERS - 1), "producers", "it must be 1 to 1023");
+    require(in_range(options.workers, MAX_SUBSCRIBERS - 1), "workers", "it must be 1 to 1023");
     const std::uint32_t subscribers = subscribers_of(options);
     require(subscribers <= MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
     require(options.kind != Kind::inbox || subscribers == INBOX_SUBSCRIBERS, "subscribers",
@@ -204,7 +229,7 @@ inline Header check_options(const Options& options) {
     Header header;
     header.kind = options.kind;
     header.capacity = options.capacity;
-    header.publishers = options.publishers;
+    header.publishers = publishers_of(options);
     header.subscribers = subscribers;
     header.alignment = options.alignment;
     header.foreign = options.foreign;
@@ -318,13 +343,13 @@ inline void write_content(const ChannelFile& file) {
     write_header(file.mapping.data(), file.header);
     const Uuid boot = boot_id(file.environment);
     std::copy(boot.begin(), boot.end(), file.control() + layout::CONTROL_BOOT_ID);
-    const bool inbox = file.header.kind == Kind::inbox;
-    if (inbox) {
+    const bool keeps_slot_0 = file.header.kind != Kind::broadcast;
+    if (keeps_slot_0) {
         std::byte* slot = file.mapping.data() + file.subscriber_slot_offset(0);
         put(slot + layout::SUBSCRIBER_SLOT_KEPT, std::int32_t{1});
     }
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        init_ring(file.ring(ring), file.header.subscribers, inbox, file.header.foreign);
+        init_ring(file.ring(ring), file.header.subscribers, keeps_slot_0, file.header.foreign);
     }
     std::memcpy(file.mapping.data() + file.header.schema_offset(), file.schema.data(), file.schema.size());
 }
@@ -399,6 +424,7 @@ class Successor {
         if (!old_) return;
         wake_all(old_->data());
         wake_all(old_->room());
+        if (old_->is_queue()) wake_all(old_->jobs());
     }
 
   private:
@@ -439,7 +465,7 @@ auto create_file(const std::string& channel, const Options& options, const Envir
     return attached;
 }
 
-/// The rings that a subscriber named, in ascending order; empty if it named none. Throws InvalidArgument.
+/// The rings that a subscriber named, in ascending order (of a queue: not the one for what is released); empty if it named none. Throws InvalidArgument.
 inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, const std::optional<Rings>& named) {
     if (!named) return {};
     std::vector<std::uint32_t> rings = *named;
@@ -448,9 +474,9 @@ inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, const st
     if (std::adjacent_find(rings.begin(), rings.end()) != rings.end()) {
         throw InvalidArgument("rings", "a ring is named twice");
     }
-    if (!rings.empty() && rings.back() >= file.header.publishers) {
+    if (!rings.empty() && rings.back() >= file.header.producers()) {
         throw InvalidArgument("rings", "there is no ring " + std::to_string(rings.back()) + ", the channel has " +
-                                           std::to_string(file.header.publishers));
+                                           std::to_string(file.header.producers()));
     }
     return rings;
 }

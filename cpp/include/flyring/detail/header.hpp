@@ -20,6 +20,20 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) noexce
     return (value + unit - 1) / unit * unit;
 }
 
+inline const char* kind_name(Kind kind) noexcept {
+    switch (kind) {
+        case Kind::inbox:
+            return "inbox";
+        case Kind::broadcast:
+            return "broadcast";
+        case Kind::queue:
+            return "queue";
+        case Kind::none:
+            break;
+    }
+    return "none";
+}
+
 /// A header's fields, copied out of the file and checked.
 struct Header {
     Uuid channel_id{};
@@ -39,6 +53,11 @@ struct Header {
     bool may_be_foreign() const noexcept {
         return kind == Kind::inbox && alignment == 8 && publishers == 1 && subscribers == 1;
     }
+
+    /// Publisher slots, and rings, that a publisher may take: of a queue not the last one, for what is released.
+    std::uint32_t producers() const noexcept { return kind == Kind::queue ? publishers - 1 : publishers; }
+    /// Of a queue: subscriber slots of workers, which come behind slot 0.
+    std::uint32_t workers() const noexcept { return kind == Kind::queue ? subscribers - 1 : 0; }
 
     // Sections (4.1): what follows from the dimensions.
     std::uint64_t control_offset() const noexcept { return layout::HEADER_LENGTH; }
@@ -177,13 +196,15 @@ class HeaderReader {
                 "required_features");  // one of the two at most; others were refused already
         std::copy_n(page_ + HEADER_CHANNEL_ID, header.channel_id.size(), header.channel_id.begin());
         header.created_at = field<std::int64_t>(HEADER_CREATED_AT);
-        header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", KIND_INBOX, KIND_BROADCAST));
+        header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", KIND_INBOX, KIND_QUEUE));
         header.alignment = field<std::uint32_t>(HEADER_ALIGNMENT);
         require(header.alignment == 8 || header.alignment == 64, "alignment");
         header.capacity = ranged(HEADER_CAPACITY, "capacity", MIN_CAPACITY, MAX_CAPACITY);
         require((header.capacity & (header.capacity - 1)) == 0, "capacity");
-        header.publishers = ranged(HEADER_PUBLISHERS, "publishers", 1, MAX_PUBLISHERS);
-        header.subscribers = ranged(HEADER_SUBSCRIBERS, "subscribers", 0, MAX_SUBSCRIBERS);
+        const bool queue = header.kind == Kind::queue;
+        const std::int32_t least = queue ? static_cast<std::int32_t>(MIN_QUEUE_SLOTS) : 0;
+        header.publishers = ranged(HEADER_PUBLISHERS, "publishers", queue ? least : 1, MAX_PUBLISHERS);
+        header.subscribers = ranged(HEADER_SUBSCRIBERS, "subscribers", least, MAX_SUBSCRIBERS);
         require(header.kind != Kind::inbox || header.subscribers == INBOX_SUBSCRIBERS, "subscribers");
         header.counters = ranged(HEADER_COUNTERS, "counters", 0, MAX_COUNTERS);
         exactly(HEADER_CONTROL_OFFSET, "control_offset", header.control_offset());

@@ -68,6 +68,7 @@ inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& d
 /// slot is left alone.
 inline void retire(const ChannelFile& file, const Ring& ring, const Fd& description, std::uint64_t needed) noexcept {
     if (file.header.foreign != Foreign::none) return;  // its lock says nothing
+    if (file.is_queue()) return;  // a worker's gate says where its job lies, and slot 0 is nobody's (spec/queue.md 4)
     const auto holds_back = [&](std::uint32_t slot) {
         const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
         return gate >= 0 && static_cast<std::uint64_t>(gate) + ring.capacity() < needed &&
@@ -90,6 +91,7 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
 inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const Fd& description,
                               std::uint64_t needed) noexcept {
     if (file.header.foreign != Foreign::none) return;  // nobody can be evicted
+    if (file.is_queue()) return;                       // the gates of evicted workers are for adopters
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
         if (gate < 0 || static_cast<std::uint64_t>(gate) + ring.capacity() >= needed) continue;
@@ -101,11 +103,11 @@ inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const F
     }
 }
 
-/// How many subscribers read the ring: gates of slots that have an owner.
+/// How many subscribers read the ring: gates of slots that have an owner. Of a queue: its workers that live.
 inline std::uint32_t count_readers(const ChannelFile& file, const Ring& ring, const Fd& description) {
     std::uint32_t readers = 0;
-    for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
-        if (load_acquire(ring.gate(slot)) < 0) continue;  // pairs with poll 4
+    for (std::uint32_t slot = file.is_queue() ? 1 : 0; slot < file.header.subscribers; ++slot) {
+        if (!file.is_queue() && load_acquire(ring.gate(slot)) < 0) continue;  // pairs with poll 4
         const bool owned =
             file.header.foreign != Foreign::none || byte_is_locked(description, file.subscriber_lock(slot), file.path);
         readers += owned ? 1 : 0;

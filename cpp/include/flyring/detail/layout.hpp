@@ -25,11 +25,14 @@ inline constexpr std::int64_t MAX_POSITION = 4611686018427387904;
 inline constexpr std::uint32_t DEFAULT_CAPACITY = 1048576;
 inline constexpr std::uint32_t DEFAULT_PUBLISHERS = 4;
 inline constexpr std::uint32_t DEFAULT_SUBSCRIBERS = 4;
+inline constexpr std::uint32_t DEFAULT_PRODUCERS = 4;
+inline constexpr std::uint32_t DEFAULT_WORKERS = 4;
 inline constexpr std::uint32_t DEFAULT_ALIGNMENT = 64;
 inline constexpr std::uint32_t DEFAULT_COUNTERS = 64;
 inline constexpr std::int32_t DEFAULT_POLL_LIMIT = 256;
 inline constexpr std::uint32_t KIND_INBOX = 1;
 inline constexpr std::uint32_t KIND_BROADCAST = 2;
+inline constexpr std::uint32_t KIND_QUEUE = 3;
 inline constexpr std::uint64_t FEATURE_FOREIGN_PUBLISHER = 2;
 inline constexpr std::uint64_t FEATURE_FOREIGN_SUBSCRIBER = 4;
 inline constexpr std::uint64_t SUPPORTED_REQUIRED_FEATURES = 6;
@@ -50,6 +53,10 @@ inline constexpr std::int32_t SUCCESSOR_REPLACED = 1;
 inline constexpr std::int32_t SUCCESSOR_UNLINKED = 2;
 inline constexpr std::int64_t COUNT_UNKNOWN = -1;
 inline constexpr std::uint32_t INBOX_SUBSCRIBERS = 1;
+inline constexpr std::uint32_t MIN_QUEUE_SLOTS = 2;
+inline constexpr std::uint64_t BATCH_DIVISOR = 8;
+inline constexpr std::int64_t ADOPT_INTERVAL = 1000000;
+inline constexpr std::uint32_t JOBS_BIT = 1;
 inline constexpr std::int32_t TYPE_RAW = 65536;
 inline constexpr std::int64_t CLEAR_AHEAD = 2048;
 inline constexpr std::int64_t CLEAR_AHEAD_DIVISOR = 8;
@@ -135,6 +142,12 @@ inline constexpr std::uint64_t RECORD_HEADER_LENGTH = 8;
 inline constexpr std::uint64_t OWNER_RECORD_EPOCH = 0;
 inline constexpr std::uint64_t OWNER_RECORD_NAME_LENGTH = 8;
 inline constexpr std::uint64_t OWNER_RECORD_NAME = 12;
+
+// [released]
+inline constexpr std::uint64_t RELEASED_ORIGIN_RING = 0;
+inline constexpr std::uint64_t RELEASED_ATTEMPTS = 4;
+inline constexpr std::uint64_t RELEASED_ORIGIN_POSITION = 8;
+inline constexpr std::uint64_t RELEASED_LENGTH = 16;
 
 // [trailer]
 inline constexpr std::uint64_t TRAILER_BOUNDARY = 0;

@@ -271,7 +271,7 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::opti
     : rings_(sorted_rings(state->file, rings)), state_(std::move(state)), start_(start), when_lapped_(when_lapped) {
     const ChannelFile& file = state_->file;
     if (rings_.empty()) {
-        rings_.resize(file.header.publishers);
+        rings_.resize(file.header.producers());
         std::iota(rings_.begin(), rings_.end(), 0U);
     }
     state_->enter(*this, [&] {

@@ -225,7 +225,10 @@ class PublisherCore final : public Member {
         if (waker_.is_due()) wake_readers_now();
     }
     /// Called with this object's address, as above.
-    [[gnu::noinline, gnu::cold]] void wake_readers_now() const noexcept { waker_.wake(waker_bit_); }
+    [[gnu::noinline, gnu::cold]] void wake_readers_now() const noexcept {
+        if (jobs_.is_due()) jobs_.wake_one();
+        waker_.wake(waker_bit_);
+    }
     bool reserve(std::size_t length);
     bool reserve_size(std::uint64_t size);
     bool pad_to_fit(std::uint64_t size);
@@ -244,10 +247,16 @@ class PublisherCore final : public Member {
       public:
         RoomWait(PublisherCore& core, Nanoseconds timeout, Use rest = idle)
             : core_(core), wait_((core.take_for_wait(rest), core), rest), turns_(core, timeout, core.spin_) {}
+        /// Of a queue: it ends with Busy where nobody else can make room.
+        RoomWait& unless_busy(Nanoseconds timeout) noexcept {
+            looks_for_own_ = core_.state_->file.is_queue() && timeout.count() > 0;
+            return *this;
+        }
         /// Ends when it is time to try again. False: the deadline has passed.
         template <typename Ready>
         bool turn(Ready&& ready) {
             wait_.put_back();
+            if (looks_for_own_) core_.check_busy();
             const bool again = turns_.next(ready);
             wait_.take(trying);
             if (!core_.usable()) core_.throw_unusable();
@@ -262,7 +271,10 @@ class PublisherCore final : public Member {
         PublisherCore& core_;
         Wait wait_;
         Turns turns_;
+        bool looks_for_own_ = false;  // workers
     };
+    [[gnu::cold, gnu::noinline]] inline void check_busy();
+    [[gnu::cold, gnu::noinline]] inline void flush_queue(Nanoseconds timeout);
     inline void take_for_wait(Use rest);
 
     void recompute();
@@ -277,7 +289,8 @@ class PublisherCore final : public Member {
     void take_slot();
 
     RingWriter writer_;
-    Waker waker_;
+    Waker waker_;  // of a queue: always due, for there may be workers, too
+    Waker jobs_;   // of a queue's workers; elsewhere never due
     std::uint32_t waker_bit_ = 0;
     std::size_t claim_length_ = 0;      // bytes of payload
     bool publisher_ended_ = false;      // the open claim owns this object
@@ -310,6 +323,10 @@ inline void PublisherCore::take_slot() {
     std::int64_t epoch = 0;
     clock_offset_ = monotonic_offset();
     waker_ = Waker(file.data(), file.wakes);  // before the locks: the kernel may take some milliseconds
+    if (file.is_queue()) {
+        waker_.watch_always();
+        jobs_ = Waker(file.jobs(), file.wakes);
+    }
     SlotLock lock = detail::take_slot(file, publisher_slots(file), name_, [&](std::uint32_t slot) {
         writer_.ring = file.ring(slot);
         const Counted found = recover(writer_.ring, file.path);
@@ -321,6 +338,7 @@ inline void PublisherCore::take_slot() {
             store_relaxed(words.blocked_since(), std::int64_t{0});
         });
         wake_all(file.data());
+        if (file.is_queue()) wake_all(file.jobs());
         writer_.end = writer_.cleared = found.position;
         writer_.count = found.count;
         taken = slot;
@@ -331,6 +349,10 @@ inline void PublisherCore::take_slot() {
     writer_.window = writer_.ring.window();
     writer_.subscribers = file.header.subscribers;
     writer_.max_payload = writer_.ring.capacity() / layout::MAX_MESSAGE_DIVISOR - header_length;
+    if (file.is_queue()) {
+        writer_.max_payload -= layout::RELEASED_LENGTH;  // which the returns ring puts in front of a job
+        writer_.handovers = file.handovers();
+    }
     writer_.lag = max_lag_ != 0 ? max_lag_ : writer_.ring.capacity();  // max_lag is at most the capacity
     writer_.set_next_boundary();
     writer_.set_fast_end();
@@ -593,6 +615,7 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
     const std::int64_t position = offer(payload, length, type);
     if (FLYRING_LIKELY(position != layout::BACK_PRESSURED)) return position;
     RoomWait wait(*this, timeout);
+    wait.unless_busy(timeout);
     while (wait.turn()) {
         if (!reserve(length)) continue;
         publish_reserved(payload, length, type);
@@ -608,6 +631,7 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
 template <typename Type>
 std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanoseconds timeout) {
     RoomWait wait(*this, timeout);
+    wait.unless_busy(timeout);
     while (wait.turn()) {
         if (!reserve(length)) continue;
         writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
@@ -627,6 +651,7 @@ inline std::size_t PublisherCore::send_batch(span<const Bytes> messages, std::in
     }
     if (taken == messages.size()) return taken;
     RoomWait wait(*this, timeout);
+    wait.unless_busy(timeout);
     while (taken < messages.size() && wait.turn()) publish_batches(messages, type, taken);
     return taken;
 }
@@ -644,6 +669,7 @@ void PublisherCore::flush(Nanoseconds timeout) {
     check_timeout(timeout);
     if (!usable()) throw_unusable();
     const ChannelFile& file = state_->file;
+    if (file.is_queue()) return flush_queue(timeout);
     const std::int64_t end = writer_.end;
     std::vector<std::uint32_t> behind;
     const auto lags = [&](std::uint32_t slot) { return lags_behind(slot, end); };
@@ -662,6 +688,48 @@ void PublisherCore::flush(Nanoseconds timeout) {
     }
     throw TimedOut("subscriber slot " + std::to_string(behind.front()) + " to read what was published on ring " +
                    std::to_string(ring()) + " of channel " + file.path);
+}
+
+/// The same in a queue: until no gate lies below what was published, that of slot 0 first, and no job has changed hands
+/// during the look (spec/queue.md 4).
+void PublisherCore::flush_queue(Nanoseconds timeout) {
+    const ChannelFile& file = state_->file;
+    const std::int64_t end = writer_.end;
+    std::uint32_t behind = 0;
+    const auto all_done = [&] {
+        const std::int64_t before = load_acquire(file.handovers());  // pairs with adopt 5
+        for (behind = 0; behind < file.header.subscribers; ++behind) {
+            if (lags_behind(behind, end)) return false;
+        }
+        return load_acquire(file.handovers()) == before;
+    };
+    RoomWait wait(*this, timeout, use() == claim_open ? claim_open : idle);
+    while (!all_done()) {
+        if (!wait.turn([&] { return !usable() || all_done(); })) {
+            throw TimedOut((behind == 0 ? std::string("workers to take") : "worker slot " + std::to_string(behind) +
+                            " to finish") + " what was published on ring " + std::to_string(ring()) +
+                           " of channel " + file.path);
+        }
+        check_replaced(file);
+    }
+}
+
+/// Throws Busy if the gate of a worker whose job the calling thread works on leaves no room: nobody else could make
+/// some. Not while this object is trying.
+void PublisherCore::check_busy() {
+    if (!usable()) return;
+    std::optional<Holder> holder;
+    state_->any_member([&](const Member& member) {
+        const std::optional<std::uint32_t> slot = member.busy_slot();
+        if (!slot) return false;
+        const std::int64_t gate = load_acquire(writer_.ring.gate(*slot));
+        if (gate < 0 || static_cast<std::uint64_t>(gate) + writer_.ring.capacity() >= needed_) return false;
+        SlotFields owner;
+        if (!read_fields(subscriber_slot(state_->file, *slot), owner)) owner.name_length = 0;
+        holder = Holder{*slot, std::string(owner.letters, owner.name_length), owner.pid, true, false, gate};
+        return true;
+    });
+    if (holder) throw Busy(*std::move(holder));
 }
 
 inline std::optional<Holder> PublisherCore::held_by() {
@@ -694,6 +762,7 @@ inline void PublisherCore::give_back(bool owned) noexcept {
     if (!owned) return;
     store_release(publisher_slot(state_->file, slot_).closed(), 1);  // after the last record
     wake_all(state_->file.data());
+    if (state_->file.is_queue()) wake_all(state_->file.jobs());
 }
 
 }  // namespace flyring::detail

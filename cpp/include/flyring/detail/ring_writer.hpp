@@ -16,6 +16,8 @@ namespace flyring::detail {
 struct RingWriter {
     static constexpr std::uint64_t header_length = layout::RECORD_HEADER_LENGTH;
 
+    static constexpr int looks_for_room = 3;  // of one recompute of a queue, at most
+
     // Every record reads or writes the first ones; the later ones are for steps 1 to 4, 8 and 9.
     std::uint64_t fast_end = 0;  // up to here a record needs steps 5 to 7 only, and perhaps 8 and 9
     std::int64_t end = 0;        // t: end of what was published
@@ -32,6 +34,7 @@ struct RingWriter {
     std::int64_t limit = 0;          // what is written, and 8 bytes behind it, stays below
     std::int64_t lag = 0;            // how far ahead of a gate the end may be: the capacity, or the lag limit
     std::uint32_t subscribers = 0;   // slots
+    const std::int64_t* handovers = nullptr;  // of a queue (spec/queue.md 2); null elsewhere
 
     /// n: the size of a record with so much payload, bytes. Wraps for more than memory holds.
     std::uint64_t size_of(std::size_t payload_length) const noexcept {
@@ -87,6 +90,7 @@ struct RingWriter {
 
     /// 6.2, 1 and 2.
     void recompute() noexcept {
+        if (handovers != nullptr) return recompute_queue();
         full_fence();  // recompute 1; pairs with join 3
         // Never beyond the last position: no record, and nothing cleared ahead, ends at 2^62 or behind.
         const std::int64_t last = layout::MAX_POSITION - ring.alignment() + static_cast<std::int64_t>(header_length);
@@ -98,6 +102,27 @@ struct RingWriter {
             found = std::min(found, gate + lag);
         }
         limit = std::max(limit, found);  // what was granted stays good
+    }
+
+    /// The same in a queue (spec/queue.md 4).
+    [[gnu::cold, gnu::noinline]] void recompute_queue() noexcept {
+        const std::int64_t last = layout::MAX_POSITION - ring.alignment() + static_cast<std::int64_t>(header_length);
+        for (int look = 0; look < looks_for_room; ++look) {
+            const std::int64_t before = load_acquire(handovers);  // room 2a; pairs with adopt 5
+            std::int64_t found = std::min(end + ring.capacity(), last);
+            for (std::uint32_t slot = 0; slot < subscribers; ++slot) {
+                // Room 2b. gate[0] first: who sees take 3 there sees take 2 in gate[w]. Each acquire: none is made
+                // before the ones in front of it. Pairs with take 2 and 3, done 5, adopt 5.
+                const std::int64_t gate = load_acquire(ring.gate(slot));
+                if (gate < 0 || gate >= found) continue;  // or the sum below would overflow
+                found = std::min(found, gate + lag);
+            }
+            // Room 2c: behind the loads above, which acquire. Another number: a job changed hands, and may have been
+            // missed in both places.
+            if (load_acquire(handovers) != before) continue;
+            limit = std::max(limit, found);  // what was granted stays good
+            return;
+        }
     }
 
     /// Whether the gates of now leave the room that `needed` says. A hint: recompute decides.

@@ -65,6 +65,9 @@ class SlotWords {
         return word_at<std::int64_t>(slot_, layout::PUBLISHER_SLOT_BLOCKED_LENGTH);
     }
     // Of a subscriber slot.
+    std::int64_t* busy_since() const noexcept {
+        return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_BUSY_SINCE);
+    }
     std::int64_t* discarded() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_DISCARDED); }
 
     /// The epoch, if the owner wakes those who sleep (6.16).
@@ -251,7 +254,7 @@ class SlotLock {
 inline std::vector<std::uint32_t> publisher_candidates(const ChannelFile& file, const std::string& name) {
     std::vector<std::uint32_t> named;
     std::vector<std::uint32_t> candidates;
-    for (std::uint32_t slot = 0; slot < file.header.publishers; ++slot) {
+    for (std::uint32_t slot = 0; slot < file.header.producers(); ++slot) {
         const std::string has = publisher_slot(file, slot).name();
         if (!name.empty() && has == name) return {slot};
         (has.empty() ? candidates : named).push_back(slot);
@@ -271,6 +274,13 @@ inline std::vector<std::uint32_t> subscriber_candidates(const ChannelFile& file,
         if (kept && !name.empty() && has == name) return {slot};
         if (!kept || has.empty()) candidates.push_back(slot);
     }
+    return candidates;
+}
+
+/// A worker's, in order (spec/queue.md 6): slot 0 is nobody's.
+inline std::vector<std::uint32_t> worker_candidates(const ChannelFile& file, const std::string&) {
+    std::vector<std::uint32_t> candidates;
+    for (std::uint32_t slot = 1; slot < file.header.subscribers; ++slot) candidates.push_back(slot);
     return candidates;
 }
 
@@ -300,6 +310,7 @@ class SlotGuard {
 /// What take_slot needs to know of publisher or subscriber slots.
 struct SlotKind {
     const char* name;
+    std::uint32_t first;
     std::uint32_t count;
     bool has_kept;
     SlotWords (*words)(const ChannelFile&, std::uint32_t);
@@ -308,13 +319,22 @@ struct SlotKind {
 };
 
 inline SlotKind publisher_slots(const ChannelFile& file) noexcept {
-    return {"publisher",    file.header.publishers,       false,
+    return {"publisher",    0,
+            file.header.producers(), false,
             publisher_slot, &ChannelFile::publisher_lock, publisher_candidates};
 }
 
 inline SlotKind subscriber_slots(const ChannelFile& file) noexcept {
-    return {"subscriber",    file.header.subscribers,       true,
+    return {"subscriber",    0,
+            file.header.subscribers, true,
             subscriber_slot, &ChannelFile::subscriber_lock, subscriber_candidates};
+}
+
+/// Of a queue: the subscriber slots but the first.
+inline SlotKind worker_slots(const ChannelFile& file) noexcept {
+    return {"subscriber",    1,
+            file.header.workers(), false,
+            subscriber_slot, &ChannelFile::subscriber_lock, worker_candidates};
 }
 
 /// Says who has the slots that could not be got. `only`: the one that has the wanted name.
@@ -323,7 +343,7 @@ inline SlotKind subscriber_slots(const ChannelFile& file) noexcept {
     constexpr std::size_t most = 8;  // that the text names
     std::vector<SlotOwner> owners;
     std::string kept;  // for those who are away
-    for (std::uint32_t slot = only.value_or(0); slot < (only ? *only + 1 : kind.count); ++slot) {
+    for (std::uint32_t slot = only.value_or(kind.first); slot < (only ? *only + 1 : kind.first + kind.count); ++slot) {
         const SlotWords words = kind.words(file, slot);
         SlotFields fields;
         if (!read_fields(words, fields)) fields = {};

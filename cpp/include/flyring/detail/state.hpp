@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ class Member {
         waiting = 3,  // it looks and sleeps: it may be closed meanwhile
         trying = 4,   // a wait that tries its verb again; no handler runs meanwhile, so this ends soon
         closing = 5,  // by another thread
+        job_open = 6,  // a worker's, from take to done or release
     };
 
     Member(const Member&) = delete;
@@ -59,7 +61,7 @@ class Member {
     /// hindrance. False: it is at work.
     bool stop() noexcept {
         for (;;) {
-            for (const Use from : {idle, waiting}) {
+            for (const Use from : {idle, waiting, job_open}) {
                 if (!exchange_use(from, closing)) continue;
                 stopped_from_ = from;
                 return true;
@@ -117,6 +119,11 @@ class Member {
     /// to tell now.
     virtual bool look_after() = 0;
     virtual ChannelState& state() const noexcept = 0;
+    /// Of a worker, at the end of a wait that may have taken the wake of one for itself: wakes another, if there is a
+    /// job (spec/queue.md 10).
+    virtual void pass_on() noexcept {}
+    /// Of a worker that has a job in the hand of the calling thread: its slot.
+    virtual std::optional<std::uint32_t> busy_slot() const noexcept { return std::nullopt; }
 
     /// Marks the object as trying: nobody closes it, nor its channel, until end_of_try(). False: somebody uses it.
     bool begin_to_try() noexcept { return exchange_use(idle, trying); }
@@ -238,6 +245,14 @@ class ChannelState final : public ForkAware {
         return use();
     }
 
+    /// Whether look(member) is true of one of what was made from this channel. Not for a member that is trying: who
+    /// closes it holds the mutex meanwhile.
+    template <typename Look>
+    bool any_member(Look&& look) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        return std::any_of(members_.begin(), members_.end(), [&](const Member* member) { return look(*member); });
+    }
+
     /// Closes one member. check() throws if it is at work.
     template <typename Check>
     void close(Member& member, Check&& check) {
@@ -286,11 +301,13 @@ class ChannelState final : public ForkAware {
     void look_again() noexcept {
         wake_sleepers(file.data().sequence, all_rings);
         wake_sleepers(file.room().sequence, all_rings);
+        if (file.is_queue()) wake_sleepers(file.jobs().sequence, all_rings);
     }
     void wake_everybody() noexcept {
         if (file.read_only) return look_again();  // nothing can be stored
         wake_all(file.data());
         wake_all(file.room());
+        if (file.is_queue()) wake_all(file.jobs());
     }
 
     /// Throws ViewAlive if a member is at work.

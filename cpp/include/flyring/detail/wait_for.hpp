@@ -24,9 +24,23 @@ inline bool publishers_wake(const ChannelFile& file, const Rings& rings) noexcep
     });
 }
 
+/// Whether the workers of a queue wake those who wait: for room that they make, and for jobs that they release.
+/// All but that of slot `own`, if it is one.
+inline bool workers_wake(const ChannelFile& file, std::uint32_t own = 0) noexcept {
+    for (std::uint32_t slot = 1; slot < file.header.subscribers; ++slot) {
+        if (slot == own) continue;
+        const SlotWords words = subscriber_slot(file, slot);
+        const std::int64_t epoch = load_acquire(words.epoch());  // pairs with take
+        if (!is_epoch(epoch) || load_relaxed(words.wakes()) == epoch) continue;
+        if (is_locked_by_another(file.fd, file.subscriber_lock(slot))) return false;
+    }
+    return true;
+}
+
 /// Whether the subscribers that gate a ring wake its publisher.
 inline bool subscribers_wake(const ChannelFile& file, const Ring& ring) noexcept {
     if (file.header.foreign == Foreign::subscriber) return false;
+    if (file.is_queue()) return workers_wake(file);
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         if (load_acquire(ring.gate(slot)) < 0) continue;  // pairs with join 4
         const SlotWords words = subscriber_slot(file, slot);
@@ -82,6 +96,7 @@ class Turns {
             over_ = now >= deadline_;
             if (over_) return ready();
             if (!look()) {
+                slept_ = true;
                 sleep_once(member_.words(), member_.mask(), !file.read_only, deadline_, look,
                            [&] { return member_.cap(now - start_); });
             }
@@ -90,6 +105,9 @@ class Turns {
         return true;
     }
 
+    /// Whether a turn went as far as to sleep: then it may have taken a wake for itself.
+    bool slept() const noexcept { return slept_; }
+
   private:
     const Member& member_;
     std::int32_t successor_ = 0;  // what it knows of the channel's
@@ -97,6 +115,7 @@ class Turns {
     std::int64_t deadline_;
     std::int64_t spin_end_;
     bool over_ = false;  // the deadline has passed
+    bool slept_ = false;
 };
 
 }  // namespace flyring::detail

@@ -13,6 +13,7 @@
 #include <limits>
 #include <string>
 
+#include "flyring/detail/layout.hpp"
 #include "flyring/detail/memory.hpp"
 #include "flyring/detail/system.hpp"
 #include "flyring/errors.hpp"
@@ -36,6 +37,11 @@ inline std::uint32_t waiting_bit(std::uint32_t ring) noexcept {
 inline void wake_sleepers(std::uint32_t* sequence, std::uint32_t bits) noexcept {
     (void)::syscall(SYS_futex, sequence, FUTEX_WAKE_BITSET, std::numeric_limits<std::int32_t>::max(), nullptr, nullptr,
                     bits);
+}
+
+/// One of those who sleep on `jobs`.
+inline void wake_one_sleeper(std::uint32_t* sequence) noexcept {
+    (void)::syscall(SYS_futex, sequence, FUTEX_WAKE_BITSET, 1, nullptr, nullptr, layout::JOBS_BIT);
 }
 
 /// Wake all.
@@ -75,6 +81,21 @@ class Waker {
         __atomic_fetch_and(words_.asleep, ~bit, __ATOMIC_RELAXED);  // wake 1
         __atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);   // wake 2; pairs with sleep 1
         wake_sleepers(words_.sequence, bit);                        // wake 3
+    }
+
+    /// Wake one, of a queue's workers (spec/queue.md 10).
+    [[gnu::noinline, gnu::cold]] void wake_one() const noexcept {
+        if (!registered_) full_fence();
+        if ((load_relaxed(words_.asleep) & layout::JOBS_BIT) == 0) return;
+        __atomic_fetch_and(words_.asleep, ~layout::JOBS_BIT, __ATOMIC_RELAXED);  // wake one 1
+        __atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);                // wake one 2; pairs with sleep 1
+        wake_one_sleeper(words_.sequence);                                       // wake one 3
+    }
+
+    /// From now on a wake is due behind each message: somebody may sleep on other words, too, at which wake's caller
+    /// looks then.
+    void watch_always() noexcept {
+        if (watched_ != &never) watched_ = &always;
     }
 
   private:

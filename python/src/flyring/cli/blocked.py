@@ -22,6 +22,8 @@ def blocked(stats: Stats) -> Iterator[str]:
 
 
 def holder(slot: SubscriberStats) -> str:
+    if slot.state == "shared":
+        return "jobs that no worker has taken"
     if slot.state == "foreign":
         return f"subscriber {slot.slot} (stock Agrona)"
     owner = f"pid {slot.pid}" if slot.state == "live" else "nobody owns it"
@@ -35,9 +37,29 @@ def waiting(stats: Stats) -> Iterator[str]:
         rings = [gate for gate in slot.gates if gate.lag]
         if not slot.kept or slot.state in ("live", "foreign") or not rings:
             continue
+        if slot.state == "shared" and not any(gate.lag_messages for gate in rings):
+            continue  # padding
         known = all(gate.lag_messages >= 0 for gate in rings)
         what = f"{sum(gate.lag_messages for gate in rings)} messages" if known else "messages"
         where = ", ".join(str(gate.ring) for gate in rings)
+        if slot.state == "shared":
+            yield f"{what.replace('messages', 'jobs')} wait for a worker in ring {where}"
+            continue
         who = f"subscriber {slot.slot} ({slot.name or 'no name'})"
         do = "" if stats.foreign else "; flyring evict frees them"
         yield f"{who} is kept and nobody owns it: {what} wait in ring {where}{do}"
+
+
+def working(stats: Stats) -> Iterator[str]:
+    """A sentence for each worker of a queue that has a job in hand, dead or not."""
+    for slot in stats.subscribers:
+        job = slot.in_hand
+        if job is None:
+            continue
+        what = f"a job of ring {job.ring} at {job.position} in hand for {seconds_text(job.busy_for)}"
+        again = f", handed out {job.attempts} times before" if job.attempts else ""
+        who = f"worker {slot.slot} ({slot.name or 'no name'}, pid {slot.pid})"
+        if slot.state == "live":
+            yield f"{who} has {what}{again}{', was evicted' if slot.evicting else ''}"
+        else:
+            yield f"{who} is DEAD, and had {what}{again}: the next worker that looks takes it over"

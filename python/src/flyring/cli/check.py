@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .. import layout
-from .blocked import blocked, waiting
+from .blocked import blocked, waiting, working
 from .counters import check_counters
 from .foreign import ReadByForeign, WrittenByForeign, check_foreign_slots
 from .image import Image, open_image
@@ -29,7 +29,7 @@ def check(name: str, as_json: bool) -> int:
         findings = examine(image)
         if (look := image.look()) is not None:
             stats = look.stats(image.path)
-            findings.notes += [*blocked(stats), *waiting(stats)]
+            findings.notes += [*blocked(stats), *waiting(stats), *working(stats)]
     broken = sum(finding.severity == "broken" for finding in findings.found)
     if as_json:
         print_json(

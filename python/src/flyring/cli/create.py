@@ -11,13 +11,13 @@ from ..sbe import Schema
 from .report import print_json, printable, size_text
 
 UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-NUMBERS = ("publishers", "subscribers", "alignment", "counters")
+NUMBERS = ("publishers", "subscribers", "producers", "workers", "alignment", "counters")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """What is not given has the default of spec/api.md."""
     command.add_argument("name", metavar="NAME")
-    command.add_argument("--kind", required=True, choices=("inbox", "broadcast"))
+    command.add_argument("--kind", required=True, choices=("inbox", "broadcast", "queue"))
     command.add_argument(
         "--capacity", metavar="BYTES", type=size, help="of one ring: a power of two; also 64KiB, 1MiB, 1GiB"
     )

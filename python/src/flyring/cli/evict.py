@@ -17,12 +17,17 @@ def evict(name: str, slot: int, as_json: bool) -> int:
     with Channel.open(name, any_file_system=True) as channel:
         known = 0 <= slot < channel.subscribers and channel.foreign is None  # else evict says why not
         before = owner(channel._attached, slot) if known else {}
-        channel.evict(slot)
+        had = channel.evict(slot)
+        queue = channel.kind == "queue"
     if as_json:
-        print_json({"path": channel.path, "slot": slot, **before})
+        print_json({"path": channel.path, "slot": slot, **before} | ({"job": had == 1} if queue else {}))
         return 0
     was = f"{before['name'] or 'no name'}, {'alive' if before['live'] else 'gone'}"
     held = f"held back rings {before['rings']}" if before["rings"] else "held nobody back"
+    if queue:
+        job = "had a job, which goes to another worker" if had else "had no job"
+        print(f"worker {slot} ({was}) {job}, and is evicted")
+        return 0
     print(f"subscriber slot {slot} ({was}) {held}, and is evicted")
     return 0
 

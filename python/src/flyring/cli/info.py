@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from .blocked import blocked, waiting
+from .blocked import blocked, waiting, working
 from .fields import fields
 from .image import Image, open_image
 from .report import print_json, printable, size_text, table, time_text
@@ -56,7 +56,7 @@ def describe(image: Image) -> dict[str, Any]:
         document["successor"] = stats.successor
         document["publishers"] = [asdict(one) for one in stats.publishers]
         document["subscribers"] = [asdict(one) for one in stats.subscribers]
-        document["waits"] = [*blocked(stats), *waiting(stats)]
+        document["waits"] = [*blocked(stats), *waiting(stats), *working(stats)]
         document["counters"] = [asdict(one) | {"key": one.key.rstrip(b"\0").hex()} for one in stats.counters]
     return document
 
@@ -69,7 +69,10 @@ def show(document: dict[str, Any]) -> None:
     if header is None:
         return
     print(f"  id         {header['id']}, layout 1.{header['minor']}, created {time_text(header['created_at'])}")
-    print(f"  kind       {header['kind']}, {header['publishers']} publishers x {header['subscribers']} subscribers")
+    if header["kind"] == "queue":
+        print(f"  kind       queue, {header['publishers'] - 1} producers x {header['subscribers'] - 1} workers")
+    else:
+        print(f"  kind       {header['kind']}, {header['publishers']} publishers x {header['subscribers']} subscribers")
     if header["foreign"]:
         print(f"  agrona     foreign {header['foreign']}: a stock Agrona process, which counts as live")
     print(f"  rings      {size_text(header['capacity'])} each, records aligned to {header['alignment']} bytes")

@@ -71,6 +71,12 @@ def describe(path: str) -> dict[str, Any]:
         }
 
 
+def dimensions(channel: dict[str, Any]) -> str:
+    """Without the returns ring and the shared slot of a queue."""
+    more = 1 if channel["kind"] == "queue" else 0
+    return f"{channel['publishers'] - more} x {channel['subscribers'] - more}"
+
+
 def show(folder: str, channels: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
     if not channels and not others:
         print(f"there is no channel in {printable(folder)}")
@@ -79,7 +85,7 @@ def show(folder: str, channels: list[dict[str, Any]], others: list[dict[str, Any
             (
                 one["name"],
                 one["kind"] + (f", foreign {one['foreign']}" if one["foreign"] else ""),
-                f"{one['publishers']} x {one['subscribers']}",
+                dimensions(one),
                 size_text(one["capacity"]),
                 f"{one['live_publishers']} / {one['live_subscribers']}",
                 "-" if one["messages"] is None else one["messages"],

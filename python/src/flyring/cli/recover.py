@@ -15,7 +15,7 @@ from .. import layout
 from .._core import File
 from ..channel import Channel
 from ..errors import CorruptRingError
-from ..slots import Attached, clear_name, committed
+from ..slots import Attached, clear_name, committed, has_job
 from ..slots import recover as recover_ring
 from ..system import control_lock, new_lock
 from .check import examine
@@ -31,6 +31,8 @@ class Outcome:
     done: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, Any]] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+    """Of a queue: dead workers whose job waits for another one."""
 
 
 def recover(name: str, as_json: bool) -> int:
@@ -41,7 +43,7 @@ def recover(name: str, as_json: bool) -> int:
         broken = sum(finding.severity == "broken" for finding in examine(image).found)
     if as_json:
         document = {"path": channel.path, "done": outcome.done, "failed": outcome.failed, "live": outcome.live}
-        print_json(document | {"broken": broken})
+        print_json(document | ({"jobs": outcome.jobs} if channel.kind == "queue" else {}) | {"broken": broken})
     else:
         for one in outcome.done:
             print(f"{one['where']}: {printable(one['what'])}")
@@ -49,9 +51,11 @@ def recover(name: str, as_json: bool) -> int:
             print(f"NOT RECOVERED {one['where']}: {printable(one['what'])}")
         if outcome.live:
             print(f"alive, left alone: {', '.join(outcome.live)}")
+        if outcome.jobs:
+            print(f"died with a job in hand, which the next worker takes over: {', '.join(outcome.jobs)}")
         if broken:
             print(f"{broken} broken rules are left, which recovering does not mend: see flyring check")
-        elif not outcome.done and not outcome.failed:
+        elif not outcome.done and not outcome.failed and not outcome.jobs:
             print("there was nothing to recover")
     return 1 if outcome.failed or broken else 0
 
@@ -64,7 +68,10 @@ def recover_channel(channel: Attached) -> Outcome:
             outcome.live.append(f"{header.foreign} 0 (foreign)")  # it has no lock that could be tested: 6.15
         for k in range(header.subscribers) if header.foreign != "subscriber" else ():
             with control_lock(lock, channel.path):
-                recover_slot(channel, lock, header.subscriber_slot(k), f"subscriber {k}", outcome, retire, k)
+                if header.is_queue and k == 0:
+                    continue  # it is shared: nobody owns it
+                free = drop_announcements if header.is_queue else retire
+                recover_slot(channel, lock, header.subscriber_slot(k), f"subscriber {k}", outcome, free, k)
         for k in range(header.publishers) if header.foreign != "publisher" else ():
             with control_lock(lock, channel.path):
                 recover_slot(channel, lock, header.publisher_slot(k), f"publisher {k}", outcome, free_ring, k)
@@ -144,6 +151,22 @@ def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
     channel.wake_publishers()
     rings = [ring for ring, gate in enumerate(gates) if gate != layout.NOT_GATING]
     outcome.done.append({"action": "retire", "where": where, "what": f"it held back rings {rings}, and does no more"})
+
+
+def drop_announcements(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
+    """Queue 6, under the worker slot's lock: a job that it had in hand stays for the worker that adopts it."""
+    header, memory = channel.header, channel.memory
+    for ring in range(header.publishers):
+        gate = header.gate(ring, k)
+        position = memory.load64(gate)
+        if position < 0:
+            continue
+        if has_job(header, memory, ring, k):
+            outcome.jobs.append(where)
+        elif memory.compare_and_set64(gate, position, layout.NOT_GATING):
+            channel.wake_publishers()
+            what = f"it had announced a job of ring {ring}, and never took it: it holds nobody back any more"
+            outcome.done.append({"action": "announced", "where": where, "ring": ring, "what": what})
 
 
 def end_frees(channel: Attached, outcome: Outcome) -> None:

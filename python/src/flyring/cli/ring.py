@@ -15,13 +15,14 @@ from .. import layout
 from .._core import Memory
 from ..errors import CorruptRingError
 from ..header import Header
-from ..slots import committed
+from ..slots import committed, has_job
 from .image import Image
 from .report import Findings
 from .walk import Walk
 
 MAKE_ANEW = "replace the channel; nothing in this ring can be trusted"
 RECOVER = "flyring recover"
+ADOPTED = "the next worker that looks takes it over"
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class RingCheck:
         for slot, (gate, again) in enumerate(zip(words.gates, words.gates_again, strict=True)):
             at = header.gate(self.ring, slot) - self.trailer
             where: dict[str, Any] = {"slot": f"subscriber {slot}", "position": gate}
-            evict = MAKE_ANEW if header.foreign else f"flyring evict, slot {slot}"
+            evict = MAKE_ANEW if header.foreign or (header.is_queue and slot == 0) else f"flyring evict, slot {slot}"
             if gate == layout.NOT_GATING:
                 if header.foreign:
                     what = f"the gate is {gate}, but Agrona computes with it"
@@ -175,7 +176,9 @@ class RingCheck:
                 self.broken("gate-range", "9", at, what, evict, **where)
             elif words.claimed + layout.RECORD_HEADER_LENGTH > gate + header.capacity and gate == again:
                 what = f"the gate is {gate}, a lap or more below claimed {words.claimed}: what it guards is overwritten"
-                if live and not header.foreign:
+                if header.is_queue and slot:
+                    self.left("gate-range", "queue 5", at, what + ": the job was done", ADOPTED, **where)
+                elif live and not header.foreign:
                     self.left(
                         "gate-range", "6.11", at, what + " (its owner was evicted, or just joins)", evict, **where
                     )
@@ -183,6 +186,10 @@ class RingCheck:
                     self.broken("gate-range", "9", at, what, evict, **where)
                 else:
                     self.left("gate-range", "6.7", at, what, **where)
+            elif header.is_queue and slot:
+                good[gate] = slot
+                if not live:
+                    self.of_dead_worker(slot, at, where)
             elif not live and not resumes:
                 what = f"the owner died; its gate holds publishers back {words.published - gate} bytes behind"
                 self.left("gate", "6.7", at, what + " until one of them retires the slot", **where)
@@ -190,6 +197,13 @@ class RingCheck:
             else:
                 good[gate] = slot
         return dict(sorted(good.items()))
+
+    def of_dead_worker(self, slot: int, at: int, where: dict[str, Any]) -> None:
+        if has_job(self.header, self.memory, self.ring, slot):
+            self.left("job", "queue 5", at, "the worker died with a job in hand", ADOPTED, **where)
+        else:
+            what = "the worker died when it had announced a job, and not taken it"
+            self.left("announced", "queue 5", at, what, f"{RECOVER}; so does a worker", **where)
 
     def owner(self, slot: int) -> tuple[bool, bool]:
         """Of a subscriber slot: whether its next owner resumes at the gates, and whether a process owns it."""

@@ -53,8 +53,8 @@ def check_slots(image: Image, header: Header, memory: Memory, findings: Findings
         check_slot(image, memory, slot, where, "4.5", findings)
         flag(memory, slot + layout.SUBSCRIBER_SLOT_KEPT, "kept", where, "4.5", findings)
         never_owned = memory.load64(slot + layout.SUBSCRIBER_SLOT_EPOCH) == 0
-        if header.kind == "inbox" and k == 0 and (never_owned or header.foreign):
-            inbox_kept(memory, slot, findings)
+        if k == 0 and (header.is_queue or (header.kind == "inbox" and (never_owned or header.foreign))):
+            kept_from_creation(memory, slot, header.kind, findings)
         flag(memory, slot + layout.SUBSCRIBER_SLOT_EVICTING, "evicting", where, "4.5", findings)
 
 
@@ -98,8 +98,8 @@ def flag(memory: Memory, offset: int, name: str, where: str, section: str, findi
         findings.broken(name, section, offset, what, "replace the channel, or forget the slot", slot=where)
 
 
-def inbox_kept(memory: Memory, slot: int, findings: Findings) -> None:
+def kept_from_creation(memory: Memory, slot: int, kind: str, findings: Findings) -> None:
     if memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) == 0:
-        what = "an inbox's slot 0 is kept from creation, but this one is not"
+        what = f"slot 0 of a channel of kind {kind} is kept from creation, but this one is not"
         do = "what was published before the first subscriber may be lost"
         findings.broken("kept", "4.2", slot + layout.SUBSCRIBER_SLOT_KEPT, what, do, slot="subscriber 0")

@@ -15,7 +15,7 @@ from .report import Findings
 
 Range = tuple[int, int]  # offsets in the file: first, and behind the last
 
-NOBODY_WRITES = {"handovers", "jobs_sequence", "jobs_asleep", "busy_since", "taken_end", "attempts"}
+QUEUES = {"handovers", "jobs_sequence", "jobs_asleep", "busy_since", "taken_end", "attempts"}
 AGRONA = {"head_cache", "correlation", "heartbeat"}
 
 
@@ -33,22 +33,23 @@ def check_zeros(image: Image, header: Header, memory: Memory, findings: Findings
 
 def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     """Section of the spec, first byte, byte behind the last."""
+    nobody: set[str] = set() if header.is_queue else QUEUES  # writes these
     yield "4.2", layout.HEADER_SCHEMA_VERSION + 4, layout.HEADER_CRC
     control = header.control_offset
-    for begin, end in gaps(written("control"), layout.CONTROL_SLOTS):
+    for begin, end in gaps(written("control", nobody), layout.CONTROL_SLOTS):
         yield "4.3", control + begin, control + end
     slots = (("4.4", "publisher_slot", header.publishers), ("4.5", "subscriber_slot", header.subscribers))
     for section, table, count in slots:
         for k in range(count):
             slot = header.publisher_slot(k) if table == "publisher_slot" else header.subscriber_slot(k)
-            for begin, end in gaps(written(table), layout.CONTROL_SLOT_LENGTH):
+            for begin, end in gaps(written(table, nobody), layout.CONTROL_SLOT_LENGTH):
                 yield section, slot + begin, slot + end
     yield "4.1", header.subscriber_slot(header.subscribers), header.counter_metadata_offset
     yield "4.1", header.counter_values_offset + header.counter_values_length, header.rings_offset
-    fields = set(written("trailer", AGRONA if not header.foreign else set()))
+    fields = set(written("trailer", nobody | (AGRONA if not header.foreign else set())))
     for slot in range(header.subscribers):
         gate = header.gate(0, slot) - header.trailer(0)
-        fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate")}
+        fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate", nobody)}
     between = list(gaps(fields, header.trailer_length))
     for ring in range(header.publishers):
         for begin, end in between:
@@ -56,10 +57,10 @@ def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     yield "4.1", header.schema_offset + header.schema_length, header.sections_end
 
 
-def written(table: str, nobody: AbstractSet[str] = NOBODY_WRITES) -> Iterator[Range]:
+def written(table: str, nobody: AbstractSet[str]) -> Iterator[Range]:
     """(offset, size) of the fields of a table of layout.toml that a process of version 1.0 writes."""
     for name, offset, kind, count, stride in layout.FIELDS[table]:
-        if name not in nobody | NOBODY_WRITES:
+        if name not in nobody:
             for i in range(count):
                 yield offset + i * stride, type_size(kind)
 

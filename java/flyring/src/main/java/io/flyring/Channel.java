@@ -273,7 +273,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     private static ChannelOptions required(ChannelOptions options) {
         if (options == null) {
             throw new InvalidArgumentException("options", "There are no options. A channel needs its kind:"
-                + " ChannelOptions.broadcast() or inbox().");
+                + " ChannelOptions.broadcast(), inbox() or queue().");
         }
         return options;
     }
@@ -321,12 +321,16 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             slots.checkNotForeign("a lag limit");
         }
         byte[] bytes = Slots.name(name);
+        if (maxLag != 0 && header.isQueue()) {
+            throw new InvalidArgumentException("max_lag", path + " is a queue, whose jobs wait for workers: nobody is"
+                + " evicted for lag. Leave max_lag out.");
+        }
         if (maxLag != 0 && (maxLag < header.capacity / Layout.MIN_LAG_DIVISOR || maxLag > header.capacity)) {
             throw new InvalidArgumentException("max_lag", "The lag limit is " + maxLag + " bytes; it must be 0 or "
                 + header.capacity / Layout.MIN_LAG_DIVISOR + " to " + header.capacity + ".");
         }
         trailers(); // the publish path maps nothing
-        Waker waker = new Waker(slots.data(), slots.wakes());
+        Waker waker = new Waker(slots.data(), slots.jobs(), slots.wakes());
         Lock lock = file.newLock();
         Seat seat = null;
         Memory ring = Memory.EMPTY;
@@ -338,7 +342,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             long count = Recovery.recover(ring, slot, header);
             long start = ring.getLongAcquire(header.capacity + Layout.TRAILER_PUBLISHED); // our own store
             long epoch = slots.enterPublisher(slot, bytes, start);
-            slots.data().wakeAll();
+            slots.wakeReaders();
             lock.unlockControl(header);
             seat = new Seat(this, lock, slot, true, name, epoch, false);
             seat.uses(ring);
@@ -410,6 +414,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      */
     public synchronized Subscriber subscriber(String name, boolean kept, int... rings) {
         checkWritable();
+        if (header.isQueue()) {
+            throw new InvalidArgumentException("kind", path + " is a queue: it has workers, not subscribers. Call"
+                + " worker(), or lossySubscriber() to look on.");
+        }
         slots.checkOurs(Foreign.SUBSCRIBER, "subscriber");
         byte[] bytes = Slots.name(name);
         if (kept && bytes.length == 0 && header.kind != Kind.INBOX) {
@@ -479,6 +487,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * @throws FlyringException as {@link #subscriber(String, boolean, int...)} does.
      */
     public Subscriber subscriber(String name, boolean kept, Duration timeout, int... rings) {
+        return untilSlotIsFree(timeout, () -> subscriber(name, kept, rings));
+    }
+
+    private <T> T untilSlotIsFree(Duration timeout, Supplier<T> take) {
         checkWritable();
         long nanos = Waiting.nanos(timeout);
         if (nanos < 0) {
@@ -487,7 +499,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         long deadline = Waiting.deadline(System.nanoTime(), nanos);
         while (true) {
             try {
-                return subscriber(name, kept, rings);
+                return take.get();
             } catch (NoFreeSlotException e) {
                 if (System.nanoTime() >= deadline) {
                     throw e;
@@ -495,6 +507,46 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
                 nap(deadline, "a slot");
             }
         }
+    }
+
+    /**
+     * Takes a worker's slot of a queue, without a name.
+     *
+     * @return the worker.
+     * @see #worker(String)
+     */
+    public Worker worker() {
+        return worker("");
+    }
+
+    /**
+     * Takes a worker's slot of a queue: each job goes to one of the workers that are attached. If the slot's last owner
+     * died with jobs in hand, the new one gets these first.
+     *
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
+     * @return the worker.
+     * @throws NoFreeSlotException if all slots are owned by live processes.
+     * @throws InvalidArgumentException if the channel is no queue, or the name has other characters.
+     * @throws AccessDeniedException if the channel is attached read-only.
+     * @throws ClosedException after close.
+     */
+    public Worker worker(String name) {
+        return WorkerSlots.take(this, name);
+    }
+
+    /**
+     * The same as {@link #worker(String)}; waits until a slot is free.
+     *
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return the worker.
+     * @throws NoFreeSlotException if no slot was free in time.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws FlyringException as {@link #worker(String)} does.
+     */
+    public Worker worker(String name, Duration timeout) {
+        return untilSlotIsFree(timeout, () -> worker(name));
     }
 
     /**
@@ -590,8 +642,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * afresh. The slot can be taken again once its owner has noticed, closed or died.
      *
      * @param slot the subscriber slot, from 0.
-     * @return how many messages it had not read; -1 if that is not known.
-     * @throws InvalidArgumentException if there is no such slot, or the channel has a foreign end.
+     * @return how many messages it had not read; -1 if that is not known. Of a worker of a queue, whose job goes to
+     *     another: 1 if it had one in hand, else 0.
+     * @throws InvalidArgumentException if there is no such slot, or nobody can own it, or the channel has a foreign
+     *     end.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -602,7 +656,14 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             throw new InvalidArgumentException("slot", "There is no subscriber slot " + slot + "; the channel " + path
                 + " has " + header.subscribers + ", from 0.");
         }
+        if (slot < header.firstSubscriber()) {
+            throw new InvalidArgumentException("slot", "Slot " + slot + " of " + path + " is shared by all workers:"
+                + " nobody owns it. Name one of 1 to " + (header.subscribers - 1) + ".");
+        }
         List<Memory> gates = trailers();
+        if (header.isQueue()) {
+            return underControlLock(() -> WorkerSlots.evict(this, slot));
+        }
         return underControlLock(() -> {
             long unread = joining.unread(slot);
             slots.evict(slot, gates);
@@ -694,6 +755,21 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         } catch (FlyringException noChannel) {
             return null;
         }
+    }
+
+    synchronized void took(Seat seat) {
+        seats.add(seat);
+    }
+
+    /** A worker of this channel that has a job in this thread's hand; null: the slot has none. */
+    synchronized Worker atWorkHere(int slot) {
+        for (Seat seat : seats) {
+            Worker worker = seat.worker();
+            if (worker != null && worker.slot() == slot && worker.isAtWorkHere()) {
+                return worker;
+            }
+        }
+        return null;
     }
 
     synchronized void released(Seat seat) {
@@ -805,11 +881,14 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     /** After a close: all sleepers of this channel look again, so a thread that waits in the closed object wakes. */
     void tellSleepers(boolean waited) {
         if (waited && !file.readOnly()) {
-            slots.data().wakeAll();
+            slots.wakeReaders();
             slots.room().wakeAll();
         } else { // nothing can be stored; or it may be in a wait set
             slots.data().wakeSleepers(WaitingWords.ALL_RINGS);
             slots.room().wakeSleepers(WaitingWords.ALL_RINGS);
+            if (slots.jobs() != null) {
+                slots.jobs().wakeSleepers(WaitingWords.ALL_RINGS);
+            }
         }
     }
 }

@@ -8,8 +8,11 @@ import java.util.Objects;
 public final class ChannelOptions {
     final Kind kind;
     int capacity = Layout.DEFAULT_CAPACITY;
-    int publishers = Layout.DEFAULT_PUBLISHERS;
-    int subscribers = Layout.DEFAULT_SUBSCRIBERS;
+    /** Of these four null: not given. */
+    Integer publishers;
+    Integer subscribers;
+    Integer producers;
+    Integer workers;
     int alignment = Layout.DEFAULT_ALIGNMENT;
     Foreign foreign = Foreign.NONE;
     int counters = Layout.DEFAULT_COUNTERS;
@@ -44,6 +47,15 @@ public final class ChannelOptions {
     }
 
     /**
+     * A queue: each message is a job that one worker gets, whichever is free.
+     *
+     * @return options with every default.
+     */
+    public static ChannelOptions queue() {
+        return new ChannelOptions(Kind.QUEUE);
+    }
+
+    /**
      * Size of one ring; default 1 MiB. Values are checked when the channel is created.
      *
      * @param bytes a power of two, 4 KiB to 1 GiB.
@@ -55,7 +67,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many publishers there can be at a time; default 4.
+     * How many publishers there can be at a time; default 4. Not of a queue, which has {@link #producers(int)}.
      *
      * @param count 1 to 1024.
      * @return this.
@@ -66,7 +78,8 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many reliable subscribers there can be at a time; default 4.
+     * How many reliable subscribers there can be at a time; default 4. Not of a queue, which has
+     * {@link #workers(int)}.
      *
      * @param count 0 to 1024, for an inbox at least 1.
      * @return this.
@@ -74,6 +87,44 @@ public final class ChannelOptions {
     public ChannelOptions subscribers(int count) {
         subscribers = count;
         return this;
+    }
+
+    /**
+     * How many publishers a queue can have at a time; default 4. Only of a queue.
+     *
+     * @param count 1 to 1023.
+     * @return this.
+     */
+    public ChannelOptions producers(int count) {
+        producers = count;
+        return this;
+    }
+
+    /**
+     * How many workers a queue can have at a time; default 4. Only of a queue.
+     *
+     * @param count 1 to 1023.
+     * @return this.
+     */
+    public ChannelOptions workers(int count) {
+        workers = count;
+        return this;
+    }
+
+    /** P: publishers, or of a queue producers and the returns ring. */
+    int publisherSlots() {
+        return kind == Kind.QUEUE ? given(producers, Layout.DEFAULT_PRODUCERS) + 1
+            : given(publishers, Layout.DEFAULT_PUBLISHERS);
+    }
+
+    /** S: subscribers, or of a queue workers and the shared slot. */
+    int subscriberSlots() {
+        return kind == Kind.QUEUE ? given(workers, Layout.DEFAULT_WORKERS) + 1
+            : given(subscribers, Layout.DEFAULT_SUBSCRIBERS);
+    }
+
+    private static int given(Integer value, int absent) {
+        return value == null ? absent : value;
     }
 
     /**
@@ -180,8 +231,9 @@ public final class ChannelOptions {
     void compare(Header header, String path) {
         same("kind", kind, header.kind, path);
         same("capacity", capacity, header.capacity, path);
-        same("publishers", publishers, header.publishers, path);
-        same("subscribers", subscribers, header.subscribers, path);
+        int shared = kind == Kind.QUEUE ? 1 : 0; // of each, one more than was asked for
+        same(shared > 0 ? "producers" : "publishers", publisherSlots() - shared, header.publishers - shared, path);
+        same(shared > 0 ? "workers" : "subscribers", subscriberSlots() - shared, header.subscribers - shared, path);
         same("alignment", alignment, header.alignment, path);
         same("foreign", foreign, header.foreign, path);
         same("counters", counters, header.counters, path);

@@ -56,7 +56,7 @@ abstract class ChannelProperties {
     /**
      * The channel's kind.
      *
-     * @return inbox or broadcast.
+     * @return inbox, broadcast or queue.
      */
     public Kind kind() {
         return header.kind;
@@ -72,7 +72,8 @@ abstract class ChannelProperties {
     }
 
     /**
-     * How many publishers there can be at a time, which is the number of rings.
+     * How many publishers there can be at a time, which is the number of rings. A queue has one more, for jobs that
+     * were released.
      *
      * @return from 1.
      */
@@ -81,12 +82,30 @@ abstract class ChannelProperties {
     }
 
     /**
-     * How many subscribers there can be at a time.
+     * How many subscribers there can be at a time. A queue has one slot more than workers.
      *
      * @return from 0.
      */
     public int subscribers() {
         return header.subscribers;
+    }
+
+    /**
+     * How many publishers a queue can have at a time.
+     *
+     * @return from 1; 0 if the channel is no queue.
+     */
+    public int producers() {
+        return header.isQueue() ? header.producers() : 0;
+    }
+
+    /**
+     * How many workers a queue can have at a time.
+     *
+     * @return from 1; 0 if the channel is no queue.
+     */
+    public int workers() {
+        return header.isQueue() ? header.subscribers - 1 : 0;
     }
 
     /**

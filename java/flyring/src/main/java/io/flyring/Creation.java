@@ -41,7 +41,7 @@ final class Creation {
     private static void initialise(ChannelFile file, Header header, Identity identity, byte[] schema) {
         file.write(0, header.encode());
         file.write(header.controlOffset + Layout.CONTROL_BOOT_ID, ByteBuffer.wrap(identity.boot()));
-        if (header.kind == Kind.INBOX) {
+        if (header.kind == Kind.INBOX || header.isQueue()) {
             ByteBuffer kept = ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(0, 1);
             file.write(header.controlOffset + header.subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_KEPT, kept);
         }
@@ -59,7 +59,7 @@ final class Creation {
             for (int slot = 0; slot < header.subscribers; slot++) {
                 trailer.putLong(Header.gate(slot), Layout.NOT_GATING);
             }
-            if (header.kind == Kind.INBOX) {
+            if (header.kind == Kind.INBOX || header.isQueue()) {
                 trailer.putLong(Header.gate(0), start);
             }
             if (header.foreign != Foreign.NONE) {

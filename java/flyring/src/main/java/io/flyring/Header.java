@@ -66,14 +66,23 @@ final class Header {
         int c = options.capacity;
         check(c >= Layout.MIN_CAPACITY && c <= Layout.MAX_CAPACITY && Integer.bitCount(c) == 1, "capacity", c,
             "a power of two from 4096 to 1073741824 bytes");
-        check(options.publishers >= 1 && options.publishers <= Layout.MAX_PUBLISHERS, "publishers",
-            options.publishers, "1 to 1024");
-        check(subscribers(options.kind, options.subscribers), "subscribers", options.subscribers,
-            options.kind == Kind.INBOX ? "1 in an inbox" : "0 to 1024");
+        int p = options.publisherSlots();
+        int s = options.subscriberSlots();
+        if (options.kind == Kind.QUEUE) {
+            checkAbsent(options.publishers, "publishers", "a queue has producers");
+            checkAbsent(options.subscribers, "subscribers", "a queue has workers");
+            check(p - 1 >= 1 && p - 1 < Layout.MAX_PUBLISHERS, "producers", options.producers, "1 to 1023");
+            check(s - 1 >= 1 && s - 1 < Layout.MAX_SUBSCRIBERS, "workers", options.workers, "1 to 1023");
+        } else {
+            check(p >= 1 && p <= Layout.MAX_PUBLISHERS, "publishers", options.publishers, "1 to 1024");
+            check(subscribers(options.kind, s), "subscribers", options.subscribers,
+                options.kind == Kind.INBOX ? "1 in an inbox" : "0 to 1024");
+            checkAbsent(options.producers, "producers", "only a queue has them");
+            checkAbsent(options.workers, "workers", "only a queue has them");
+        }
         check(options.alignment == 8 || options.alignment == 64, "alignment", options.alignment, "64 or 8");
-        check(options.foreign == Foreign.NONE || likeAgrona(options.kind, options.alignment, options.publishers,
-            options.subscribers), "foreign", options.foreign,
-            "none but for an inbox with alignment 8, 1 publisher and 1 subscriber");
+        check(options.foreign == Foreign.NONE || likeAgrona(options.kind, options.alignment, p, s), "foreign",
+            options.foreign, "none but for an inbox with alignment 8, 1 publisher and 1 subscriber");
         check(options.counters >= 0 && options.counters <= Layout.MAX_COUNTERS, "counters", options.counters,
             "0 to 65536");
         check(options.schema.length <= Layout.MAX_SCHEMA_LENGTH, "schema", options.schema.length,
@@ -84,9 +93,8 @@ final class Header {
         check(some || options.schemaId == 0, "schema_id", options.schemaId, "0 without a schema");
         check(some || options.schemaVersion == 0, "schema_version", options.schemaVersion, "0 without a schema");
         check((options.mode & ~0777) == 0, "mode", options.mode, "permission bits, 0 to 0777");
-        return new Header(options.kind, c, options.alignment, options.foreign, options.publishers,
-            options.subscribers, options.counters, options.schema.length, options.schemaId, options.schemaVersion, id,
-            createdAt);
+        return new Header(options.kind, c, options.alignment, options.foreign, p, s, options.counters,
+            options.schema.length, options.schemaId, options.schemaVersion, id, createdAt);
     }
 
     /** Whether a ring's bytes are those of Agrona's ring buffer, so that a foreign end is possible: 6.15. */
@@ -96,7 +104,7 @@ final class Header {
 
     private static boolean subscribers(Kind kind, int number) {
         return kind == Kind.INBOX ? number == Layout.INBOX_SUBSCRIBERS
-            : number >= 0 && number <= Layout.MAX_SUBSCRIBERS;
+            : number >= (kind == Kind.QUEUE ? Layout.MIN_QUEUE_SLOTS : 0) && number <= Layout.MAX_SUBSCRIBERS;
     }
 
     private static boolean number(long value) {
@@ -108,6 +116,38 @@ final class Header {
             throw new InvalidArgumentException(argument,
                 "The option " + argument + " is " + value + "; it must be " + valid + ".");
         }
+    }
+
+    private static void checkAbsent(Integer value, String argument, String why) {
+        if (value != null) {
+            throw new InvalidArgumentException(argument, "The option " + argument + " is " + value
+                + ", but does not belong to this kind of channel: " + why + ". Leave it out.");
+        }
+    }
+
+    boolean isQueue() {
+        return kind == Kind.QUEUE;
+    }
+
+    /** How many publishers there can be: of a queue one less than there are rings, for the last has released jobs. */
+    int producers() {
+        return isQueue() ? publishers - 1 : publishers;
+    }
+
+    /** The first slot that somebody can own: slot 0 of a queue is shared. */
+    int firstSubscriber() {
+        return isQueue() ? 1 : 0;
+    }
+
+    /** Whether a ring is that of a queue's released jobs. */
+    boolean isReturns(int ring) {
+        return isQueue() && ring == publishers - 1;
+    }
+
+    /** The longest payload of a ring; a job leaves room for what is put in front of it when it is released. */
+    int longestMessage(int ring) {
+        return capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH
+            - (isQueue() && !isReturns(ring) ? Layout.RELEASED_LENGTH : 0);
     }
 
     static long pages(long length) {
@@ -224,27 +264,26 @@ final class Header {
         require(headerLength == Layout.HEADER_LENGTH, path, "header_length", headerLength);
         int features = (int) page.getLong(Layout.HEADER_REQUIRED_FEATURES); // none but the supported ones
         require(features == 0 || Integer.bitCount(features) == 1, path, "required_features", features);
-        int kind = page.getInt(Layout.HEADER_KIND);
-        require(kind == Layout.KIND_INBOX || kind == Layout.KIND_BROADCAST, path, "kind", kind);
+        Kind kind = Kind.of(page.getInt(Layout.HEADER_KIND));
+        require(kind != null, path, "kind", page.getInt(Layout.HEADER_KIND));
         int alignment = page.getInt(Layout.HEADER_ALIGNMENT);
         require(alignment == 8 || alignment == 64, path, "alignment", alignment);
         int capacity = page.getInt(Layout.HEADER_CAPACITY);
         require(capacity >= Layout.MIN_CAPACITY && capacity <= Layout.MAX_CAPACITY && Integer.bitCount(capacity) == 1,
             path, "capacity", capacity);
         int publishers = page.getInt(Layout.HEADER_PUBLISHERS);
-        require(publishers >= 1 && publishers <= Layout.MAX_PUBLISHERS, path, "publishers", publishers);
+        require(publishers >= (kind == Kind.QUEUE ? Layout.MIN_QUEUE_SLOTS : 1)
+            && publishers <= Layout.MAX_PUBLISHERS, path, "publishers", publishers);
         int subscribers = page.getInt(Layout.HEADER_SUBSCRIBERS);
-        require(subscribers(kind == Layout.KIND_INBOX ? Kind.INBOX : Kind.BROADCAST, subscribers), path, "subscribers",
-            subscribers);
+        require(subscribers(kind, subscribers), path, "subscribers", subscribers);
         int counters = page.getInt(Layout.HEADER_COUNTERS);
         require(counters >= 0 && counters <= Layout.MAX_COUNTERS, path, "counters", counters);
         long schemaLength = page.getLong(Layout.HEADER_SCHEMA_LENGTH);
         int schemaId = page.getInt(Layout.HEADER_SCHEMA_ID);
         int schemaVersion = page.getInt(Layout.HEADER_SCHEMA_VERSION);
         ByteBuffer id = page.duplicate().order(ByteOrder.BIG_ENDIAN);
-        Header header = new Header(kind == Layout.KIND_INBOX ? Kind.INBOX : Kind.BROADCAST, capacity, alignment,
-            foreign(features), publishers, subscribers, counters, schemaLength, schemaLength == 0 ? 0 : schemaId,
-            schemaLength == 0 ? 0 : schemaVersion,
+        Header header = new Header(kind, capacity, alignment, foreign(features), publishers, subscribers, counters,
+            schemaLength, schemaLength == 0 ? 0 : schemaId, schemaLength == 0 ? 0 : schemaVersion,
             new UUID(id.getLong(Layout.HEADER_CHANNEL_ID), id.getLong(Layout.HEADER_CHANNEL_ID + Long.BYTES)),
             page.getLong(Layout.HEADER_CREATED_AT));
         same(page, Layout.HEADER_CONTROL_OFFSET, header.controlOffset, path, "control_offset");

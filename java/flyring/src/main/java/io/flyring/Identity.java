@@ -57,7 +57,7 @@ final class Identity {
         return this;
     }
 
-    /** Sets the time that says since when a publisher is held back. */
+    /** Sets the time that says since when a publisher is held back, or a worker busy. */
     Identity monotonic(long nanos) {
         monotonic = nanos;
         return this;
@@ -65,7 +65,12 @@ final class Identity {
 
     /** ns of CLOCK_MONOTONIC as the machine counts them, at least 1. */
     long monotonicNow() {
-        return monotonic != 0 ? monotonic : Math.max(1, System.nanoTime() - NAMESPACE_NANOS);
+        return monotonicAt(System.nanoTime());
+    }
+
+    /** The same for what {@link System#nanoTime} has said. */
+    long monotonicAt(long nanoTime) {
+        return monotonic != 0 ? monotonic : Math.max(1, nanoTime - NAMESPACE_NANOS);
     }
 
     /** How far a time namespace has shifted CLOCK_MONOTONIC; 0: there is none. */

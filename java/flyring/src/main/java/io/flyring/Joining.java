@@ -26,15 +26,17 @@ final class Joining {
     /** Rings that were named, ascending; null: all of them. */
     int[] chosen(int[] rings) {
         if (rings == null) {
-            return IntStream.range(0, header.publishers).toArray();
+            return IntStream.range(0, header.producers()).toArray();
         }
         if (rings.length == 0) {
             throw new InvalidArgumentException("rings", "No ring is named. Leave the rings out to read all of them.");
         }
         for (int ring : rings) {
-            if (ring < 0 || ring >= header.publishers) {
-                throw new InvalidArgumentException("rings", "There is no ring " + ring + "; the channel "
-                    + channel.path() + " has " + header.publishers + ", from 0.");
+            if (ring < 0 || ring >= header.producers()) {
+                throw new InvalidArgumentException("rings", header.isReturns(ring) ? "Ring " + ring + " of "
+                    + channel.path() + " has the jobs that were released: only workers read it. Name another."
+                    : "There is no ring " + ring + "; the channel " + channel.path() + " has " + header.producers()
+                    + ", from 0.");
             }
         }
         return Arrays.stream(rings).sorted().distinct().toArray();

@@ -8,12 +8,24 @@ public enum Kind {
     /** Subscriber slot 0 is kept from creation: messages wait for its first owner, and a restarted one resumes. */
     INBOX(Layout.KIND_INBOX),
     /** Nothing is kept for anybody who has not joined. */
-    BROADCAST(Layout.KIND_BROADCAST);
+    BROADCAST(Layout.KIND_BROADCAST),
+    /** Each message is a job, handed to one of the workers that are attached (spec/queue.md). */
+    QUEUE(Layout.KIND_QUEUE);
 
     final int code;
 
     Kind(int code) {
         this.code = code;
+    }
+
+    /** Null: there is none of that code. */
+    static Kind of(int code) {
+        for (Kind kind : values()) {
+            if (kind.code == code) {
+                return kind;
+            }
+        }
+        return null;
     }
 
     @Override

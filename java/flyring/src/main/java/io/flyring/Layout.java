@@ -22,11 +22,14 @@ final class Layout {
     static final int DEFAULT_CAPACITY = 1048576;
     static final int DEFAULT_PUBLISHERS = 4;
     static final int DEFAULT_SUBSCRIBERS = 4;
+    static final int DEFAULT_PRODUCERS = 4;
+    static final int DEFAULT_WORKERS = 4;
     static final int DEFAULT_ALIGNMENT = 64;
     static final int DEFAULT_COUNTERS = 64;
     static final int DEFAULT_POLL_LIMIT = 256;
     static final int KIND_INBOX = 1;
     static final int KIND_BROADCAST = 2;
+    static final int KIND_QUEUE = 3;
     static final int FEATURE_FOREIGN_PUBLISHER = 2;
     static final int FEATURE_FOREIGN_SUBSCRIBER = 4;
     static final int SUPPORTED_REQUIRED_FEATURES = 6;
@@ -47,6 +50,10 @@ final class Layout {
     static final int SUCCESSOR_UNLINKED = 2;
     static final int COUNT_UNKNOWN = -1;
     static final int INBOX_SUBSCRIBERS = 1;
+    static final int MIN_QUEUE_SLOTS = 2;
+    static final int BATCH_DIVISOR = 8;
+    static final int ADOPT_INTERVAL = 1000000;
+    static final int JOBS_BIT = 1;
     static final int TYPE_RAW = 65536;
     static final int CLEAR_AHEAD = 2048;
     static final int CLEAR_AHEAD_DIVISOR = 8;
@@ -132,6 +139,12 @@ final class Layout {
     static final int OWNER_RECORD_EPOCH = 0;
     static final int OWNER_RECORD_NAME_LENGTH = 8;
     static final int OWNER_RECORD_NAME = 12;
+
+    // [released]
+    static final int RELEASED_ORIGIN_RING = 0;
+    static final int RELEASED_ATTEMPTS = 4;
+    static final int RELEASED_ORIGIN_POSITION = 8;
+    static final int RELEASED_LENGTH = 16;
 
     // [trailer]
     static final int TRAILER_BOUNDARY = 0;

@@ -70,7 +70,8 @@ final class Look {
         Memory trailer = trailers.get(slot);
         Slots.Fields fields = slots.fields(at);
         boolean foreign = header.foreign == Foreign.PUBLISHER;
-        SlotState state = state(foreign, at, fields.epoch(), slots.closed(slot));
+        SlotState state = header.isReturns(slot) ? SlotState.RETURNS
+            : state(foreign, at, fields.epoch(), slots.closed(slot));
         // pairs with: recompute 5
         long since = Math.max(0, control.getLongAcquire(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
         long length = Math.max(0, control.getLongOpaque(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
@@ -99,6 +100,16 @@ final class Look {
         return List.copyOf(holders);
     }
 
+    /** Messages between a gate and published (6.5). */
+    private long unread(int ring, int slot) {
+        Memory whole = file.map(header.ringOffset(ring), header.ringStride, true);
+        try {
+            return new MessageCount(whole, header).unread(slot);
+        } finally {
+            file.release(whole);
+        }
+    }
+
     private SubscriberStats subscriber(int slot) {
         int at = header.subscriberSlot(slot);
         Slots.Fields fields = slots.fields(at);
@@ -108,15 +119,20 @@ final class Look {
             long gate = trailer.getLongAcquire(Header.gate(slot)); // pairs with: poll 4
             long count = trailer.getLongOpaque(Header.gate(slot) + Layout.GATE_COUNT);
             if (gate >= 0) {
+                boolean queue = header.isQueue(); // whose workers store no counts
                 boolean known = count >= 0 && header.foreign == Foreign.NONE;
                 long done = trailer.getLongAcquire(Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
                 gates.add(new GateStats(ring, gate, Math.max(0, trailer.getLongAcquire(publishedAt) - gate),
-                    known ? Math.max(0, done - count) : Layout.COUNT_UNKNOWN));
+                    queue ? unread(ring, slot)
+                    : known ? Math.max(0, done - count) : Layout.COUNT_UNKNOWN));
             }
         }
         long discarded = control.getLongOpaque(at + Layout.SUBSCRIBER_SLOT_DISCARDED);
-        return new SubscriberStats(slot, state(header.foreign == Foreign.SUBSCRIBER, at, fields.epoch(), false),
+        boolean shared = slot < header.firstSubscriber();
+        InHandStats inHand = header.isQueue() && !shared ? Adoption.inHand(header, control, trailers, slot) : null;
+        return new SubscriberStats(slot, shared ? SlotState.SHARED
+            : state(header.foreign == Foreign.SUBSCRIBER, at, fields.epoch(), false),
             fields.epoch(), fields.name(), fields.pid(), fields.attachedAt(), slots.kept(slot), slots.evicting(slot),
-            Math.max(0, discarded), List.copyOf(gates));
+            Math.max(0, discarded), inHand, List.copyOf(gates));
     }
 }

@@ -66,7 +66,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
         @Override
         void lookAlone() {
-            look();
+            channel.checkReplaced();
             synchronized (seat.lock()) { // so that nobody closes it meanwhile
                 if (payload.state() == Window.CLOSED && epochNow() == expectedEpoch) {
                     room.make(Publisher.this, room.needed()); // it retires the dead
@@ -82,6 +82,16 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         @Override
         long gate(int of) {
             return Publisher.this.gate(of);
+        }
+
+        @Override
+        Lock lock() {
+            return seat.lock();
+        }
+
+        @Override
+        BusyException busy() {
+            return awaitedSlot >= 0 ? null : room.busy(Publisher.this);
         }
 
         @Override
@@ -566,6 +576,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             throw Waiting.negative(timeout);
         }
         hiddenClaim = payload.state();
+        awaitedSlot = 0; // a flush waits for readers, whoever they are
         waiting.begin(timeout);
         try {
             for (awaitedSlot = room.behind(this); awaitedSlot >= 0; awaitedSlot = room.behind(this)) {
@@ -723,7 +734,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         Holder holder = room.holder(this);
         return new BackPressuredException(holder, "There is no room in ring " + slot + ": "
             + (holder == null ? "who held it back has gone meanwhile" : "it is held back by " + holder)
-            + ". Wait longer, or find out why that one does not read.");
+            + (channel.header().isQueue() ? ". Slot 0 stands for jobs that no worker has taken. Wait longer, or start"
+            + " more workers." : ". Wait longer, or find out why that one does not read."));
     }
 
     /**
@@ -1187,7 +1199,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /**
      * The largest message.
      *
-     * @return bytes, a quarter of the capacity less 8.
+     * @return bytes, a quarter of the capacity less 8; of a queue less 24.
      */
     public int maxMessageLength() {
         return maxLength;

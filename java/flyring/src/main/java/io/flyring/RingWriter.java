@@ -13,6 +13,7 @@ import org.agrona.DirectBuffer;
  * are kept longer than that on purpose, so that their callers stay small.
  */
 abstract class RingWriter {
+    private static final int HANDOVER_TRIES = 3;
     private static final long UNSIGNED = 0xffff_ffffL;
     /** What is published stays below the last position. */
     private static final long LAST_LIMIT = Layout.MAX_POSITION - 1 + Layout.RECORD_HEADER_LENGTH;
@@ -38,6 +39,8 @@ abstract class RingWriter {
     /** How far ahead of a gate this publisher may be: the capacity, or the lag limit (6.2, 2). */
     final int lag;
     private final boolean foreignSubscriber;
+    /** Of a queue, where jobs change hands; else null. */
+    private final Memory control;
     /** What makes room where a recompute finds none (6.2, 3 and 4). */
     final Room room;
     /** The payload of the open claim; busy while a record is written otherwise. */
@@ -48,6 +51,9 @@ abstract class RingWriter {
     final Waker waker;
     final int wakerBit;
     private final long watchedAt;
+    /** Where sleeping workers of a queue say so, and the bits that matter in both places; elsewhere the same again. */
+    private final long jobsWatchedAt;
+    private final int watchedBits;
     /** What the owner record says (5.2, 5). */
     final long epoch;
     private final byte[] name;
@@ -77,6 +83,8 @@ abstract class RingWriter {
         this.waker = waker;
         this.wakerBit = WaitingWords.bit(room.ring());
         this.watchedAt = waker.watchedAt();
+        this.jobsWatchedAt = waker.jobsWatchedAt();
+        this.watchedBits = waker.watchedBits(wakerBit);
         this.payload = new PayloadBuffer(ring);
         this.payloadsAt = ring.address() + Layout.RECORD_PAYLOAD;
         this.epoch = epoch;
@@ -87,21 +95,31 @@ abstract class RingWriter {
         this.roundDown = -alignment;
         this.headerAndRounding = Layout.RECORD_HEADER_LENGTH + alignment - 1;
         this.eighthShift = Integer.numberOfTrailingZeros(capacity / Layout.BOUNDARIES);
-        this.window = header.window();
+        final boolean returns = header.isReturns(room.ring());
+        this.window = returns ? 0 : header.window(); // else each release had to mend the one before
         this.halfWindow = window / 2;
         this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
-        this.maxLength = capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH;
+        this.maxLength = header.longestMessage(room.ring());
         this.subscribers = header.subscribers;
         this.lag = maxLag > 0 ? maxLag : capacity;
         this.foreignSubscriber = header.foreign == Foreign.SUBSCRIBER;
         boolean byAddress = ring.writableAt() != 0 && channel.control().readableAt() != 0;
         this.ringAt = byAddress ? ring.writableAt() : 0;
         this.trailerAt = byAddress ? ringAt + capacity : 0;
-        this.end = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
-        this.cleared = end;
-        this.nextBoundary = (end >> eighthShift) + 1 << eighthShift;
-        this.count = count;
-        this.ownerPending = !foreignSubscriber; // which knows no owner records: 6.15
+        this.control = header.isQueue() ? channel.control() : null;
+        restart(count);
+        this.ownerPending = !foreignSubscriber && !returns; // which knows no owner records: 6.15; queue.md 8
+    }
+
+    /** Begins where the ring ends now; its slot's lock is ours. */
+    final void restart(long newCount) {
+        end = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
+        cleared = end;
+        nextBoundary = (end >> eighthShift) + 1 << eighthShift;
+        nextDue = 0;
+        fastEnd = 0;
+        limit = 0;
+        count = newCount;
     }
 
     /** n: what a payload of so many bytes takes in the ring; of a negative length: more than any ring holds. */
@@ -294,7 +312,8 @@ abstract class RingWriter {
     /** Step 10: whether somebody waits for this ring's messages, or may. Behind the stores of steps 6 and 7. */
     final boolean isAwaited() {
         final boolean awaited = Raw.AVAILABLE
-            ? (Raw.getIntOpaque(Raw.base(watchedAt)) & wakerBit) != 0 : waker.isAwaited(wakerBit);
+            ? ((Raw.getIntOpaque(Raw.base(watchedAt)) | Raw.getIntOpaque(Raw.base(jobsWatchedAt))) & watchedBits) != 0
+            : waker.isAwaited(watchedBits);
         Reference.reachabilityFence(waker);
         return awaited;
     }
@@ -412,6 +431,10 @@ abstract class RingWriter {
     /** 6.2, 1 and 2: the limit that the gates allow now. What was granted stays good. */
     final void recompute() {
         VarHandle.fullFence(); // 6.2, 1; pairs with: join 3
+        if (control != null) {
+            recomputeQueue();
+            return;
+        }
         long allowed = end + capacity;
         for (int slot = 0; slot < subscribers; slot++) {
             final long gate = gate(slot);
@@ -423,6 +446,29 @@ abstract class RingWriter {
             }
         }
         limit = Math.min(Math.max(limit, allowed), LAST_LIMIT);
+    }
+
+    /** The same for a queue (queue.md 4). Jobs that change hands all the time leave the limit where it is. */
+    private void recomputeQueue() {
+        for (int i = 0; i < HANDOVER_TRIES; i++) {
+            final long handovers = handovers(); // 2a
+            long allowed = end + capacity;
+            for (int slot = 0; slot < subscribers; slot++) { // 2b: gate[0] first
+                final long gate = gate(slot); // pairs with: take 3, done 5, adopt 5
+                if (gate >= 0 && gate < allowed - capacity) {
+                    allowed = gate + capacity;
+                }
+            }
+            if (handovers() == handovers) { // 2c
+                limit = Math.min(Math.max(limit, allowed), LAST_LIMIT);
+                return;
+            }
+        }
+    }
+
+    /** How many jobs of a queue have changed hands. */
+    final long handovers() {
+        return control.getLongAcquire(Layout.CONTROL_HANDOVERS); // pairs with: adopt 5
     }
 
     /** Nothing can be published any more, whatever the file says. */

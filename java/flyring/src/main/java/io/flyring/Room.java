@@ -18,6 +18,7 @@ final class Room {
     private final int ring;
     private final Lock lock;
     private final int slots;
+    private final boolean queue;
     /** Whether a subscriber that is further behind than the writer's lag is evicted, or else waited for. */
     private final boolean evicts;
     /** When room was short for the first time, or the slots were last tested; 0: it is not short. */
@@ -38,6 +39,7 @@ final class Room {
         this.ring = ring;
         this.lock = lock;
         this.slots = channel.header().subscribers;
+        this.queue = channel.header().isQueue();
         this.evicts = evicts;
     }
 
@@ -48,12 +50,30 @@ final class Room {
 
     /** A subscriber slot that somebody owns who has not read all that was published; -1: there is none. */
     int behind(RingWriter writer) {
+        if (queue) {
+            return behindInQueue(writer);
+        }
         for (int slot = 0; slot < slots; slot++) {
             if (writer.isBehind(slot) && slotsOfChannel.live(lock, slot)) {
                 return slot;
             }
         }
         return -1;
+    }
+
+    /** Of a queue: jobs that nobody has taken, or that are in hand, whether their worker lives or not. */
+    private int behindInQueue(RingWriter writer) {
+        while (true) {
+            final long handovers = writer.handovers(); // as room 2a
+            for (int slot = 0; slot < slots; slot++) { // gate[0] first, as room 2b
+                if (writer.isBehind(slot)) {
+                    return slot;
+                }
+            }
+            if (writer.handovers() == handovers) { // as room 2c
+                return -1;
+            }
+        }
     }
 
     int ring() {
@@ -151,7 +171,7 @@ final class Room {
 
     /** Recompute 4. */
     private void test(RingWriter writer, long needed) {
-        for (int slot = 0; slot < slots; slot++) {
+        for (int slot = 0; slot < slots && !queue; slot++) { // a worker's gate says where its job lies: queue.md 4
             if (writer.holdsBack(slot, needed)) {
                 synchronized (lock) {
                     slotsOfChannel.retire(lock, slot, trailers, writer, needed);
@@ -176,11 +196,24 @@ final class Room {
         return holder < 0 ? null : slotsOfChannel.holder(lock, holder, least);
     }
 
+    /** Of a queue: the error if a job in this thread's own hand leaves no room (queue.md 10); else null. */
+    BusyException busy(RingWriter writer) {
+        for (int slot = 1; queue && slot < slots; slot++) {
+            if (writer.holdsBack(slot, needed) && channel.atWorkHere(slot) != null) {
+                Holder holder = slotsOfChannel.holder(lock, slot, writer.gate(slot));
+                return new BusyException(holder, "There is no room in ring " + ring + ": it is held back by the job"
+                    + " that this very thread works on, with " + holder + ". Finish or release the job first, or"
+                    + " offer and do something else if there is no room.");
+            }
+        }
+        return null;
+    }
+
     /** How many subscribers that somebody owns read this ring. */
     int readers(RingWriter writer) {
         int readers = 0;
-        for (int slot = 0; slot < slots; slot++) {
-            if (writer.gate(slot) >= 0 && slotsOfChannel.live(lock, slot)) {
+        for (int slot = channel.header().firstSubscriber(); slot < slots; slot++) {
+            if ((queue || writer.gate(slot) >= 0) && slotsOfChannel.live(lock, slot)) {
                 readers++;
             }
         }

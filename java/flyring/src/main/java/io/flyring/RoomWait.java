@@ -7,6 +7,8 @@ abstract class RoomWait extends Waiting {
     private static final long CAP_NANOS = 20_000_000;
     private static final long FIRST_NANOS = 1_000_000_000;
 
+    private static final int NOBODY = -1;
+
     private final Channel channel;
     private final int subscribers;
 
@@ -18,8 +20,27 @@ abstract class RoomWait extends Waiting {
 
     abstract long gate(int slot);
 
+    /** The publisher's own. */
+    abstract Lock lock();
+
+    /** Of a queue: who holds this publisher back, and cannot go on before this thread does; null: nobody. */
+    abstract BusyException busy();
+
+    @Override
+    final void checkBegin(long timeout) {
+        if (timeout > 0) {
+            BusyException error = busy();
+            if (error != null) {
+                throw error;
+            }
+        }
+    }
+
     @Override
     final boolean othersWake() {
+        if (channel.header().isQueue()) { // any worker moves gate[0]
+            return channel.slots().workersWake(lock(), NOBODY);
+        }
         for (int slot = 0; slot < subscribers; slot++) {
             if (gate(slot) >= 0 && !channel.slots().subscriberWakes(slot)) {
                 return false;
@@ -36,5 +57,6 @@ abstract class RoomWait extends Waiting {
     @Override
     final void look() {
         channel.checkReplaced();
+        checkBegin(1);
     }
 }

@@ -55,7 +55,8 @@ final class Seat implements Runnable {
     Waiting stop() {
         Object object = owner.get();
         Waiting waiting = object instanceof Publisher publishing ? publishing.waiting()
-            : object instanceof Subscriber subscribing ? subscribing.waiting() : null;
+            : object instanceof Subscriber subscribing ? subscribing.waiting()
+            : object instanceof Worker working ? working.waiting() : null;
         if (waiting != null && waiting.takeOver()) {
             return waiting;
         }
@@ -63,6 +64,8 @@ final class Seat implements Runnable {
             publishing.checkClosable();
         } else if (object instanceof Subscriber subscribing) {
             subscribing.checkClosable();
+        } else if (object instanceof Worker working) {
+            working.checkClosable();
         }
         return null;
     }
@@ -73,7 +76,14 @@ final class Seat implements Runnable {
             object.end();
         } else if (owner.get() instanceof Subscriber object) {
             object.end();
+        } else if (owner.get() instanceof Worker object) {
+            object.end();
         }
+    }
+
+    /** The worker that owns it; null if it is another's, or was forgotten. */
+    Worker worker() {
+        return owner != null && owner.get() instanceof Worker worker ? worker : null;
     }
 
     Lock lock() {
@@ -107,6 +117,10 @@ final class Seat implements Runnable {
     void leave() {
         synchronized (lock) {
             if (left || released) {
+                return;
+            }
+            if (!publisher && channel.header().isQueue()) {
+                left = true; // a worker's gates stay for who adopts its job: queue.md 7
                 return;
             }
             if (owned()) {
@@ -181,7 +195,8 @@ final class Seat implements Runnable {
             forgotten = !released;
         }
         if (forgotten) {
-            LOG.log(System.Logger.Level.WARNING, "A " + (publisher ? "publisher" : "subscriber") + " of "
+            LOG.log(System.Logger.Level.WARNING, "A " + (publisher ? "publisher"
+                : channel.header().isQueue() ? "worker" : "subscriber") + " of "
                 + channel.path() + " was never closed: slot " + slot + (name.isEmpty() ? "" : " (" + name + ")")
                 + ". Nothing refers to it any more, so its slot was given back. Close what you open.");
             close();

@@ -14,7 +14,11 @@ public enum SlotState {
     /** Of a publisher: its owner closed it. */
     CLOSED,
     /** A process with other software is at this end; whether it lives cannot be told. */
-    FOREIGN;
+    FOREIGN,
+    /** Of a queue's slot 0: it stands for the jobs that no worker has taken. */
+    SHARED,
+    /** Of a queue's last publisher slot: its ring has the jobs that were released. */
+    RETURNS;
 
     @Override
     public String toString() {

@@ -25,6 +25,8 @@ final class Slots {
     /** Where readers sleep, and publishers. */
     private final WaitingWords data;
     private final WaitingWords room;
+    /** Where workers sleep; null if the channel is no queue. */
+    private final WaitingWords jobs;
 
     Slots(Header header, Memory control, Identity identity, String path, boolean wakes) {
         this.header = header;
@@ -34,6 +36,7 @@ final class Slots {
         this.wakes = wakes;
         this.data = WaitingWords.data(control);
         this.room = WaitingWords.room(control);
+        this.jobs = header.isQueue() ? WaitingWords.jobs(control) : null;
     }
 
     WaitingWords data() {
@@ -42,6 +45,18 @@ final class Slots {
 
     WaitingWords room() {
         return room;
+    }
+
+    WaitingWords jobs() {
+        return jobs;
+    }
+
+    /** All who wait for what publishers do: readers, and workers of a queue. */
+    void wakeReaders() {
+        data.wakeAll();
+        if (jobs != null) {
+            jobs.wakeAll();
+        }
     }
 
     boolean wakes() {
@@ -107,11 +122,12 @@ final class Slots {
 
     /** What a refusal says: who owns the slots that would do, and what keeps the others. */
     private NoFreeSlotException noFreeSlot(Lock lock, boolean publisher, byte[] name) {
-        int number = publisher ? header.publishers : header.subscribers;
+        int number = publisher ? header.producers() : header.subscribers;
+        int first = publisher ? 0 : header.firstSubscriber();
         List<Integer> candidates = publisher ? publisherCandidates(name) : subscriberCandidates(name);
         List<NoFreeSlotException.Owner> owners = new ArrayList<>();
         List<String> kept = new ArrayList<>();
-        for (int slot = 0; slot < number; slot++) {
+        for (int slot = first; slot < number; slot++) {
             Fields fields = read(publisher ? header.publisherSlot(slot) : header.subscriberSlot(slot));
             String itsName = fields == null ? "" : fields.name;
             if (lock.heldByAnother(lockByte(publisher, slot))) {
@@ -124,7 +140,8 @@ final class Slots {
             }
         }
         String kind = publisher ? "publisher" : "subscriber";
-        return new NoFreeSlotException(kind, number, owners, NoFreeSlotException.text(path, kind, number, owners, kept,
+        int owned = number - first;
+        return new NoFreeSlotException(kind, owned, owners, NoFreeSlotException.text(path, kind, owned, owners, kept,
             candidates.size() == 1 && name.length > 0
             && hasName(publisher ? header.publisherSlot(candidates.get(0))
                 : header.subscriberSlot(candidates.get(0)), name)));
@@ -133,7 +150,7 @@ final class Slots {
     private List<Integer> publisherCandidates(byte[] name) {
         List<Integer> unnamed = new ArrayList<>();
         List<Integer> named = new ArrayList<>();
-        for (int slot = 0; slot < header.publishers; slot++) {
+        for (int slot = 0; slot < header.producers(); slot++) {
             int at = header.publisherSlot(slot);
             if (name.length > 0 && hasName(at, name)) {
                 return List.of(slot);
@@ -150,9 +167,9 @@ final class Slots {
             return List.of(0);
         }
         List<Integer> free = new ArrayList<>();
-        for (int slot = 0; slot < header.subscribers; slot++) {
+        for (int slot = header.firstSubscriber(); slot < header.subscribers; slot++) {
             int at = header.subscriberSlot(slot);
-            if (!kept(slot)) {
+            if (!kept(slot) || header.isQueue()) { // a worker's slot is free whatever its name is: queue.md 6
                 free.add(slot);
             } else if (name.length > 0 && hasName(at, name)) {
                 return List.of(slot);
@@ -210,7 +227,11 @@ final class Slots {
     /** 5.3 step 4; returns the new epoch. */
     long enterSubscriber(int slot, byte[] name) {
         int at = header.subscriberSlot(slot);
-        return storeOwner(at, name, markChanging(at, name));
+        boolean renamed = markChanging(at, name);
+        if (header.isQueue()) {
+            control.putLongOpaque(at + Layout.SUBSCRIBER_SLOT_BUSY_SINCE, 0);
+        }
+        return storeOwner(at, name, renamed);
     }
 
     /** A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 4). */
@@ -255,7 +276,7 @@ final class Slots {
     void closePublisher(int slot) {
         // pairs with: a reader that drained the ring and wants to know whether more can come
         control.putIntRelease(header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_CLOSED, 1);
-        data.wakeAll();
+        wakeReaders();
     }
 
     void keep(int slot, boolean kept) {
@@ -330,14 +351,25 @@ final class Slots {
 
     /** 6.11, under the control lock. */
     void evict(int slot, List<Memory> trailers) {
+        raiseEpoch(slot);
+        evicting(slot, true); // until somebody has joined
+        stopGating(slot, trailers);
+        data.wakeAll(); // the victim, if it sleeps
+    }
+
+    /** Evict of a worker (queue.md 7), under the control lock: its gates stay for who adopts its job. */
+    void evictWorker(int slot) {
+        raiseEpoch(slot); // first: who dies here must not leave jobs to adopt of a worker that nobody has told
+        evicting(slot, true); // pairs with: adopt 1
+        jobs.wakeAll(); // the victim, if it sleeps, and those who adopt
+    }
+
+    private void raiseEpoch(int slot) {
         int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
         long before = control.getAndAddLong(epoch, 1); // first: a live victim learns of it; pairs with: 5.4, poll 5
         if (valid(before) == 0 || valid(before + 1) == 0) {
             control.putLongVolatile(epoch, 1);
         }
-        evicting(slot, true); // until somebody has joined
-        stopGating(slot, trailers);
-        data.wakeAll(); // the victim, if it sleeps
     }
 
     /** 6.16: whether the owner of a ring, if it has one, wakes readers. */
@@ -355,6 +387,31 @@ final class Slots {
         long epoch = control.getLongAcquire(at + Layout.SUBSCRIBER_SLOT_EPOCH); // pairs with: take
         return header.foreign != Foreign.SUBSCRIBER
             && control.getLongOpaque(at + Layout.SUBSCRIBER_SLOT_WAKES) == epoch;
+    }
+
+    /** Of a queue: whether all workers that live wake publishers, and each other. {@code lock} is any of ours. */
+    boolean workersWake(Lock lock, int except) {
+        for (int slot = header.firstSubscriber(); slot < header.subscribers; slot++) {
+            if (slot != except && !subscriberWakes(slot) && live(lock, slot)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Whether a slot was ever owned. */
+    boolean wasOwned(int slot) {
+        return epoch(header.subscriberSlot(slot)) != 0;
+    }
+
+    /** Whether a publisher slot was ever owned. */
+    boolean hadPublisher(int ring) {
+        return epoch(header.publisherSlot(ring)) != 0;
+    }
+
+    /** Of a worker: since when it has jobs in hand, for people; 0: it has none. */
+    void busySince(int slot, long since) {
+        control.putLongOpaque(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_BUSY_SINCE, since);
     }
 
     /** Whether a slot's gates do not say where to resume. */

@@ -15,8 +15,9 @@ import java.util.List;
  * @param kept whether it stays when its owner goes.
  * @param evicting whether it was evicted and nobody has joined since.
  * @param discarded messages that evictions of this slot lost.
+ * @param inHand the job that a worker of a queue has; null: none.
  * @param gates the rings that it holds back.
  */
 public record SubscriberStats(int slot, SlotState state, long epoch, String name, int pid, long attachedAt,
-    boolean kept, boolean evicting, long discarded, List<GateStats> gates) {
+    boolean kept, boolean evicting, long discarded, InHandStats inHand, List<GateStats> gates) {
 }

@@ -6,16 +6,19 @@ package io.flyring;
  * when the name has changed. Whatever fails on the way is ignored.
  */
 final class Successor {
-    static final Successor NONE = new Successor(null, null);
+    static final Successor NONE = new Successor(null, null, false);
 
     /** To be closed; null: the caller's. */
     private final ChannelFile file;
     /** The control section, or as much of it as is needed; null: nothing was told. */
     private final Memory control;
+    /** Whether workers may sleep there. */
+    private final boolean isQueue;
 
-    private Successor(ChannelFile file, Memory control) {
+    private Successor(ChannelFile file, Memory control, boolean isQueue) {
         this.file = file;
         this.control = control;
+        this.isQueue = isQueue;
     }
 
     /** To those who have the channel that a path names. */
@@ -24,8 +27,9 @@ final class Successor {
         Memory control = null;
         try {
             old = ChannelFile.open(path, false);
-            control = tellIn(old, path, Layout.SUCCESSOR_REPLACED);
-            return new Successor(old, control);
+            Header header = headerOf(old, path);
+            control = tellIn(old, header, Layout.SUCCESSOR_REPLACED);
+            return new Successor(old, control, header.isQueue());
         } catch (FlyringException nothingThere) {
             return NONE;
         } finally {
@@ -38,14 +42,18 @@ final class Successor {
     /** To those who have this channel, whose file is the caller's. */
     static Successor tell(ChannelFile file, String path, int value) {
         try {
-            return new Successor(null, tellIn(file, path, value));
+            Header header = headerOf(file, path);
+            return new Successor(null, tellIn(file, header, value), header.isQueue());
         } catch (FlyringException noChannel) {
             return NONE;
         }
     }
 
-    private static Memory tellIn(ChannelFile file, String path, int value) {
-        Header header = Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
+    private static Header headerOf(ChannelFile file, String path) {
+        return Header.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
+    }
+
+    private static Memory tellIn(ChannelFile file, Header header, int value) {
         Memory control = file.map(header.controlOffset, Layout.CONTROL_SLOTS, false);
         control.putIntOpaque(Layout.CONTROL_SUCCESSOR, value);
         return control;
@@ -56,6 +64,9 @@ final class Successor {
         if (control != null) {
             WaitingWords.data(control).wakeAll();
             WaitingWords.room(control).wakeAll();
+            if (isQueue) {
+                WaitingWords.jobs(control).wakeAll();
+            }
         }
         if (file != null) {
             file.close();

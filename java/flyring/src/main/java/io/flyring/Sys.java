@@ -119,6 +119,11 @@ final class Sys {
         syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, Integer.MAX_VALUE, 0, 0, bits & BITS);
     }
 
+    /** The same for one of them. Allocates nothing. */
+    static void futexWakeOne(long word, int bits) {
+        syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, 1, 0, 0, bits & BITS);
+    }
+
     /**
      * Waits at a word as long as it holds a value, until a point of CLOCK_MONOTONIC. The garbage collector need not
      * wait for a thread that is in here. Allocates nothing.

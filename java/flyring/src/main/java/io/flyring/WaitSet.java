@@ -11,10 +11,10 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Subscribers and publishers, of one or several channels, that one thread waits for: until one of them has something,
- * or room. What is in it is used by the thread that waits; any thread may call {@link #wake()}. A wait looks, spins for
- * 20 microseconds and then sleeps; it allocates nothing. A virtual thread that sleeps here keeps its carrier thread.
- * Spec 6.16.
+ * Subscribers, workers and publishers, of one or several channels, that one thread waits for: until one of them has
+ * something, or room. What is in it is used by the thread that waits; any thread may call {@link #wake()}. A wait
+ * looks, spins for 20 microseconds and then sleeps; it allocates nothing. A virtual thread that sleeps here keeps its
+ * carrier thread. Spec 6.16.
  */
 public final class WaitSet {
     /** Whether the kernel can wait at several words. */
@@ -88,6 +88,17 @@ public final class WaitSet {
      */
     public WaitSet add(Publisher publisher) {
         return add(publisher, publisher.waiting());
+    }
+
+    /**
+     * Adds a worker: ready when there is a job to take, or when its next method will throw that it is closed, has lost
+     * its slot, or its channel was replaced.
+     *
+     * @param worker not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(Worker worker) {
+        return add(worker, worker.waiting());
     }
 
     private WaitSet add(AutoCloseable object, Waiting waiting) {
@@ -235,7 +246,11 @@ public final class WaitSet {
         busy = true;
         try {
             if (!collect() && timeout > 0) {
-                sleepUntilReady(timeout);
+                try {
+                    sleepUntilReady(timeout);
+                } finally {
+                    passOn();
+                }
             }
             woken.set(false);
             return shown;
@@ -291,6 +306,13 @@ public final class WaitSet {
         Waiting.checkInterrupted("members of a wait set");
     }
 
+    /** A wake of one worker ends here, whatever comes next: a job must not wait for it while another sleeps. */
+    private void passOn() {
+        for (int i = 0; i < entries.size(); i++) {
+            entries.get(i).waiting.passOn();
+        }
+    }
+
     /** Whether there is an error that a member's next method will say. */
     private boolean look() {
         for (int i = 0; i < entries.size(); i++) {
@@ -335,6 +357,9 @@ public final class WaitSet {
                 : Waiting.SHORT_CAP_NANOS);
         }
         Waiting.putTime(time, Math.min(deadline, Waiting.deadline(System.nanoTime(), Math.min(cap, MOST_NANOS))));
+        for (int i = 0; i < entries.size(); i++) {
+            entries.get(i).waiting.slept();
+        }
         if (naps()) { // sleep 6
             Sys.futexWait(own.address(), ownBefore, time.address(), WaitingWords.ALL_RINGS);
         } else {

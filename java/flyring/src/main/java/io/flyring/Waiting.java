@@ -81,6 +81,18 @@ abstract class Waiting {
     /** The object's next method that finds nothing looks, too. */
     abstract void lookSoon();
 
+    /** It sleeps now: somebody may wake it, and nobody else. */
+    void slept() {
+    }
+
+    /** A wait set that this object slept in returns to its caller. */
+    void passOn() {
+    }
+
+    /** A wait of so many ns begins: throws what forbids that. */
+    void checkBegin(long timeout) {
+    }
+
     final WaitingWords words() {
         return words;
     }
@@ -133,6 +145,7 @@ abstract class Waiting {
 
     /** A wait begins. */
     final void begin(long timeout) {
+        checkBegin(timeout);
         start = System.nanoTime();
         deadline = deadline(start, timeout);
         spinEnd = Math.min(deadline, deadline(start, spin));
@@ -292,6 +305,7 @@ abstract class Waiting {
         final long most = reached && othersWake() ? cap : SHORT_CAP_NANOS; // sleep 5
         final long until = Math.min(deadline, System.nanoTime() + most);
         putTime(time, until);
+        slept();
         Sys.futexWait(control.address() + words.sequence(), sequence, time.address(), mask); // sleep 6
         Reference.reachabilityFence(control);
         Reference.reachabilityFence(time);

@@ -19,6 +19,8 @@ final class Waker {
     }
 
     private final WaitingWords words;
+    /** Of a queue's producer, and of who releases: where workers sleep, of whom it wakes one; else null. */
+    private final WaitingWords jobs;
     private final boolean registered;
     private final Memory watched;
     private final int watchedIndex;
@@ -31,12 +33,22 @@ final class Waker {
 
     /** Registers the process, so make it before a slot is taken. Not {@code wakes}: it opted out, and wakes nobody. */
     Waker(WaitingWords words, boolean wakes) {
-        this(words, wakes, wakes && Registration.DONE);
+        this(words, null, wakes, wakes && Registration.DONE);
+    }
+
+    /** The same for who wakes workers, too, if there are any: {@code jobs} may be null. */
+    Waker(WaitingWords words, WaitingWords jobs, boolean wakes) {
+        this(words, jobs, wakes, wakes && Registration.DONE);
     }
 
     /** The same where the system call's answer is known: for tests. */
     Waker(WaitingWords words, boolean wakes, boolean registered) {
+        this(words, null, wakes, registered);
+    }
+
+    private Waker(WaitingWords words, WaitingWords jobs, boolean wakes, boolean registered) {
         this.words = words;
+        this.jobs = jobs;
         this.registered = registered;
         this.watched = registered ? words.control() : CONSTANTS;
         this.watchedIndex = registered ? words.asleep() : wakes ? ALWAYS : NEVER;
@@ -47,13 +59,28 @@ final class Waker {
         return watched.address() + watchedIndex;
     }
 
+    /** The second place to look at: where workers say that they sleep; where there are none, the first one again. */
+    long jobsWatchedAt() {
+        return registered && jobs != null ? jobs.control().address() + jobs.asleep() : watchedAt();
+    }
+
+    /** The bits of both places that say that somebody may be woken behind a message of a ring. */
+    int watchedBits(int ringBit) {
+        return jobs == null ? ringBit : ringBit | Layout.JOBS_BIT;
+    }
+
     /** Whether somebody waits for one of these rings, or may. Behind the store of what they wait for. */
     boolean isAwaited(int bits) {
-        return (watched.getIntOpaque(watchedIndex) & bits) != 0;
+        final int second = registered && jobs != null ? jobs.control().getIntOpaque(jobs.asleep()) : 0;
+        return ((watched.getIntOpaque(watchedIndex) | second) & bits) != 0;
     }
 
     /** What follows. A method of its own, that the hot path stays small. */
     void wakeNow(int bits) {
+        if (jobs != null) {
+            wakeBoth(bits);
+            return;
+        }
         if (!registered) {
             VarHandle.fullFence(); // pairs with: sleep 3
             if ((words.control().getIntOpaque(words.asleep()) & bits) == 0) {
@@ -61,5 +88,16 @@ final class Waker {
             }
         }
         words.wake(bits);
+    }
+
+    /** Of a queue: one worker, and all observers of the ring. The look that led here may have seen another's bit. */
+    private void wakeBoth(int bits) {
+        if (!registered) {
+            VarHandle.fullFence(); // pairs with: sleep 3
+        }
+        jobs.wakeOne();
+        if ((words.control().getIntOpaque(words.asleep()) & bits) != 0) {
+            words.wake(bits);
+        }
     }
 }

@@ -145,8 +145,12 @@ class GoldenTest {
         ChannelOptions options = create.get("kind").getAsString().equals("inbox")
             ? ChannelOptions.inbox() : ChannelOptions.broadcast();
         options.capacity = number(create, "capacity", options.capacity);
-        options.publishers = number(create, "publishers", options.publishers);
-        options.subscribers = number(create, "subscribers", options.subscribers);
+        if (create.has("publishers")) {
+            options.publishers(create.get("publishers").getAsInt());
+        }
+        if (create.has("subscribers")) {
+            options.subscribers(create.get("subscribers").getAsInt());
+        }
         options.alignment = number(create, "alignment", options.alignment);
         options.counters = number(create, "counters", options.counters);
         if (create.has("foreign")) {

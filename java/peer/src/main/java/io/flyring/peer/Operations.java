@@ -40,6 +40,7 @@ final class Operations {
     private final Map<String, Subscriber> subscribers = new HashMap<>();
     private final Map<String, LossySubscriber> lossySubscribers = new HashMap<>();
     private final Map<String, Claim> claims = new HashMap<>();
+    private final Jobs jobs = new Jobs(this::channel);
 
     /** The answer is complete, and it is a no. */
     static final class Refused extends RuntimeException {
@@ -65,6 +66,7 @@ final class Operations {
         operations.put("lossy_subscriber", this::lossySubscriber);
         operations.put("evict", (request, answer) ->
             answer.addProperty("messages", channel(request).evict(request.integer("slot"))));
+        jobs.addTo(operations);
         operations.put("offer", this::offer);
         operations.put("offer_batch", this::offerBatch);
         operations.put("flush", this::flush);
@@ -118,7 +120,7 @@ final class Operations {
     }
 
     /** The handle in a request, which must be one of an object. */
-    private static String known(Map<String, ?> objects, Request request, String kind) {
+    static String known(Map<String, ?> objects, Request request, String kind) {
         String handle = request.text(kind);
         if (!objects.containsKey(handle)) {
             throw new Request.Bad("There is no " + kind + " with the handle " + handle + ".");
@@ -154,6 +156,7 @@ final class Operations {
                 subscribers.clear();
                 lossySubscribers.clear();
                 claims.clear();
+                jobs.clear();
             }
             System.gc();
         }
@@ -170,7 +173,8 @@ final class Operations {
         ChannelOptions options = switch (request.text("kind", "")) {
             case "inbox" -> ChannelOptions.inbox();
             case "broadcast" -> ChannelOptions.broadcast();
-            default -> throw new Request.Bad("invalid-argument", "The kind is inbox or broadcast.");
+            case "queue" -> ChannelOptions.queue();
+            default -> throw new Request.Bad("invalid-argument", "The kind is inbox, broadcast or queue.");
         };
         if (request.has("capacity")) {
             options.capacity(request.integer("capacity"));
@@ -180,6 +184,12 @@ final class Operations {
         }
         if (request.has("subscribers")) {
             options.subscribers(request.integer("subscribers"));
+        }
+        if (request.has("producers")) {
+            options.producers(request.integer("producers"));
+        }
+        if (request.has("workers")) {
+            options.workers(request.integer("workers"));
         }
         if (request.has("alignment")) {
             options.alignment(request.integer("alignment"));
@@ -509,6 +519,8 @@ final class Operations {
     private void close(Request request, JsonObject answer) {
         if (request.has("publisher")) {
             publishers.remove(known(publishers, request, "publisher")).close();
+        } else if (request.has("worker")) {
+            jobs.close(request);
         } else if (request.has("subscriber")) {
             if (isLossy(request)) {
                 lossySubscribers.remove(request.text("subscriber")).close();

@@ -2,10 +2,12 @@
 package io.flyring.peer;
 
 import com.google.gson.JsonArray;
+import com.google.gson.JsonNull;
 import com.google.gson.JsonObject;
 import io.flyring.CounterStats;
 import io.flyring.Foreign;
 import io.flyring.GateStats;
+import io.flyring.InHandStats;
 import io.flyring.PublisherStats;
 import io.flyring.Stats;
 import io.flyring.SubscriberStats;
@@ -72,7 +74,19 @@ final class StatsJson {
         json.addProperty("kept", subscriber.kept());
         json.addProperty("evicting", subscriber.evicting());
         json.addProperty("discarded", subscriber.discarded());
+        json.add("in_hand", subscriber.inHand() == null ? JsonNull.INSTANCE : inHand(subscriber.inHand()));
         json.add("gates", array(subscriber.gates(), StatsJson::gate));
+        return json;
+    }
+
+    private static JsonObject inHand(InHandStats job) {
+        JsonObject json = new JsonObject();
+        json.addProperty("ring", job.ring());
+        json.addProperty("position", job.position());
+        json.addProperty("end", job.end());
+        json.addProperty("attempts", job.attempts());
+        json.addProperty("busy_since", job.busySince());
+        json.addProperty("busy_for", job.busyFor());
         return json;
     }
 

@@ -1,0 +1,764 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+#include <unistd.h>
+
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "support.hpp"
+
+// What is left of a worker that dies, is evicted, throws or is disturbed, and what others make of it.
+
+namespace {
+
+using flyring::Action;
+using flyring::Channel;
+using flyring::Job;
+using flyring::Publisher;
+using flyring::Worker;
+using flyring::detail::attempts_beside;
+using flyring::detail::ChannelFile;
+using flyring::detail::taken_end_beside;
+using support::bytes;
+using support::Child;
+using support::code_of;
+using support::queue;
+using support::text;
+using support::work_off;
+namespace layout = flyring::layout;
+
+/// text, attempts of each job that is there; all are done then.
+std::string work_off_counting(Worker& worker, int limit = 1) {
+    std::string seen;
+    while (worker.poll([&](Job& job) { seen += text(job) + std::to_string(job.attempts()) + " "; }, limit) > 0) {
+    }
+    return seen;
+}
+
+class QueueSurvivors : public support::ChannelTest {
+  protected:
+    /// A process that takes `take` jobs at once, finishes `finish` of them, and is killed in the next one.
+    void kill_a_worker(int take, int finish, const std::string& name = "victim") {
+        Child child([=](const Child::Ready& ready) {
+            Worker worker = Channel::open("c").worker(name);
+            int done = 0;
+            worker.poll(
+                [&](Job&) {
+                    if (done++ < finish) return;
+                    ready();
+                    ::pause();
+                },
+                take);
+            return false;
+        });
+        child.wait_until_ready();
+        child.kill();
+    }
+
+    /// Slot 1 had an owner that left without a job. Its words can be forged now.
+    static void leave_slot_1(Channel& channel) {
+        Worker worker = channel.worker("left");
+        ASSERT_EQ(worker.slot(), 1U);
+    }
+    static void forge(const ChannelFile& file, std::uint32_t ring, std::int64_t gate, std::int64_t taken_end,
+                      std::int32_t attempts) {
+        *taken_end_beside(file.ring(ring).gate(1)) = taken_end;
+        *attempts_beside(file.ring(ring).gate(1)) = attempts;
+        *file.ring(ring).gate(1) = gate;
+    }
+    /// A worker of another slot than 1, while that one has no owner.
+    static Worker worker_of_slot_2(Channel& channel) {
+        Worker first = channel.worker();
+        Worker second = channel.worker();
+        EXPECT_EQ(second.slot(), 2U);
+        return second;
+    }
+    /// So that the worker looks for jobs of the dead.
+    static void pause_for_a_look() { std::this_thread::sleep_for(std::chrono::milliseconds(6)); }
+};
+
+TEST_F(QueueSurvivors, a_killed_workers_job_goes_to_another) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher("p");
+    Worker other = worker_of_slot_2(channel);
+    publisher.offer(bytes("a"), 9);
+    publisher.offer(bytes("b"));
+    kill_a_worker(1, 0);
+    const std::int64_t handovers = *support::raw("c").handovers();
+    pause_for_a_look();
+    std::optional<Job> job = other.take();
+    ASSERT_TRUE(job);
+    EXPECT_EQ(text(*job), "a");
+    EXPECT_EQ(job->type(), 9);
+    EXPECT_EQ(job->attempts(), 1);
+    EXPECT_TRUE(job->repeat());
+    EXPECT_EQ(job->ring(), 0U);
+    EXPECT_EQ(job->position(), 64);
+    EXPECT_EQ(job->sender().name, "p");
+    EXPECT_EQ(*support::raw("c").handovers(), handovers + 1);
+    EXPECT_EQ(*support::raw("c").ring(0).gate(1), -1);
+    EXPECT_EQ(*support::raw("c").ring(0).gate(2), 64);
+    job->done();
+    EXPECT_EQ(work_off_counting(other), "b0 ");
+}
+
+TEST_F(QueueSurvivors, the_rest_of_a_killed_workers_batch_goes_to_another) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    Worker other = worker_of_slot_2(channel);
+    for (const char* letter : {"a", "b", "c", "d", "e"}) publisher.offer(bytes(letter));
+    kill_a_worker(4, 2);
+    pause_for_a_look();
+    EXPECT_EQ(work_off_counting(other, 10), "c1 d1 e0 ");
+    EXPECT_EQ(work_off(other), "");
+}
+
+TEST_F(QueueSurvivors, a_batch_does_not_go_over_the_rings_end) {
+    for (const std::uint32_t alignment : {8U, 64U}) {
+        Channel channel = Channel::replace("c", queue(1, 2, 4096, alignment));
+        Publisher publisher = channel.publisher();
+        Worker other = worker_of_slot_2(channel);
+        while (publisher.position() < 4096 - 3 * 64) {
+            publisher.offer(bytes("filler filler filler"));
+            work_off(other);
+        }
+        std::string expected;
+        for (int i = 0; i < 3; ++i) {  // of 80 or 128 bytes: the second does not fit any more
+            const std::string message(70, static_cast<char>('a' + i));
+            ASSERT_GT(publisher.offer(bytes(message)), 0);
+            expected += message;
+        }
+        kill_a_worker(3, 0);
+        pause_for_a_look();
+        std::string seen;
+        std::string attempts;
+        while (other.poll(
+                   [&](Job& job) {
+                       seen += text(job);
+                       attempts += std::to_string(job.attempts());
+                   },
+                   3) > 0) {
+        }
+        EXPECT_EQ(seen, expected);
+        EXPECT_EQ(attempts, alignment == 8 ? "110" : "100");  // the padding was no part of it
+        EXPECT_GT(publisher.position(), 4096);
+    }
+}
+
+TEST_F(QueueSurvivors, the_next_owner_of_the_slot_goes_on_with_its_job) {
+    Channel channel = Channel::create("c", queue(1, 1));
+    Publisher publisher = channel.publisher();
+    for (const char* letter : {"a", "b", "c"}) publisher.offer(bytes(letter));
+    kill_a_worker(2, 0);
+    kill_a_worker(1, 0);
+    Worker next = channel.worker("next");
+    EXPECT_EQ(work_off_counting(next), "a2 b2 c0 ");
+    EXPECT_EQ(next.epoch(), 3);
+    EXPECT_EQ(*support::raw("c").handovers(), 0);
+}
+
+TEST_F(QueueSurvivors, a_job_that_was_announced_and_not_taken_is_handed_out_as_new) {
+    for (const bool next_owner : {false, true}) {
+        Channel channel = Channel::replace("c", queue(1, 2));
+        Publisher publisher = channel.publisher();
+        publisher.offer(bytes("a"));
+        Worker other = worker_of_slot_2(channel);
+        const ChannelFile file = support::raw("c");
+        *file.ring(0).gate(0) = 64;     // somebody passed the owner record
+        forge(file, 0, 64, 128, 3);     // killed between take 2 and 3
+        pause_for_a_look();
+        Worker first = next_owner ? channel.worker() : std::move(other);
+        EXPECT_EQ(work_off_counting(first), "a0 ");
+        EXPECT_EQ(*file.ring(0).gate(1), -1);
+        EXPECT_EQ(*file.handovers(), 0);
+    }
+}
+
+TEST_F(QueueSurvivors, a_worker_that_is_stopped_keeps_its_job) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    Worker other = worker_of_slot_2(channel);
+    Child child([](const Child::Ready& ready) {
+        Worker worker = Channel::open("c").worker();
+        std::optional<Job> job = worker.take();
+        ready();
+        ::raise(SIGSTOP);
+        job->done();
+        return job.has_value();
+    });
+    child.wait_until_ready();
+    for (int i = 0; i < 5; ++i) {
+        pause_for_a_look();
+        EXPECT_FALSE(other.take());
+    }
+    EXPECT_FALSE(other.ended());
+    child.signal(SIGCONT);
+    EXPECT_EQ(child.wait(), 0);
+    pause_for_a_look();
+    EXPECT_FALSE(other.take());
+}
+
+TEST_F(QueueSurvivors, a_dead_workers_job_holds_its_producer_and_is_named) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    kill_a_worker(1, 0, "dead");
+    support::fill(publisher);
+    for (int i = 0; i < 5; ++i) {  // it looks at locks, and retires nobody
+        support::sleep_past_a_look();
+        EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
+    }
+    ASSERT_TRUE(publisher.held_by());
+    EXPECT_EQ(publisher.held_by()->slot, 1U);
+    EXPECT_EQ(publisher.held_by()->name, "dead");
+    EXPECT_FALSE(publisher.held_by()->live);
+    EXPECT_EQ(publisher.readers(), 0U);
+    const flyring::SubscriberStats stats = channel.stats().subscribers[1];
+    EXPECT_EQ(stats.state, flyring::SlotState::away);
+    ASSERT_TRUE(stats.in_hand);
+    EXPECT_EQ(stats.in_hand->position, 64);
+    Worker next = channel.worker();
+    EXPECT_EQ(text(*next.take()), "a");
+}
+
+TEST_F(QueueSurvivors, an_evicted_worker_learns_of_it_and_its_job_goes_to_another) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    for (const char* letter : {"a", "b", "c"}) publisher.offer(bytes(letter));
+    Worker victim = channel.worker("victim");
+    Worker other = channel.worker("other");
+    std::optional<Job> job = victim.take();
+    EXPECT_EQ(channel.evict(1), 1);
+    pause_for_a_look();
+    EXPECT_EQ(work_off_counting(other), "a1 b0 c0 ");
+    EXPECT_EQ(text(*job), "a");  // it may go on
+    try {
+        job->done();
+        FAIL();
+    } catch (const flyring::SlotLost& error) {
+        EXPECT_EQ(error.slot(), 1U);
+    }
+    EXPECT_EQ(code_of([&] { job->done(); }), "closed");
+    EXPECT_EQ(code_of([&] { victim.take(); }), "slot-lost");
+    EXPECT_EQ(code_of([&] { victim.poll([](Job&) {}); }), "slot-lost");
+    EXPECT_EQ(code_of([&] { victim.ended(); }), "slot-lost");
+    victim.close();
+    EXPECT_EQ(victim.slot(), 1U);
+    // An idle one learns of it at its next take.
+    EXPECT_EQ(channel.evict(2), 0);
+    publisher.offer(bytes("d"));
+    EXPECT_EQ(code_of([&] { other.take(); }), "slot-lost");
+    Worker next = channel.worker();
+    EXPECT_EQ(work_off_counting(next), "d0 ");
+    EXPECT_EQ(*subscriber_slot(support::raw("c"), 1).evicting(), 0);
+}
+
+TEST_F(QueueSurvivors, an_evicted_worker_hands_out_nothing_more_of_its_batch) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    for (const char* letter : {"a", "b", "c"}) publisher.offer(bytes(letter));
+    Worker victim = channel.worker();
+    Worker other = channel.worker();
+    std::string seen;
+    EXPECT_EQ(code_of([&] {
+                  victim.poll(
+                      [&](Job& job) {
+                          seen += text(job) + " ";
+                          if (text(job) == "b") channel.evict(1);
+                      },
+                      3);
+              }),
+              "slot-lost");
+    EXPECT_EQ(seen, "a b ");
+    pause_for_a_look();
+    EXPECT_EQ(work_off_counting(other, 2), "b1 c1 ");
+    // Its release publishes nothing.
+    publisher.offer(bytes("d"));
+    std::optional<Job> job = other.take();
+    channel.evict(2);
+    EXPECT_EQ(code_of([&] { job->release(); }), "slot-lost");
+    Worker next = channel.worker();
+    pause_for_a_look();
+    EXPECT_EQ(work_off_counting(next), "d1 ");
+}
+
+TEST_F(QueueSurvivors, a_live_worker_that_is_evicted_may_take_what_it_announced) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    Worker victim = channel.worker();
+    Worker other = channel.worker();
+    channel.evict(1);
+    const ChannelFile file = support::raw("c");
+    *file.ring(0).gate(0) = 64;
+    forge(file, 0, 64, 128, 0);  // it stands between take 2 and 3
+    pause_for_a_look();
+    std::optional<Job> job = other.take();
+    EXPECT_EQ(text(*job), "a");
+    EXPECT_EQ(job->attempts(), 0);
+    EXPECT_EQ(*file.ring(0).gate(1), 64);  // left to it
+    job->done();
+    pause_for_a_look();
+    job = other.take();  // it looks as if the victim had taken it: so once more
+    ASSERT_TRUE(job);
+    EXPECT_EQ(job->attempts(), 1);
+    job->done();
+}
+
+TEST_F(QueueSurvivors, a_release_without_room_keeps_the_job) {
+    Channel channel = Channel::create("c", queue(1, 1));
+    Publisher publisher = channel.publisher();
+    Worker worker = channel.worker();
+    const ChannelFile file = support::raw("c");
+    publisher.offer(bytes("a"));
+    publisher.offer(bytes("b"));
+    std::optional<Job> job = worker.take();
+    const flyring::detail::Ring returns = file.ring(1);
+    *returns.claimed() = *returns.published() = returns.start() + 4096;  // full, but for a record that is too short
+    *returns.gate(0) = returns.start() + 64;
+    EXPECT_FALSE(job->release());
+    EXPECT_EQ(code_of([&] { job->done(); }), "closed");
+    EXPECT_EQ(*file.ring(0).gate(1), 64);
+    for (int attempts = 1; attempts < 4; ++attempts) {
+        job = worker.take();
+        EXPECT_EQ(text(*job), "a");
+        EXPECT_EQ(job->attempts(), attempts);
+        EXPECT_EQ(*attempts_beside(file.ring(0).gate(1)), attempts);
+        if (attempts < 3) {
+            EXPECT_FALSE(job->release());
+        }
+    }
+    job->done();
+    *returns.gate(0) = *returns.published();
+    EXPECT_EQ(work_off_counting(worker), "b0 ");
+}
+
+TEST_F(QueueSurvivors, the_number_of_attempts_of_a_job_that_stayed_is_not_the_next_ones) {
+    Channel channel = Channel::create("c", queue(1, 1));
+    Publisher publisher = channel.publisher();
+    for (const char* letter : {"a", "b"}) publisher.offer(bytes(letter));
+    Worker worker = channel.worker();
+    const ChannelFile file = support::raw("c");
+    const flyring::detail::Fd fd = flyring::detail::open_description(file.fd, file.path);
+    ASSERT_TRUE(flyring::detail::lock_byte(fd, file.publisher_lock(1), file.path));  // somebody releases just now
+    std::string seen;
+    int throws = 2;
+    const auto handler = [&](Job& job) {
+        seen += text(job) + std::to_string(job.attempts()) + " ";
+        if (throws-- > 0) throw std::runtime_error("handler");
+    };
+    EXPECT_THROW(worker.poll(handler, 2), std::runtime_error);
+    EXPECT_THROW(worker.poll(handler, 2), std::runtime_error);
+    EXPECT_EQ(worker.poll(handler, 2), 2);
+    EXPECT_EQ(seen, "a0 a1 a2 b0 ");
+    EXPECT_EQ(*attempts_beside(file.ring(0).gate(1)), 0);
+    // It stays where it is with ABORT, too, and the poll ends: it would come again at once.
+    publisher.offer(bytes("c"));
+    EXPECT_EQ(worker.poll([](Job&) { return Action::ABORT; }, 5), 1);
+    flyring::detail::unlock_byte(fd, file.publisher_lock(1));
+    EXPECT_EQ(work_off_counting(worker), "c1 ");
+}
+
+TEST_F(QueueSurvivors, a_throwing_handlers_job_is_released_and_the_rest_comes_next) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    for (const char* letter : {"a", "b", "c"}) publisher.offer(bytes(letter));
+    Worker worker = channel.worker();
+    std::string seen;
+    try {
+        worker.poll(
+            [&](Job& job) {
+                seen += text(job);
+                if (text(job) == "b") throw std::runtime_error("no b");
+            },
+            3);
+        FAIL();
+    } catch (const std::runtime_error& error) {
+        EXPECT_STREQ(error.what(), "no b");
+    }
+    EXPECT_EQ(seen, "ab");
+    Worker other = channel.worker();
+    EXPECT_EQ(work_off_counting(other), "b1 ");
+    EXPECT_EQ(work_off_counting(worker), "c0 ");
+    // A handler that has finished its job, and throws then, leaves nothing to release.
+    publisher.offer(bytes("d"));
+    EXPECT_THROW(worker.poll([](Job& job) {
+        job.done();
+        throw std::runtime_error("late");
+    }),
+                 std::runtime_error);
+    EXPECT_EQ(work_off(worker) + work_off(other), "");
+}
+
+TEST_F(QueueSurvivors, a_job_that_the_handler_moves_away_ends_with_its_handler) {
+    Channel channel = Channel::create("c", queue());
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    publisher.offer(bytes("b"));
+    Worker worker = channel.worker();
+    std::optional<Job> kept;
+    EXPECT_EQ(worker.poll([&](Job& job) { kept = std::move(job); }, 2), 2);
+    EXPECT_FALSE(*kept);
+    EXPECT_EQ(code_of([&] { kept->done(); }), "closed");
+    EXPECT_EQ(work_off(worker), "");
+}
+
+TEST_F(QueueSurvivors, a_job_that_outlives_its_worker_is_closed) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    channel.publisher().offer(bytes("a"));
+    std::optional<Job> job;
+    {
+        Worker worker = channel.worker();
+        job = worker.take();
+    }
+    EXPECT_FALSE(*job);
+    EXPECT_EQ(code_of([&] { job->done(); }), "closed");
+    EXPECT_EQ(code_of([&] { job->payload(); }), "closed");
+    Worker next = channel.worker();
+    EXPECT_EQ(work_off_counting(next), "a1 ");
+}
+
+TEST_F(QueueSurvivors, closing_the_channel_releases_what_is_in_hand) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    publisher.offer(bytes("b"));
+    Worker worker = channel.worker();
+    worker.poll([&](Job&) {
+        EXPECT_EQ(code_of([&] { channel.close(); }), "view-alive");
+        EXPECT_EQ(code_of([&] { worker.close(); }), "view-alive");
+        EXPECT_EQ(code_of([&] { worker.take(); }), "two-threads");
+        EXPECT_EQ(code_of([&] { worker.poll([](Job&) {}); }), "two-threads");
+    });
+    std::optional<Job> job = worker.take();
+    channel.close();
+    EXPECT_EQ(code_of([&] { job->payload(); }), "closed");
+    EXPECT_EQ(code_of([&] { job->release(); }), "closed");
+    EXPECT_EQ(code_of([&] { worker.take(); }), "closed");
+    Channel again = Channel::open("c");
+    Worker next = again.worker();
+    EXPECT_EQ(work_off_counting(next), "b1 ");
+}
+
+TEST_F(QueueSurvivors, a_forked_child_changes_nothing) {
+    Channel channel = Channel::create("c", queue(1, 1));
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    publisher.offer(bytes("b"));
+    Worker worker = channel.worker();
+    const auto child_finds = [](Job& job) {
+        const pid_t child = ::fork();
+        if (child != 0) return support::status_of(child);
+        const bool good = code_of([&] { job.done(); }) == "closed" && code_of([&] { job.payload(); }) == "closed";
+        ::_exit(good ? 0 : 1);
+    };
+    worker.poll([&](Job& job) { EXPECT_EQ(child_finds(job), 0); });
+    std::optional<Job> job = worker.take();
+    EXPECT_EQ(child_finds(*job), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        bool good = code_of([&] { worker.poll([](Job&) {}); }) == "closed";
+        job.reset();
+        good = good && code_of([&] { worker.ended(); }) == "closed";
+        ::_exit(good ? 0 : 1);
+    }
+    EXPECT_EQ(support::status_of(child), 0);
+    EXPECT_EQ(text(*job), "b");
+    job->done();
+    EXPECT_FALSE(worker.take());
+    // A handler that forks and goes on in the child: its poll ends there.
+    publisher.offer(bytes("c"));
+    pid_t other = -1;
+    const std::string code = code_of([&] { worker.poll([&](Job&) { other = ::fork(); }); });
+    if (other == 0) ::_exit(code == "closed" ? 0 : 1);
+    EXPECT_EQ(support::status_of(other), 0);
+    EXPECT_EQ(code, "none");
+    EXPECT_EQ(work_off(worker), "");
+}
+
+TEST_F(QueueSurvivors, a_producer_that_waits_for_its_own_thread_is_busy) {
+    using namespace std::chrono_literals;
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    Worker worker = channel.worker("own");
+    const std::vector<flyring::Bytes> batch(200, bytes("x"));
+    publisher.offer(bytes("first"));
+    std::optional<Job> job = worker.take();
+    support::fill(publisher);
+    // Others could still make room: it waits for them.
+    Channel other = Channel::open("c");
+    Worker second = other.worker();
+    work_off(second);
+    EXPECT_GE(support::fill(publisher), 0);
+    work_off(second);
+    try {
+        publisher.send(bytes("x"));
+        FAIL();
+    } catch (const flyring::Busy& error) {
+        EXPECT_EQ(error.holder().slot, 1U);
+        EXPECT_EQ(error.holder().name, "own");
+        EXPECT_EQ(error.holder().position, 64);
+        EXPECT_TRUE(error.holder().live);
+    }
+    EXPECT_EQ(code_of([&] { publisher.claim(1); }), "busy");
+    EXPECT_EQ(code_of([&] { publisher.send_batch(batch); }), "busy");
+    EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), 0ms); }), "back-pressured");
+    EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
+    // Of another thread: that one may finish the job.
+    std::string code;
+    std::thread([&] { code = code_of([&] { publisher.send(bytes("x"), 5ms); }); }).join();
+    EXPECT_EQ(code, "back-pressured");
+    job->done();
+    EXPECT_GT(publisher.send(bytes("x"), 1s), 0);
+    // In a handler, too.
+    work_off(second);
+    publisher.offer(bytes("y"));
+    EXPECT_EQ(code_of([&] {
+                  worker.poll([&](Job&) {
+                      for (;;) publisher.send(bytes("z"));
+                  });
+              }),
+              "busy");
+}
+
+TEST_F(QueueSurvivors, a_worker_killed_in_its_release_leaves_a_whole_ring) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    publisher.offer(bytes("b"));
+    Worker worker = channel.worker();
+    const ChannelFile file = support::raw("c");
+    const flyring::detail::Ring returns = file.ring(1);
+    // Killed behind its announcement: claimed is ahead, what follows is torn.
+    *returns.claimed() = returns.start() + 128;
+    *returns.type_at(returns.start()) = 77;
+    EXPECT_TRUE(worker.take()->release());
+    EXPECT_EQ(work_off_counting(worker), "a1 b0 ");
+    EXPECT_EQ(*returns.claimed(), *returns.published());
+    // A returns ring that cannot be mended: the release says so, and the job stays.
+    publisher.offer(bytes("c"));
+    std::optional<Job> job = worker.take();
+    const std::int64_t claimed = std::exchange(*returns.claimed(), 7);
+    EXPECT_EQ(code_of([&] { job->release(); }), "corrupt-ring");
+    *returns.claimed() = claimed;
+    EXPECT_EQ(work_off_counting(worker), "c1 ");
+}
+
+TEST_F(QueueSurvivors, hostile_gates_of_others_crash_nobody) {
+    const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t words[] = {least, -2, -1, 0, 1, 7, 64, 128, 192, 4096, 1 << 20, layout::MAX_POSITION, most};
+    for (const std::int64_t gate : words) {
+        for (const std::int64_t end : words) {
+            Channel channel = Channel::replace("c", queue(1, 2));
+            Publisher publisher = channel.publisher();
+            for (const char* letter : {"a", "b"}) publisher.offer(bytes(letter));
+            Worker other = worker_of_slot_2(channel);
+            EXPECT_EQ(work_off(other), "a b ");
+            const ChannelFile file = support::raw("c");
+            *file.handovers() = most;
+            forge(file, 0, gate, end, static_cast<std::int32_t>(gate));
+            pause_for_a_look();
+            int seen = 0;
+            const std::string code = code_of([&] {
+                while (other.poll(
+                           [&](Job& job) {
+                               EXPECT_GE(job.attempts(), 1);
+                               ++seen;
+                           },
+                           3) > 0) {
+                }
+            });
+            EXPECT_TRUE(code == "none" || code == "corrupt-ring") << gate << " " << end << " " << code;
+            EXPECT_LE(seen, 2);
+            EXPECT_LT(*file.ring(0).gate(1), 0) << gate << " " << end;
+            EXPECT_EQ(*file.ring(0).gate(2), -1);
+            publisher.offer(bytes("c"));
+            if (code == "none") {
+                EXPECT_EQ(work_off(other), "c ");
+            }
+            // The next owner of such a slot.
+            forge(file, 0, gate, end, 0);
+            Worker next = channel.worker();
+            (void)code_of([&] { work_off(next); });
+            EXPECT_EQ(*file.ring(0).gate(1), gate < -1 ? gate : -1) << gate << " " << end;
+        }
+    }
+}
+
+TEST_F(QueueSurvivors, a_hostile_position_or_record_is_a_corrupt_ring_and_the_others_go_on) {
+    const auto spoil = [&](const std::function<void(const ChannelFile&)>& change) {
+        Channel channel = Channel::replace("c", queue(2, 1));
+        Publisher a = channel.publisher();
+        Publisher b = channel.publisher();
+        a.offer(bytes("a"));
+        b.offer(bytes("b"));
+        Worker worker = channel.worker();
+        change(support::raw("c"));
+        std::string seen;
+        std::string codes;
+        for (int i = 0; i < 10; ++i) {
+            try {
+                worker.poll([&](Job& job) { seen += text(job); });
+            } catch (const flyring::CorruptRing& error) {
+                codes += std::to_string(error.ring());
+            }
+        }
+        EXPECT_EQ(code_of([&] { worker.close(); }), "none");
+        return seen + codes;
+    };
+    EXPECT_EQ(spoil([](const ChannelFile&) {}), "ab");
+    EXPECT_EQ(spoil([](const ChannelFile& file) { *file.ring(0).gate(0) = 1; }), "b0");
+    EXPECT_EQ(spoil([](const ChannelFile& file) { *file.ring(0).gate(0) = -5 * 64; }), "b0");
+    EXPECT_EQ(spoil([](const ChannelFile& file) { *file.ring(0).gate(0) = layout::MAX_POSITION; }), "b0");
+    for (const std::int32_t length : {1, 7, 5000, std::numeric_limits<std::int32_t>::max()}) {
+        EXPECT_EQ(spoil([=](const ChannelFile& file) { *file.ring(0).length_at(64) = length; }), "b0") << length;
+    }
+    for (const std::int32_t type : {0, -3, std::numeric_limits<std::int32_t>::min()}) {
+        EXPECT_EQ(spoil([=](const ChannelFile& file) { *file.ring(0).type_at(64) = type; }), "b0") << type;
+    }
+    // A ring of nothing but padding: the others have their turn.
+    EXPECT_EQ(spoil([](const ChannelFile& file) {
+                  for (std::int64_t at = 0; at < 4096; at += 64) {
+                      *file.ring(0).length_at(at) = 64;
+                      *file.ring(0).type_at(at) = layout::TYPE_PADDING;
+                  }
+              }),
+              "b");
+}
+
+TEST_F(QueueSurvivors, a_hostile_prefix_is_a_corrupt_ring) {
+    const auto spoil = [&](const std::function<void(const flyring::detail::Ring&, std::int64_t)>& change) {
+        Channel channel = Channel::replace("c", queue(1, 2));
+        Publisher publisher = channel.publisher();
+        publisher.offer(bytes("a"));
+        Worker worker = channel.worker();
+        EXPECT_TRUE(worker.take()->release());
+        const ChannelFile file = support::raw("c");
+        change(file.ring(1), *file.ring(1).gate(0));
+        std::string seen;
+        try {
+            seen = work_off_counting(worker);
+        } catch (const flyring::CorruptRing& error) {
+            seen = "ring " + std::to_string(error.ring());
+        }
+        EXPECT_EQ(*file.ring(1).gate(1), -1);
+        publisher.offer(bytes("b"));
+        return seen + "|" + work_off_counting(worker);
+    };
+    using flyring::detail::put;
+    using flyring::detail::Ring;
+    EXPECT_EQ(spoil([](const Ring&, std::int64_t) {}), "a1 |b0 ");
+    EXPECT_EQ(spoil([](const Ring& ring, std::int64_t at) { *ring.length_at(at) = 23; }), "ring 1|b0 ");
+    for (const std::int32_t origin : {-1, 1, 2, std::numeric_limits<std::int32_t>::max()}) {
+        EXPECT_EQ(spoil([=](const Ring& ring, std::int64_t at) {
+                      put(ring.payload_at(at) + layout::RELEASED_ORIGIN_RING, origin);
+                  }),
+                  "ring 1|b0 ");
+    }
+    for (const std::int64_t position : {std::int64_t{-1}, std::int64_t{1}, layout::MAX_POSITION}) {
+        EXPECT_EQ(spoil([=](const Ring& ring, std::int64_t at) {
+                      put(ring.payload_at(at) + layout::RELEASED_ORIGIN_POSITION, position);
+                  }),
+                  "ring 1|b0 ");
+    }
+    for (const std::int32_t attempts : {std::numeric_limits<std::int32_t>::min(), -1, 0}) {
+        EXPECT_EQ(spoil([=](const Ring& ring, std::int64_t at) {
+                      put(ring.payload_at(at) + layout::RELEASED_ATTEMPTS, attempts);
+                  }),
+                  "a1 |b0 ");
+    }
+    EXPECT_EQ(spoil([=](const Ring& ring, std::int64_t at) {
+                  put(ring.payload_at(at) + layout::RELEASED_ATTEMPTS, std::numeric_limits<std::int32_t>::max());
+              }),
+              "a2147483647 |b0 ");
+}
+
+TEST_F(QueueSurvivors, an_adopted_job_that_was_overwritten_is_dropped) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    Worker other = worker_of_slot_2(channel);
+    int sent = 0;
+    while (publisher.position() < 3 * 4096) {  // laps, all done
+        sent += publisher.offer(flyring::bytes_of(sent)) > 0 ? 1 : 0;
+        other.poll([](Job&) {}, 100);
+    }
+    const ChannelFile file = support::raw("c");
+    forge(file, 0, 4096, 4096 + 128, 0);  // one that announced it late, and died
+    pause_for_a_look();
+    EXPECT_FALSE(other.take());
+    EXPECT_EQ(*file.ring(0).gate(1), -1);
+    EXPECT_EQ(*file.ring(0).gate(2), -1);
+}
+
+/// Workers are killed at random moments: no job is lost, and only a job with a reason comes twice.
+TEST_F(QueueSurvivors, random_kills_lose_no_job) {
+    Channel channel = Channel::create("c", queue(1, 4, 65536));
+    Channel results = Channel::create("results", support::inbox(8, 1, 1 << 20));
+    flyring::Subscriber reader = results.subscriber();
+    const auto work = [](const Child::Ready& ready) {
+        Channel own = Channel::open("c");
+        Channel out = Channel::open("results");
+        Worker worker = own.worker();
+        Publisher publisher = out.publisher();
+        ready();
+        for (;;) {
+            worker.poll(
+                [&](Job& job) {
+                    const std::int64_t result[] = {job.as<std::int64_t>(), job.attempts()};
+                    publisher.send(flyring::bytes_of(result));
+                    if (job.as<std::int64_t>() % 17 == 3 && !job.repeat()) job.release();
+                },
+                3, std::chrono::milliseconds(5));
+        }
+        return true;
+    };
+    std::map<std::int64_t, int> plain;
+    std::map<std::int64_t, int> all;
+    const auto read = [&] {
+        while (reader.poll([&](const flyring::Message& message) {
+            const auto* words = reinterpret_cast<const std::int64_t*>(message.data());
+            ++all[words[0]];
+            if (words[1] == 0) ++plain[words[0]];
+        }) > 0) {
+        }
+    };
+    Publisher publisher = channel.publisher();
+    std::int64_t sent = 0;
+    unsigned random = 1;
+    for (int round = 0; round < 40; ++round) {
+        Child one(work);
+        Child two(work);
+        one.wait_until_ready();
+        two.wait_until_ready();
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds((random = random * 1103515245 + 12345) / 65536 % 6000);
+        while (std::chrono::steady_clock::now() < end) {
+            if (publisher.offer(flyring::bytes_of(sent)) > 0) ++sent;
+            read();
+        }
+        one.kill();
+        two.kill();
+    }
+    publisher.close();
+    Worker last = channel.worker();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!last.ended() && std::chrono::steady_clock::now() < deadline) {
+        last.poll(
+            [&](Job& job) {
+                ++all[job.as<std::int64_t>()];
+                if (job.attempts() == 0) ++plain[job.as<std::int64_t>()];
+            },
+            10, std::chrono::milliseconds(1));
+        read();
+    }
+    read();
+    EXPECT_TRUE(last.ended());
+    EXPECT_GT(sent, 100);
+    EXPECT_EQ(all.size(), static_cast<std::size_t>(sent));
+    for (const auto& [job, times] : plain) EXPECT_EQ(times, 1) << job;
+}
+
+}  // namespace

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.util.List;
+
+/** Jobs that workers left behind, dead or evicted: who adopts them (queue.md 5), and the slot's next owner (6). */
+final class Adoption {
+    private final Header header;
+    private final Slots slots;
+    private final Memory control;
+    private final List<Memory> trailers;
+    private final int me;
+    private final Lock lock;
+
+    /** Of slot {@code me}, whose lock is held through {@code lock}. */
+    Adoption(Channel channel, int me, Lock lock) {
+        this.header = channel.header();
+        this.slots = channel.slots();
+        this.control = channel.control();
+        this.trailers = channel.trailers();
+        this.me = me;
+        this.lock = lock;
+    }
+
+    /** The sum of two numbers of attempts, of which one may be hostile. */
+    static int moreAttempts(int attempts, int more) {
+        return (int) Math.min(Integer.MAX_VALUE, (long) Math.max(attempts, 0) + Math.max(more, 0));
+    }
+
+    /** Whether a gate and the end beside it say that jobs were taken: gate[0] has passed them. */
+    static boolean isTaken(Header header, long position, long end, long shared) {
+        return Recovery.isPosition(position, header.alignment) && Recovery.isPosition(end, header.alignment)
+            && position < end && end <= shared && end - position <= header.capacity / Layout.MAX_MESSAGE_DIVISOR;
+    }
+
+    private static long gate(Memory trailer, int slot) {
+        return trailer.getLongAcquire(Header.gate(slot)); // adopt 2; pairs with: take 2, done 5, adopt 5
+    }
+
+    private static long takenEnd(Memory trailer, int slot) {
+        return trailer.getLongAcquire(Header.gate(slot) + Layout.GATE_TAKEN_END); // adopt 2; pairs with: take 2
+    }
+
+    private static int attempts(Memory trailer, int slot) {
+        return trailer.getIntOpaque(Header.gate(slot) + Layout.GATE_ATTEMPTS);
+    }
+
+    /** Whether jobs of somebody else are in hand by now. */
+    boolean adopt(Worker worker, JobRing[] rings, Hand hand) {
+        for (int slot = header.firstSubscriber(); slot < header.subscribers; slot++) {
+            if (slot == me || !slots.wasOwned(slot)) {
+                continue;
+            }
+            for (int ring = 0; ring < rings.length; ring++) {
+                if (gate(trailers.get(ring), slot) >= 0) {
+                    if (!slots.evicting(slot) && slots.live(lock, slot)) {
+                        break; // of its gates at most one is >= 0
+                    }
+                    if (adoptFrom(worker, slot, rings[ring], hand)) {
+                        return true;
+                    }
+                }
+            }
+        }
+        return false;
+    }
+
+    /** Adopt 1 to 6, for the dead, too, under the control lock. */
+    private boolean adoptFrom(Worker worker, int it, JobRing ring, Hand hand) {
+        synchronized (lock) { // so that nobody closes it meanwhile
+            if (!lock.tryLockControl(header)) { // adopt 1
+                return false;
+            }
+            try {
+                // Again: the next owner may have come. Before gate[0] is loaded: one that took the job and died in
+                // between would look as if it had never taken it.
+                final boolean lives = slots.live(lock, it);
+                return worker.owned() && (!lives || slots.evicting(it)) && adoptLocked(it, lives, ring, hand);
+            } finally {
+                lock.unlockControl(header);
+            }
+        }
+    }
+
+    private boolean adoptLocked(int it, boolean lives, JobRing ring, Hand hand) {
+        final Memory trailer = trailers.get(ring.ring);
+        final long p = gate(trailer, it); // adopt 2
+        final long e = takenEnd(trailer, it); // behind the gate
+        final long g = gate(trailer, 0); // pairs with: take 3
+        if (p < 0 || lives && p >= g) { // adopt 3: it may still take what it has announced
+            return false;
+        }
+        if (!isTaken(header, p, e, g)) { // adopt 4: never taken, so it is still on the ring
+            trailer.compareAndSetLong(Header.gate(it), p, Layout.NOT_GATING);
+            ring.wakeRoom();
+            return false;
+        }
+        final int times = moreAttempts(attempts(trailer, it), 1);
+        ring.storeAttempts(times); // adopt 5, in this order: the adopter may die after each
+        ring.storeTakenEnd(e);
+        ring.storeGate(p);
+        control.putLongRelease(Layout.CONTROL_HANDOVERS, // pairs with: room 2a, 2c, ended 1, 4
+            control.getLongOpaque(Layout.CONTROL_HANDOVERS) + 1);
+        if (!trailer.compareAndSetLong(Header.gate(it), p, Layout.NOT_GATING)) { // pairs with: room 2b
+            ring.storeGate(Layout.NOT_GATING); // its owner has gone on to the next job, or has finished
+            ring.wakeRoom();
+            return false;
+        }
+        hand.adopted(ring, p, e, times);
+        return true;
+    }
+
+    /** 6: what the slot's new owner finds at its own gates, under the control lock. */
+    void inherit(JobRing[] rings, Hand hand) {
+        for (JobRing ring : rings) {
+            final Memory trailer = trailers.get(ring.ring);
+            final long p = gate(trailer, me);
+            if (p < 0) {
+                continue;
+            }
+            final long e = takenEnd(trailer, me); // behind the gate, as adopt 2
+            if (hand.holds() || !isTaken(header, p, e, gate(trailer, 0))) {
+                ring.storeGate(Layout.NOT_GATING); // never taken
+            } else {
+                final int times = moreAttempts(attempts(trailer, me), 1);
+                ring.storeAttempts(times);
+                hand.adopted(ring, p, e, times);
+            }
+        }
+    }
+
+    /** What a worker has in hand; null: nothing. {@code trailers} of all rings. */
+    static InHandStats inHand(Header header, Memory control, List<Memory> trailers, int slot) {
+        for (int ring = 0; ring < header.publishers; ring++) {
+            final Memory trailer = trailers.get(ring);
+            final long p = gate(trailer, slot);
+            final long e = takenEnd(trailer, slot);
+            if (p >= 0 && isTaken(header, p, e, gate(trailer, 0))) {
+                final long since = Math.max(0,
+                    control.getLongOpaque(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_BUSY_SINCE));
+                return new InHandStats(ring, p, e, Math.max(0, attempts(trailer, slot)), since,
+                    since > 0 ? Math.max(0, Identity.REAL.monotonicNow() - since) : 0);
+            }
+        }
+        return null;
+    }
+
+    /** 9: whether all producers have closed, every job was handed out, and none is in hand. */
+    boolean ended() {
+        final long handovers = control.getLongAcquire(Layout.CONTROL_HANDOVERS); // ended 1; pairs with: adopt 5
+        boolean any = false;
+        for (int ring = 0; ring < header.producers(); ring++) {
+            if (slots.hadPublisher(ring)) {
+                if (!slots.closed(ring)) { // ended 1; pairs with: close, behind its last record
+                    return false;
+                }
+                any = true;
+            }
+        }
+        if (!any) {
+            return false;
+        }
+        long returned = 0;
+        for (int ring = 0; ring < header.publishers; ring++) { // ended 2: the returns ring last
+            final long shared = gate(trailers.get(ring), 0); // pairs with: take 3
+            returned = published(ring);
+            if (shared != returned) {
+                return false;
+            }
+        }
+        for (int slot = 1; slot < header.subscribers; slot++) { // ended 3: behind 2
+            for (Memory trailer : trailers) {
+                if (gate(trailer, slot) >= 0) { // pairs with: done 5
+                    return false;
+                }
+            }
+        }
+        // ended 4: a job that was released, or changed hands, meanwhile may have been missed
+        return published(header.publishers - 1) == returned
+            && control.getLongAcquire(Layout.CONTROL_HANDOVERS) == handovers;
+    }
+
+    private long published(int ring) {
+        return trailers.get(ring).getLongAcquire(Layout.TRAILER_PUBLISHED); // pairs with: publish 7
+    }
+}

@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import java.time.Duration;
+
+/**
+ * Takes the jobs of a queue, of which each goes to one worker, whichever is free; made by
+ * {@link Channel#worker(String)}. A job whose worker dies, is evicted, or gives it back is handed out again, and says
+ * so ({@link Job#repeat()}). Taking neither allocates nor locks. One that nothing refers to any more is closed by the
+ * garbage collector, with a warning. Not thread-safe, but for {@link #drain()}. Concurrent use is detected on a
+ * best-effort basis and throws {@link TwoThreadsException}. spec/queue.md.
+ */
+public final class Worker implements AutoCloseable {
+    private static final long GONE = -1;
+    private static final int DEFAULT_LIMIT = 1;
+
+    private final Channel channel;
+    private final String name;
+    private final int slot;
+    private final Seat seat;
+    private final Memory control;
+    private final int epochAt;
+    private final long epoch;
+    private final JobRing[] rings;
+    private final Hand hand;
+    private final Returns returns;
+    private final Adoption adoption;
+    private final Job job = new Job(this);
+    private final Wait waiting;
+    /** The senders of each ring, as they were seen last, and where the first record of each lies. */
+    private final Sender[] senders;
+    private final long[] starts;
+
+    /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
+    private volatile long expectedEpoch;
+    private volatile boolean draining;
+    private boolean busy;
+    private boolean lost;
+    /** What ended this object in the middle of a take; null: nothing has. */
+    private Throwable failure;
+    private int next;
+    private int idlePolls;
+    /** Whether the handler ended the last controlled poll. */
+    private boolean stopped;
+    /** When it last looked for jobs that others left behind. */
+    private long adoptedAt = System.nanoTime() - Layout.ADOPT_INTERVAL;
+    /** In whose hand the job is. */
+    private Thread thread;
+
+    /** What a wait looks at. */
+    private final class Wait extends JobWait {
+        Wait() {
+            super(channel, slot);
+        }
+
+        @Override
+        Lock lock() {
+            return seat.lock();
+        }
+
+        @Override
+        boolean isReady() {
+            return !owned() || draining || hand.holds() || isJobThere();
+        }
+
+        @Override
+        boolean isJobThere() {
+            for (JobRing ring : rings) {
+                if (ring.isReady()) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        @Override
+        void adopt() {
+            adoptIfDue(System.nanoTime());
+        }
+
+        @Override
+        void setBusy(boolean now) {
+            busy = now;
+        }
+
+        @Override
+        void lookSoon() {
+            idlePolls = Layout.POLLS_TO_LOOK;
+        }
+    }
+
+    Worker(Channel channel, String name, int slot, Seat seat, long epoch, JobRing[] rings, Hand hand, Returns returns,
+        Adoption adoption) {
+        this.channel = channel;
+        this.name = name;
+        this.slot = slot;
+        this.seat = seat;
+        this.control = channel.control();
+        this.epochAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
+        this.epoch = epoch;
+        this.expectedEpoch = epoch;
+        this.rings = rings;
+        this.hand = hand;
+        this.returns = returns;
+        this.adoption = adoption;
+        this.senders = new Sender[rings.length];
+        this.starts = new long[rings.length];
+        this.waiting = new Wait();
+    }
+
+    /** Whether the slot is still this object's. */
+    boolean owned() {
+        return control.getLongOpaque(epochAt) == expectedEpoch;
+    }
+
+    /**
+     * Takes one job, if there is one.
+     *
+     * @return the worker's one job object, valid until its done or release; null if there is no job.
+     * @throws ViewAliveException while the job of the last take is neither done nor released.
+     * @throws ClosedException after close.
+     * @throws SlotLostException if the worker was evicted.
+     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
+     * @throws ChannelReplacedException if another channel has this one's name now; the worker works as before.
+     * @throws TwoThreadsException if another thread, or a handler of this worker, is at work.
+     */
+    public Job take() {
+        check();
+        busy = true;
+        try {
+            if (next(1)) {
+                job.open();
+                idlePolls = 0;
+                return job;
+            }
+        } finally {
+            busy = false;
+        }
+        nothingThere();
+        return null;
+    }
+
+    /**
+     * Takes one job, and waits while there is none: it looks, spins for a short time, and then sleeps until a producer
+     * wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     *
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @return the worker's one job object; null if none came in time, or the worker drains.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws ClosedException if another thread closed the worker or the channel, within 100 ms.
+     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the worker works as before.
+     * @throws FlyringException as {@link #take()} does.
+     */
+    public Job take(Duration timeout) {
+        return take(Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @return the worker's one job object; null if none came in time, or the worker drains.
+     * @throws FlyringException as {@link #take(Duration)} does.
+     */
+    public Job take(long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout);
+        }
+        Job taken = take();
+        if (taken != null || timeout == 0 || draining) {
+            return taken;
+        }
+        waiting.begin(timeout);
+        try {
+            while (taken == null && !draining && waiting.untilReady()) {
+                taken = take();
+            }
+        } finally {
+            endWait();
+        }
+        return taken;
+    }
+
+    /** Whatever ended the wait: a wake of one worker must not be lost with it. */
+    private void endWait() {
+        waiting.end();
+        waiting.passOn();
+    }
+
+    /**
+     * Hands out one job, if there is one.
+     *
+     * @param handler gets the job.
+     * @return jobs handed out, 0 or 1.
+     * @see #poll(JobHandler, int)
+     */
+    public int poll(JobHandler handler) {
+        return poll(handler, DEFAULT_LIMIT);
+    }
+
+    /**
+     * Hands out jobs in place, beginning with the ring after the one that was served last. They are taken at once, as
+     * many as lie behind one another, so each waits for those before it. A job whose handler returns is done; one whose
+     * handler throws is released, and the exception reaches the caller. What was taken and not handed out comes with
+     * the next call.
+     *
+     * @param handler gets the jobs, one after another.
+     * @param limit how many jobs at most.
+     * @return jobs handed out, 0 to {@code limit}.
+     * @throws FlyringException as {@link #take()} does.
+     */
+    public int poll(JobHandler handler, int limit) {
+        check();
+        int handed = 0;
+        busy = true;
+        try {
+            while (handed < limit && next(limit - handed)) {
+                job.open();
+                try {
+                    handler.onJob(job);
+                } catch (Throwable e) {
+                    afterThrow(e);
+                    throw e;
+                }
+                handed++;
+                if (!endsWell()) {
+                    break;
+                }
+            }
+        } finally {
+            busy = false;
+        }
+        return counted(handed, limit);
+    }
+
+    /**
+     * Hands out jobs, and waits while there is none, as {@link #take(Duration)} does.
+     *
+     * @param handler gets the jobs, one after another.
+     * @param limit how many jobs at most.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the worker drains.
+     * @throws FlyringException as {@link #take(Duration)} does.
+     */
+    public int poll(JobHandler handler, int limit, Duration timeout) {
+        return poll(handler, limit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param handler gets the jobs, one after another.
+     * @param limit how many jobs at most.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the worker drains.
+     * @throws FlyringException as {@link #poll(JobHandler, int, Duration)} does.
+     */
+    public int poll(JobHandler handler, int limit, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout);
+        }
+        int handed = poll(handler, limit);
+        if (handed > 0 || timeout == 0 || limit <= 0 || draining) {
+            return handed;
+        }
+        waiting.begin(timeout);
+        try {
+            while (handed == 0 && !draining && waiting.untilReady()) {
+                handed = poll(handler, limit);
+            }
+        } finally {
+            endWait();
+        }
+        return handed;
+    }
+
+    /**
+     * Hands out one job, if there is one, to a handler that says how to go on.
+     *
+     * @param handler gets the job.
+     * @return jobs handed out, 0 or 1; an aborted one does not count.
+     * @see #controlledPoll(ControlledJobHandler, int)
+     */
+    public int controlledPoll(ControlledJobHandler handler) {
+        return controlledPoll(handler, DEFAULT_LIMIT);
+    }
+
+    /**
+     * Hands out jobs as {@link #poll(JobHandler, int)} does, to a handler that says what becomes of each and whether
+     * the poll goes on.
+     *
+     * @param handler gets the jobs, one after another.
+     * @param limit how many jobs at most.
+     * @return jobs handed out, 0 to {@code limit}; an aborted one does not count.
+     * @throws InvalidArgumentException if the handler returns null; the job was released.
+     * @throws FlyringException as {@link #take()} does.
+     */
+    public int controlledPoll(ControlledJobHandler handler, int limit) {
+        check();
+        int handed = 0;
+        stopped = false;
+        busy = true;
+        try {
+            while (handed < limit && !stopped && next(limit - handed)) {
+                job.open();
+                final Action action;
+                try {
+                    action = Refusal.ofNull(handler.onJob(job));
+                } catch (Throwable e) {
+                    afterThrow(e);
+                    throw e;
+                }
+                stopped = action == Action.BREAK || action == Action.ABORT;
+                if (action == Action.ABORT && job.isOpen()) {
+                    release();
+                } else {
+                    handed++;
+                    stopped |= !endsWell();
+                }
+            }
+        } finally {
+            busy = false;
+        }
+        return stopped ? handed : counted(handed, limit);
+    }
+
+    /**
+     * Hands out jobs to a handler that says how to go on, and waits while there is none, as {@link #take(Duration)}
+     * does.
+     *
+     * @param handler gets the jobs, one after another.
+     * @param limit how many jobs at most.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the first one was aborted.
+     * @throws FlyringException as {@link #controlledPoll(ControlledJobHandler, int)} and {@link #take(Duration)} do.
+     */
+    public int controlledPoll(ControlledJobHandler handler, int limit, Duration timeout) {
+        return controlledPoll(handler, limit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param handler gets the jobs, one after another.
+     * @param limit how many jobs at most.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the first one was aborted.
+     * @throws FlyringException as {@link #controlledPoll(ControlledJobHandler, int, Duration)} does.
+     */
+    public int controlledPoll(ControlledJobHandler handler, int limit, long timeout) {
+        if (timeout < 0) {
+            throw negative(timeout);
+        }
+        int handed = controlledPoll(handler, limit);
+        if (handed > 0 || stopped || timeout == 0 || limit <= 0 || draining) {
+            return handed;
+        }
+        waiting.begin(timeout);
+        try {
+            while (handed == 0 && !stopped && !draining && waiting.untilReady()) {
+                handed = controlledPoll(handler, limit);
+            }
+        } finally {
+            endWait();
+        }
+        return handed;
+    }
+
+    private int counted(int handed, int limit) {
+        if (handed > 0) {
+            idlePolls = 0;
+        } else if (limit > 0) {
+            nothingThere();
+        }
+        return handed;
+    }
+
+    /** A handler has returned: its job is done, unless it did that itself. False: the poll ends. */
+    private boolean endsWell() {
+        if (job.isOpen()) {
+            finish();
+        } else if (expectedEpoch == GONE) {
+            throw gone();
+        }
+        return !hand.stayed();
+    }
+
+    /** A handler has thrown: the job is released, or stays in hand; the exception goes first. */
+    private void afterThrow(Throwable error) {
+        if (job.isOpen()) {
+            try {
+                release();
+            } catch (Throwable e) {
+                job.endHandle();
+                hand.stay();
+                error.addSuppressed(e);
+            }
+        }
+    }
+
+    /** The next job to hand out: what is left of a batch, or of a new take; false: there is none. */
+    private boolean next(int limit) {
+        try {
+            while (true) {
+                if (!hand.holds() && (draining || !takeJobs(limit))) {
+                    return false;
+                }
+                if (!owned()) { // take 4; pairs with: evict
+                    throw gone();
+                }
+                if (hand.prepare(job)) {
+                    thread = Thread.currentThread();
+                    return true;
+                }
+            }
+        } catch (CorruptRingException e) {
+            VarHandle.acquireFence(); // pairs with: evict
+            throw owned() ? e : gone(); // an evicted worker may see a later lap
+        } catch (Error e) {
+            fail(e);
+            throw e;
+        }
+    }
+
+    private boolean takeJobs(int limit) {
+        if (!owned()) {
+            throw gone();
+        }
+        final boolean woken = waiting.hasSlept();
+        if (woken) {
+            waiting.sayAsleep(); // before the take
+        }
+        final long now = System.nanoTime(); // one look at the clock a take
+        if (!adoptIfDue(now) && !takeFromRings(limit, now)) {
+            return false;
+        }
+        if (woken) {
+            waiting.wakeOneMore(); // behind it
+        }
+        return true;
+    }
+
+    private boolean takeFromRings(int limit, long now) {
+        int at = next;
+        for (int i = 0; i < rings.length; i++) {
+            final JobRing ring = rings[at];
+            at = at + 1 == rings.length ? 0 : at + 1;
+            final long end = ring.take(limit);
+            if (end != JobRing.NOTHING) {
+                next = at;
+                hand.took(ring, ring.from(), end, now);
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** 5, before the first take, and then at most once in a millisecond. */
+    private boolean adoptIfDue(long now) {
+        if (now - adoptedAt < Layout.ADOPT_INTERVAL) {
+            return false;
+        }
+        adoptedAt = now;
+        synchronized (seat.lock()) { // so that nobody closes it meanwhile
+            return owned() && !hand.holds() && !draining && adoption.adopt(this, rings, hand);
+        }
+    }
+
+    /** Done 5, of the job in hand. */
+    void finish() {
+        job.end();
+        VarHandle.acquireFence(); // done 5: behind the last look at the job; pairs with: evict
+        if (!owned()) {
+            throw gone();
+        }
+        try {
+            thread = null;
+            hand.finish();
+        } catch (Error e) {
+            fail(e);
+            throw e;
+        }
+    }
+
+    /** 8, of the job in hand: whether others may have it now. */
+    boolean release() {
+        job.endHandle();
+        hand.stay(); // until it is released
+        thread = null;
+        try {
+            if (!owned()) {
+                throw gone();
+            }
+            Returns.Outcome outcome = returns.release(job, this);
+            if (outcome == Returns.Outcome.LOST) {
+                throw gone();
+            }
+            if (outcome == Returns.Outcome.STAYS) {
+                return false;
+            }
+            hand.finish();
+            returns.wake();
+            return true;
+        } finally {
+            job.end();
+        }
+    }
+
+    private void nothingThere() {
+        if (++idlePolls >= Layout.POLLS_TO_LOOK) {
+            idlePolls = 0;
+            channel.checkReplaced();
+        }
+    }
+
+    private void check() {
+        if (!owned() || busy || job.isOpen()) {
+            throw refusal();
+        }
+    }
+
+    private FlyringException negative(long timeout) {
+        return busy || expectedEpoch == GONE || job.isOpen() ? refusal() : Waiting.negative(timeout);
+    }
+
+    private FlyringException refusal() {
+        if (expectedEpoch == GONE && !lost) {
+            return gone();
+        }
+        if (busy) {
+            return new TwoThreadsException("This worker is in use by another thread, or by its own handler. Give each"
+                + " thread its own.");
+        }
+        return job.isOpen() ? new ViewAliveException("The job of this worker's last take is still in hand."
+            + " Call its done or release first.") : gone();
+    }
+
+    private FlyringException gone() {
+        job.end();
+        hand.drop(); // it is another's, or will be
+        if (expectedEpoch == GONE && !lost) {
+            ClosedException error = new ClosedException("The worker in slot " + slot + (failure == null ? " is closed."
+                : " was ended by an error in the middle of a take: " + failure + ". Another worker gets its job.")
+                + " Make a new one.");
+            error.initCause(failure);
+            return error;
+        }
+        if (!lost) {
+            lost = true;
+            expectedEpoch = GONE;
+            seat.close(); // its gates stay for who adopts its job
+        }
+        return new SlotLostException(slot, "Worker slot " + slot + " was taken away from this worker, and its job goes"
+            + " to another. Close it and make a new one.");
+    }
+
+    /** Something was thrown where the gate and what this object knows of it may differ: others adopt what is there. */
+    private void fail(Throwable error) {
+        expectedEpoch = GONE;
+        failure = error;
+        hand.drop();
+        job.end();
+        try {
+            seat.abandon();
+        } catch (Throwable e) { // close will do it
+            error.addSuppressed(e);
+        }
+    }
+
+    /** Who published a job that lies at a position of a ring: its present owner, or nobody knows (9). */
+    Sender sender(int ring, long position) {
+        Sender known = senders[ring];
+        // pairs with: take, epoch
+        long now = control.getLongAcquire(channel.header().publisherSlot(ring) + Layout.PUBLISHER_SLOT_EPOCH);
+        if (known == null || known.epoch() != now) {
+            Slots.Fields fields = channel.slots().fields(channel.header().publisherSlot(ring));
+            boolean good = fields.epoch() > 0 && Recovery.isPosition(fields.start(), channel.alignment());
+            known = good ? new Sender(ring, fields.name(), fields.epoch()) : Sender.unknown(ring);
+            senders[ring] = known;
+            starts[ring] = good ? fields.start() : Long.MAX_VALUE;
+        }
+        return starts[ring] <= position ? known : Sender.unknown(ring);
+    }
+
+    /**
+     * From now on the worker hands out what it has taken already, and then nothing more: take returns null and poll 0,
+     * at once. From any thread.
+     *
+     * @throws ClosedException after close.
+     */
+    public void drain() {
+        if (expectedEpoch == GONE && !lost) {
+            throw new ClosedException("The worker in slot " + slot + " is closed. There is nothing to drain.");
+        }
+        draining = true;
+        channel.slots().jobs().wakeAll(); // the thread that waits in this object, if one does
+    }
+
+    /**
+     * Whether all producers have closed and every job is done.
+     *
+     * @return false before the first producer came.
+     * @throws ClosedException after close.
+     * @throws SlotLostException if the worker was evicted.
+     */
+    public boolean ended() {
+        if (!owned()) {
+            throw refusal();
+        }
+        return adoption.ended();
+    }
+
+    /**
+     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     *
+     * @param time 0: sleep at once.
+     * @throws InvalidArgumentException if it is below 0.
+     */
+    public void setSpin(Duration time) {
+        waiting.spinFor(time);
+    }
+
+    /**
+     * The worker's slot.
+     *
+     * @return its index, from 1: slot 0 is shared by all.
+     */
+    public int slot() {
+        return slot;
+    }
+
+    /**
+     * The worker's name.
+     *
+     * @return the name, empty if it has none.
+     */
+    public String name() {
+        return name;
+    }
+
+    /**
+     * Which owner of the slot this is.
+     *
+     * @return the epoch, from 1.
+     */
+    public long epoch() {
+        return epoch;
+    }
+
+    Seat seat() {
+        return seat;
+    }
+
+    Waiting waiting() {
+        return waiting;
+    }
+
+    /** Whether this very thread has a job of it in hand. */
+    boolean isAtWorkHere() {
+        return thread == Thread.currentThread() && job.isOpen() && owned();
+    }
+
+    void checkClosable() {
+        if (busy && expectedEpoch != GONE) {
+            throw new ViewAliveException("This worker is at work: its handler has a job in place. Close it after the"
+                + " poll.");
+        }
+    }
+
+    /** Gives back what is in hand; nothing of this object works from now on. */
+    void end() {
+        synchronized (seat.lock()) { // a wait that was taken over may be adopting
+            giveBack();
+            job.end();
+            hand.drop();
+            lost = false;
+            expectedEpoch = GONE;
+        }
+    }
+
+    /** What cannot be released stays at the gate, and is adopted. */
+    private void giveBack() {
+        try {
+            while (hand.holds() && owned()) {
+                hand.forgetStay();
+                if (!hand.prepare(job)) {
+                    return;
+                }
+                if (!release()) {
+                    return;
+                }
+            }
+        } catch (FlyringException e) { // another worker gets it, or says that the ring is damaged
+            hand.drop();
+        }
+    }
+
+    /**
+     * Gives the slot back, and what is in hand to other workers: the unfinished job, and what was taken with it. A
+     * thread that waits for a job gets {@link ClosedException}. Closing twice is fine.
+     *
+     * @throws ViewAliveException from inside a handler of this worker, or while another thread polls.
+     */
+    @Override
+    public void close() {
+        boolean waited = waiting.takeOver();
+        try {
+            if (!waited) {
+                checkClosable();
+            }
+            end();
+            if (failure != null) {
+                seat.abandon();
+            } else {
+                seat.close();
+            }
+        } finally {
+            channel.tellSleepers(waited);
+            if (waited) {
+                waiting.goOn();
+            }
+        }
+    }
+}

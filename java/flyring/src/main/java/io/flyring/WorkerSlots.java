@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** How workers get their slots, and lose them: queue.md 6 and 7. */
+final class WorkerSlots {
+    private WorkerSlots() {
+    }
+
+    /** 5.3 of channel.md, without a join: what the last owner had in hand is adopted. */
+    static Worker take(Channel channel, String name) {
+        synchronized (channel) {
+            channel.checkWritable();
+            if (!channel.header().isQueue()) {
+                throw new InvalidArgumentException("kind", channel.path() + " is a " + channel.kind()
+                    + ", no queue: it has no workers. Call subscriber().");
+            }
+            byte[] bytes = Slots.name(name);
+            channel.trailers();
+            List<Memory> mapped = new ArrayList<>();
+            Lock lock = channel.file().newLock();
+            Seat seat = null;
+            boolean done = false;
+            try {
+                Worker worker = take(channel, name, bytes, lock, mapped);
+                seat = worker.seat();
+                mapped.forEach(seat::uses);
+                channel.took(seat);
+                seat.ownedBy(worker);
+                done = true;
+                return worker;
+            } finally {
+                if (!done) {
+                    if (seat != null) {
+                        channel.released(seat);
+                    }
+                    mapped.forEach(channel.file()::release);
+                    lock.close();
+                }
+            }
+        }
+    }
+
+    private static Worker take(Channel channel, String name, byte[] bytes, Lock lock, List<Memory> mapped) {
+        Header header = channel.header();
+        Slots slots = channel.slots();
+        Waker room = new Waker(slots.room(), slots.wakes()); // before the locks: it may take some milliseconds
+        Waker jobs = new Waker(slots.data(), slots.jobs(), slots.wakes());
+        int slot = slots.takeSubscriber(lock, bytes);
+        slots.adoptBoot();
+        JobRing[] rings = new JobRing[header.publishers]; // all memory before the first store
+        for (int ring = 0; ring < rings.length; ring++) {
+            Memory data = channel.file().map(header.ringOffset(ring), header.capacity, true);
+            mapped.add(data);
+            Memory trailer = channel.mapTrailer(ring); // its own, so that it alone can be detached
+            mapped.add(trailer);
+            rings[ring] = new JobRing(channel, ring, slot, data, trailer, room);
+            rings[ring].prefault();
+        }
+        Memory last = channel.file().map(header.ringOffset(header.publishers - 1), header.ringStride, false);
+        mapped.add(last);
+        Returns returns = new Returns(channel, last, jobs, lock);
+        Adoption adoption = new Adoption(channel, slot, lock);
+        Hand hand = new Hand(channel, slot);
+        long epoch = slots.enterSubscriber(slot, bytes);
+        adoption.inherit(rings, hand);
+        if (slots.evicting(slot)) {
+            slots.evicting(slot, false); // last
+        }
+        slots.room().wakeAll();
+        lock.unlockControl(header);
+        Seat seat = new Seat(channel, lock, slot, false, name, epoch, false);
+        return new Worker(channel, name, slot, seat, epoch, rings, hand, returns, adoption);
+    }
+
+    /** Evict (queue.md 7), under the control lock; 1 if it had a job in hand, else 0. */
+    static long evict(Channel channel, int slot) {
+        InHandStats job = Adoption.inHand(channel.header(), channel.control(), channel.trailers(), slot);
+        channel.slots().evictWorker(slot);
+        return job != null ? 1 : 0;
+    }
+}

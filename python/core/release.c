@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Giving a job back: it goes to the end of the returns ring (spec/queue.md 8). */
+#include "worker.h"
+
+enum { RELEASED = 1, STAYS = 0, FAILED = -1 };
+
+/* The returns ring, as its last owner left it. `end` is published. */
+static ring_writer writer_of(const Worker *self, int64_t end)
+{
+    const geometry *shape = &self->base.shape;
+    uint8_t *base = self->base.memory->base, *trailer = base + ring_trailer_offset(shape, shape->publishers - 1);
+    int shift = 0;
+    while ((int64_t)BOUNDARIES << shift < shape->capacity)
+        shift++;
+    return (ring_writer){
+        .data = base + ring_data_offset(shape, shape->publishers - 1),
+        .trailer = trailer,
+        .capacity = shape->capacity,
+        .mask = shape->capacity - 1,
+        .alignment = shape->alignment,
+        .end = end,
+        .cleared = end,
+        .window = 0, /* nothing is cleared ahead: the next owner need not recover */
+        .count = LOAD64_RELAXED(trailer + TRAILER_MESSAGES_BEGUN),
+        .longest = shape->capacity / MAX_MESSAGE_DIVISOR,
+        .together = shape->capacity / MAX_MESSAGE_DIVISOR,
+        .lag = shape->capacity,
+        .boundary_shift = shift,
+        .subscribers = shape->subscribers,
+        .handovers = base + shape->control + CONTROL_HANDOVERS,
+    };
+}
+
+/* 2, recover: as worker_release_job. It runs Python code. */
+static int recover(Worker *self)
+{
+    int use = self->base.use;
+    reader_begin(&self->base);
+    PyObject *done = PyObject_CallMethod((PyObject *)self, "_recover_returns", NULL);
+    self->base.use = use;
+    if (done == NULL)
+        return FAILED;
+    Py_DECREF(done);
+    if (!self->base.forked)
+        return RELEASED;
+    raise_error("ClosedError", "(si)", self->base.kind->what, 1);
+    return FAILED;
+}
+
+/* 2: `end` is where the returns ring ends. */
+static int find_end(Worker *self, bool recovers, int64_t *end)
+{
+    const geometry *shape = &self->base.shape;
+    const uint8_t *trailer = self->base.memory->base + ring_trailer_offset(shape, shape->publishers - 1);
+    for (bool again = false;; again = true) {
+        *end = LOAD64_ACQUIRE(trailer + TRAILER_PUBLISHED); /* pairs with publish 7 of the last owner */
+        if (worker_is_position(self, *end) && LOAD64_RELAXED(trailer + TRAILER_CLAIMED) == *end)
+            return RELEASED;
+        if (!recovers || again)
+            return STAYS;
+        int recovered = recover(self);
+        if (recovered != RELEASED)
+            return recovered;
+    }
+}
+
+/* Steps 2 to 5, commit, under the slot's lock. */
+static int publish_copy(Worker *self, bool recovers)
+{
+    int64_t end;
+    int found = find_end(self, recovers, &end);
+    if (found != RELEASED)
+        return found;
+    const job_view *view = &self->view;
+    ring_writer ring = writer_of(self, end);
+    int64_t length = RECORD_HEADER_LENGTH + RELEASED_LENGTH + view->length, n = ring_record_size(&ring, length);
+    if (n > ring.longest || end > MAX_POSITION - 2 * ring.capacity)
+        return STAYS;
+    ring_recompute(&ring);
+    for (;;) {
+        int64_t to_wrap = ring_to_wrap(&ring);
+        if (!ring_has_room(&ring, n > to_wrap ? to_wrap : n))
+            return STAYS;
+        if (n <= to_wrap)
+            break;
+        ring_pad(&ring);
+    }
+    ring_announce(&ring, n);
+    uint8_t *payload = ring.data + (ring.end & ring.mask) + RECORD_PAYLOAD;
+    int64_t attempts = (int64_t)view->attempts + self->attempts + 1;
+    int32_t attempts_word = attempts > INT32_MAX ? INT32_MAX : (int32_t)attempts;
+    memcpy(payload + RELEASED_ORIGIN_RING, &view->ring, 4);
+    memcpy(payload + RELEASED_ATTEMPTS, &attempts_word, 4);
+    memcpy(payload + RELEASED_ORIGIN_POSITION, &view->position, 8);
+    memcpy(payload + RELEASED_LENGTH, view->payload, (size_t)view->length);
+    FENCE_ACQUIRE(); /* 4: pairs with evict (7): the job's bytes may have been overwritten while they were copied */
+    bool ours = epoch_holds(&self->base.epoch);
+    ring_set_type(&ring, ours ? view->type : TYPE_PADDING);
+    ring_commit(&ring, length);
+    ring_advance(&ring, n, ours ? 1 : 0);
+    if (!ours)
+        worker_explain_lost(self);
+    return ours ? RELEASED : FAILED;
+}
+
+int worker_release_job(Worker *self, bool recovers)
+{
+    const geometry *shape = &self->base.shape;
+    int64_t lock = publisher_slot_offset(shape, shape->publishers - 1) + CONTROL_SLOT_LOCK;
+    if (!worker_still_ours(self))
+        return FAILED;
+    int released = STAYS;
+    if (lock_try(self->lock, lock)) { /* 1: its lock alone; two would claim the same place */
+        released = publish_copy(self, recovers);
+        if (!self->lost && !self->base.forked)
+            lock_release(self->lock, lock); /* 5; else it went with the description */
+    }
+    if (released == RELEASED) {
+        wake_one_if_asleep(&self->jobs); /* 10: as a publish does */
+        return worker_finish_job(self) ? RELEASED : FAILED; /* 5, last: killed in between, the job is there twice */
+    }
+    if (released == STAYS) {
+        self->again = true;
+        self->unfinished = false;
+    }
+    return released;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worker: how it begins and waits (spec/queue.md 6, 9, 10), and what it tells. */
+#include "worker.h"
+
+/* All of them: changed with the GIL held. */
+static Worker workers = {.next_worker = &workers, .previous_worker = &workers};
+
+/* Life */
+
+static void worker_forked(fork_node *node)
+{
+    Worker *self = (Worker *)reader_of(node);
+    self->base.forked = true;
+    epoch_drop(&self->base.epoch);
+}
+
+static bool add_rings(Worker *self)
+{
+    const geometry *shape = &self->base.shape;
+    uint8_t *base = self->base.memory->base;
+    self->base.rings = PyMem_Calloc((size_t)self->base.count, sizeof(job_ring));
+    if (self->base.rings == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (int32_t k = 0; k < self->base.count; k++) {
+        uint8_t *trailer = base + ring_trailer_offset(shape, k);
+        worker_rings(self)[k] = (job_ring){
+            .data = self->base.data->base + ring_data_offset(shape, k),
+            .slot = base + publisher_slot_offset(shape, k),
+            .trailer = trailer,
+            .shared = trailer + gate_offset(0),
+            .gate = trailer + gate_offset(self->slot),
+            .from = {.ring = k},
+            .number = k,
+            .bit = waiting_bit(k),
+        };
+    }
+    return true;
+}
+
+static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *data, *memory, *shape, *lock, *wait;
+    int slot, ring, attempts, strategy, wakes;
+    long long epoch, at, end, monotonic;
+    if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "positional arguments only");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!O!O!O!iLiLLiLOp:Worker", memory_type, &data, memory_type, &memory, &PyTuple_Type,
+                          &shape, file_type, &lock, &slot, &epoch, &ring, &at, &end, &attempts, &monotonic, &wait,
+                          &wakes) ||
+        wait_parse(wait, &strategy) < 0)
+        return NULL;
+    geometry here;
+    if (!memory_covers((Memory *)memory, 0, 0) || !memory_covers((Memory *)data, 0, ((Memory *)memory)->length) ||
+        !geometry_parse(shape, ((Memory *)memory)->length, &here))
+        return NULL;
+    bool has = ring >= 0;
+    if (!((Memory *)memory)->writable || !here.queue || epoch < 0 || slot < 1 || slot >= here.subscribers ||
+        ring >= here.publishers ||
+        (has && (at < 0 || end <= at || end >= MAX_POSITION || at % here.alignment != 0 || attempts < 0))) {
+        PyErr_SetString(PyExc_ValueError, "not a writable mapping of a queue, a worker's slot and a batch of it");
+        return NULL;
+    }
+    Worker *self = (Worker *)reader_new(type, &worker_reader_kind, (Memory *)data, (Memory *)memory, (File *)lock,
+                                        &here, here.publishers, strategy, worker_forked);
+    if (self == NULL)
+        return NULL;
+    self->lock = (File *)Py_NewRef(lock);
+    self->slot = slot;
+    self->monotonic = monotonic;
+    self->unknown.ring = -1;
+    self->next_worker = &workers;
+    self->previous_worker = workers.previous_worker;
+    self->previous_worker->next_worker = workers.previous_worker = self;
+    self->room = waker_make(room_words(&here, ((Memory *)memory)->base), wakes);
+    self->jobs = waker_make(jobs_words(&here, ((Memory *)memory)->base), wakes);
+    epoch_watch(&self->base.epoch,
+                ((Memory *)memory)->base + subscriber_slot_offset(&here, slot) + SUBSCRIBER_SLOT_EPOCH, epoch);
+    if (!add_rings(self)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    if (has) /* 6: of the slot's last owner */
+        worker_has_batch(self, &worker_rings(self)[ring], at, end, attempts, true, now_ns());
+    return (PyObject *)self;
+}
+
+static void worker_dealloc(Worker *self)
+{
+    if (self->next_worker != NULL) {
+        self->next_worker->previous_worker = self->previous_worker;
+        self->previous_worker->next_worker = self->next_worker;
+    }
+    if (self->lock != NULL)
+        reader_shut(&self->base);
+    Py_XDECREF((PyObject *)self->lock);
+    Py_XDECREF((PyObject *)self->spare);
+    for (int i = 0; self->base.rings != NULL && i < self->base.count; i++)
+        Py_XDECREF(worker_rings(self)[i].from.object);
+    Py_XDECREF(self->unknown.object);
+    PyMem_Free(self->copy);
+    reader_dealloc(&self->base);
+}
+
+int32_t worker_slot_here(const Memory *memory, int32_t ring, int64_t needed)
+{
+    unsigned long thread = PyThread_get_thread_ident();
+    for (const Worker *one = workers.next_worker; one != &workers; one = one->next_worker) {
+        if (one->base.memory == memory && one->ring != NULL && one->ring->number == ring && one->at < needed &&
+            one->thread == thread && !one->base.closed && !one->base.forked && epoch_holds(&one->base.epoch))
+            return one->slot;
+    }
+    return -1;
+}
+
+/* Waiting */
+
+static bool kind_ended(const Reader *base)
+{
+    const Worker *self = (const Worker *)base;
+    if (self->ring != NULL)
+        return false;
+    return __atomic_load_n(&base->drains, __ATOMIC_RELAXED) || worker_has_ended(self);
+}
+
+static bool kind_others_wake(void *context)
+{
+    const Worker *self = context;
+    const geometry *shape = &self->base.shape;
+    for (int32_t k = 0; k < shape->publishers - 1; k++) {
+        if (!publisher_wakes(shape, self->base.memory->base, k))
+            return false;
+    }
+    return workers_wake(shape, self->base.memory->base, self->lock);
+}
+
+/* 5: whether another worker has a job, and may have died; or the queue has ended. */
+static bool kind_due(void *context)
+{
+    const Worker *self = context;
+    for (int i = 0; i < self->base.count; i++) {
+        for (int32_t k = 1; k < self->base.shape.subscribers; k++) {
+            if (k != self->slot &&
+                LOAD64_ACQUIRE(worker_rings(self)[i].trailer + gate_offset(k)) >= 0) /* pairs with take 2 */
+                return true;
+        }
+    }
+    return worker_has_ended(self); /* nobody wakes when the last job is done */
+}
+
+/* Sleep 2 and 3, once more: the waker of this one has cleared the bit of others, too. */
+static void announce(const Worker *self)
+{
+    atomic_fetch_or_explicit(
+        (_Atomic uint32_t *)(void *)(self->base.memory->base + self->base.shape.control + CONTROL_JOBS_ASLEEP),
+        (uint32_t)JOBS_BIT, memory_order_relaxed);
+    reach_wakers();
+}
+
+static void kind_woken(Reader *base)
+{
+    announce((Worker *)base);
+    ((Worker *)base)->woken = true;
+}
+
+void worker_pass_on(Worker *self)
+{
+    self->woken = false;
+    if (worker_any_job(self))
+        wake_one_if_asleep(&self->jobs);
+}
+
+static void kind_pass_on(void *context)
+{
+    Worker *self = context;
+    announce(self);
+    worker_pass_on(self);
+}
+
+static void kind_look(Reader *base)
+{
+    Worker *self = (Worker *)base;
+    if (self->ring == NULL && !self->unfinished && epoch_holds(&base->epoch)) {
+        self->looked = now_ns();
+        worker_adopt(self, self->looked);
+    }
+}
+
+const worker_kind worker_waiting_kind = {
+    .ended = kind_ended,
+    .others_wake = kind_others_wake,
+    .due = kind_due,
+    .woken = kind_woken,
+    .pass_on = kind_pass_on,
+    .look = kind_look,
+    .refuse = worker_refuse,
+};
+
+/* What Python is told */
+
+/* Raises if it cannot be used now. */
+static PyObject *worker_check(Worker *self, PyObject *ignored)
+{
+    (void)ignored;
+    return worker_usable(self) ? Py_NewRef(Py_None) : NULL;
+}
+
+/* For iteration: as reader_next, for an iterator of its own. */
+static PyObject *worker_next(Worker *self, PyObject *ignored)
+{
+    (void)ignored;
+    PyObject *job = reader_next(&self->base);
+    if (job != NULL || PyErr_Occurred())
+        return job;
+    if (!self->base.drains)
+        wake_all(jobs_words(&self->base.shape, self->base.memory->base)); /* the others have ended, too */
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *worker_drain(Worker *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->base.closed || self->base.forked)
+        return raise_error("ClosedError", "(si)", self->base.kind->what, (int)self->base.forked);
+    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* before the wake, which releases it */
+    wake_all(jobs_words(&self->base.shape, self->base.memory->base));
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *get_ended(Worker *self, void *ignored)
+{
+    (void)ignored;
+    if (self->base.closed || self->base.forked)
+        return raise_error("ClosedError", "(si)", self->base.kind->what, (int)self->base.forked);
+    if (!epoch_holds(&self->base.epoch) && self->base.use == IDLE && !self->unfinished) {
+        worker_explain_lost(self);
+        return NULL;
+    }
+    return PyBool_FromLong(worker_has_ended(self));
+}
+
+static PyObject *get_drains(Worker *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->base.drains);
+}
+
+static PyObject *get_slot(Worker *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLong(self->slot);
+}
+
+static PyObject *get_epoch(Worker *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->base.epoch.value);
+}
+
+static PyMethodDef methods[] = {
+    {"poll", KEYWORDS(worker_poll),
+     "poll($self, /, handler, limit=1, timeout=0)\n--\n\n"
+     "Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once: how many. Waits\n"
+     "up to ``timeout`` seconds for the first (0: do not wait; None: no limit). A job whose handler returns is\n"
+     "done. One whose handler raises is released, and the exception reaches the caller. The handler returns None\n"
+     "or a flyring.Action: BREAK (done; the poll ends), ABORT (released; the poll ends, without counting it)."},
+    {"take", KEYWORDS(worker_take),
+     "take($self, /, timeout=0)\n--\n\n"
+     "One job, or None if there was none within ``timeout`` seconds. ViewAliveError while the one before is\n"
+     "neither done nor released."},
+    {"drain", (PyCFunction)worker_drain, METH_NOARGS,
+     "drain($self, /)\n--\n\n"
+     "It hands out what it has taken already, and then nothing more: take and poll return at once, and\n"
+     "iteration ends. From any thread."},
+    {"_check", (PyCFunction)worker_check, METH_NOARGS, "raises if it cannot be used now"},
+    {"_next", (PyCFunction)worker_next, METH_NOARGS, "for iteration: None if nothing more is to come"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"ended", (getter)get_ended, NULL,
+     "whether all producers have closed, every job was handed out, and none is in hand; False before the first\n"
+     "producer came",
+     NULL},
+    {"slot", (getter)get_slot, NULL, "its slot", NULL},
+    {"_drains", (getter)get_drains, NULL, "for receive", NULL},
+    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, worker_new},
+    {Py_tp_dealloc, worker_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring._core.Worker", sizeof(Worker), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+PyTypeObject *make_worker_type(PyObject *module)
+{
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, (PyObject *)reader_type);
+}

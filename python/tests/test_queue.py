@@ -1,0 +1,725 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue: jobs, and what is done with them (spec/queue.md, spec/api.md, Worker)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import flyring
+from flyring import (
+    Action,
+    BackPressuredError,
+    BusyError,
+    Channel,
+    ChannelDiffersError,
+    ClosedError,
+    InvalidArgumentError,
+    Job,
+    MessageTooLargeError,
+    NoFreeSlotError,
+    Publisher,
+    ViewAliveError,
+    Worker,
+    layout,
+)
+from flyring.sbe import dispatch
+from generated_prices import SCHEMA, PriceFlags, PriceUpdate
+
+LONGEST = 4096 // 4 - 24
+
+
+@contextmanager
+def queue(producers: int = 1, workers: int = 2, **options: Any) -> Iterator[Channel]:
+    options.setdefault("capacity", 4096)
+    with Channel.create("jobs", "queue", producers=producers, workers=workers, **options) as channel:
+        yield channel
+
+
+def gate(channel: Channel, ring: int, slot: int) -> int:
+    return channel._attached.memory.load64(channel.header.gate(ring, slot))
+
+
+def identity(job: Job) -> tuple[int, int, int]:
+    return job.ring, job.position, job.attempts
+
+
+def take(worker: Worker) -> Job:
+    job = worker.take()
+    assert job is not None
+    return job
+
+
+def all_jobs(worker: Worker) -> list[bytes]:
+    got = []
+    while (job := worker.take()) is not None:
+        got.append(bytes(job))
+        job.done()
+    return got
+
+
+# Options
+
+
+def test_what_a_queue_is() -> None:
+    with Channel.create("jobs", "queue") as channel:
+        assert (channel.kind, channel.producers, channel.workers) == ("queue", 4, 4)
+        assert (channel.publishers, channel.subscribers) == (5, 5)
+        memory, header = channel._attached.memory, channel.header
+        assert memory.load32(header.subscriber_slot(0) + layout.SUBSCRIBER_SLOT_KEPT) == 1
+        assert [gate(channel, ring, 0) for ring in range(5)] == [64 * ring for ring in range(5)]
+        assert {gate(channel, ring, k) for ring in range(5) for k in range(1, 5)} == {-1}
+    with Channel.open("jobs") as channel:
+        assert (channel.kind, channel.producers) == ("queue", 4)
+    with Channel.open_or_create("jobs", "queue") as channel:
+        assert channel.workers == 4
+    with Channel.create("plain", "broadcast") as channel:
+        assert (channel.producers, channel.workers) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "argument"),
+    [
+        ("queue", {"publishers": 2}, "publishers"),
+        ("queue", {"subscribers": 2}, "subscribers"),
+        ("broadcast", {"producers": 2}, "producers"),
+        ("inbox", {"workers": 2}, "workers"),
+        ("queue", {"producers": 0}, "producers"),
+        ("queue", {"producers": 1024}, "producers"),
+        ("queue", {"workers": 0}, "workers"),
+        ("queue", {"workers": 1024}, "workers"),
+        ("queue", {"foreign": "publisher"}, "foreign"),
+    ],
+)
+def test_options_that_do_not_fit(kind: Any, options: Any, argument: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Channel.create("jobs", kind, **options)
+    assert caught.value.argument == argument
+
+
+def test_the_greatest_queue_can_be_made() -> None:
+    with (
+        Channel.create("jobs", "queue", producers=1023, workers=1023, capacity=4096, counters=0) as channel,
+        channel.publisher() as publisher,
+        channel.worker() as worker,
+    ):
+        publisher.offer(b"one")
+        assert all_jobs(worker) == [b"one"]
+
+
+def test_the_first_option_that_differs() -> None:
+    with queue(producers=2, workers=3):
+        for options, field in (({"producers": 3, "workers": 3}, "producers"), ({"producers": 2}, "workers")):
+            with pytest.raises(ChannelDiffersError) as caught:
+                Channel.open_or_create("jobs", "queue", capacity=4096, **options)  # type: ignore[arg-type]
+            assert caught.value.field == field
+        assert (caught.value.expected, caught.value.actual) == ("4", "3")
+        with pytest.raises(ChannelDiffersError) as caught:
+            Channel.open_or_create("jobs", "broadcast", capacity=4096)
+        assert caught.value.field == "kind"
+
+
+def test_what_a_queue_refuses() -> None:
+    with queue() as channel:
+        refused: list[tuple[Any, str]] = [
+            (channel.subscriber, "kind"),
+            (lambda: channel.publisher(max_lag=4096), "max_lag"),
+            (lambda: channel.evict(0), "slot"),
+            (lambda: channel.evict(3), "slot"),
+            (lambda: channel.lossy_subscriber([1]), "rings"),
+            (lambda: channel.worker("a b"), "name"),
+            (lambda: channel.worker(timeout=-1), "timeout"),
+        ]
+        for call, argument in refused:
+            with pytest.raises(InvalidArgumentError) as caught:
+                call()
+            assert caught.value.argument == argument
+        with channel.lossy_subscriber() as watcher:
+            assert watcher.rings == (0,)
+    with Channel.create("plain", "broadcast") as channel, pytest.raises(InvalidArgumentError) as caught:
+        channel.worker()
+    assert caught.value.argument == "kind"
+
+
+def test_slots_of_producers_and_workers() -> None:
+    with queue(producers=2, workers=2) as channel:
+        publishers = [channel.publisher() for _ in range(2)]
+        assert [publisher.ring for publisher in publishers] == [0, 1]
+        first, second = channel.worker("first"), channel.worker()
+        assert [first.slot, second.slot] == [1, 2]
+        assert (first.name, second.name, first.epoch) == ("first", "", 1)
+        with pytest.raises(NoFreeSlotError) as caught:
+            channel.publisher()
+        assert (caught.value.kind, caught.value.slots, len(caught.value.owners)) == ("publisher", 2, 2)
+        with pytest.raises(NoFreeSlotError) as caught:
+            channel.worker(timeout=0.05)
+        assert (caught.value.kind, caught.value.slots) == ("subscriber", 2)
+        assert [owner.slot for owner in caught.value.owners] == [1, 2]
+        first.close()
+        with channel.worker("again") as again:
+            assert again.epoch == 2
+
+
+# Take, done
+
+
+def test_each_job_goes_to_one_worker() -> None:
+    with queue() as channel:
+        publisher, one, other = channel.publisher("feed"), channel.worker(), channel.worker()
+        start = publisher.position
+        for k in range(4):
+            publisher.offer(b"%d" % k, 7 + k)
+        first, second = take(one), take(other)
+        assert (bytes(first), bytes(second)) == (b"0", b"1")
+        assert (first.type, first.ring, first.attempts, first.repeat) == (7, 0, 0, False)
+        assert first.position > start  # behind the owner record
+        assert (first.sender.name, first.sender.epoch, first.sender.ring) == ("feed", 1, 0)
+        assert first == b"0" and len(first) == 1 and isinstance(first, flyring.Message)
+        second.done()
+        assert bytes(take(other)) == b"2"
+        first.done()
+        assert all_jobs(one) == [b"3"]
+        assert one.take() is None
+
+
+def test_done_twice_and_bytes_behind_it() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer(b"one")
+        job = take(worker)
+        job.done()
+        for call in (job.done, job.release, lambda: bytes(job), lambda: job.data):
+            with pytest.raises(ClosedError):
+                call()
+        assert job.sender.epoch == 1  # what it was stays known
+        assert (job.type, job.attempts) == (1, 0)
+
+
+def test_an_unfinished_job_is_in_the_way() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two"])
+        job = take(worker)
+        for call in (worker.take, lambda: worker.poll(print), lambda: worker.poll(print, 0), lambda: worker.take(-1)):
+            with pytest.raises(ViewAliveError, match="unfinished"):
+                call()
+        job.done()
+        with pytest.raises(InvalidArgumentError):
+            worker.poll(print, 0)
+        assert all_jobs(worker) == [b"two"]
+
+
+def test_a_view_must_not_outlive_its_job() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two"])
+        job = take(worker)
+        view = job.data
+        for call in (job.done, job.release, worker.close):
+            with pytest.raises(ViewAliveError):
+                call()
+        assert bytes(view) == b"one"
+        view.release()
+        job.done()
+
+        kept: list[memoryview] = []
+        with pytest.raises(ViewAliveError):
+            worker.poll(lambda job: kept.append(job.data))
+        with pytest.raises(ViewAliveError):
+            worker.take()
+        assert gate(channel, 0, 1) >= 0  # its bytes are protected
+        assert bytes(kept[0]) == b"two"
+        kept.pop().release()
+        assert worker.take() is None  # and it is done
+        assert gate(channel, 0, 1) == -1
+
+
+def test_jobs_are_context_managers() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two"])
+        with take(worker) as job:
+            assert bytes(job) == b"one"
+        with pytest.raises(ZeroDivisionError), take(worker) as job:
+            raise ZeroDivisionError
+        with take(worker) as job:
+            assert (bytes(job), job.attempts) == (b"two", 1)
+        with pytest.raises(ClosedError):
+            job.done()
+        publisher.offer(b"three")
+        with take(worker) as job:
+            job.done()  # by itself
+        assert worker.take() is None
+
+
+# Poll
+
+
+def test_poll_takes_a_batch() -> None:
+    with queue() as channel:
+        publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
+        publisher.offer_batch([b"%d" % k for k in range(6)])
+        got: list[bytes] = []
+        assert worker.poll(lambda job: got.append(bytes(job))) == 1  # the limit is 1
+
+        def meanwhile(job: Job) -> None:
+            got.append(bytes(job))
+            if job == b"1":
+                assert all_jobs(other) == [b"4", b"5"]  # of a batch of three the others are taken
+
+        assert worker.poll(meanwhile, 3) == 3
+        assert got == [b"0", b"1", b"2", b"3"]
+        assert worker.poll(meanwhile, 256) == 0
+
+
+def test_a_batch_is_at_most_an_eighth_of_the_ring() -> None:
+    with queue() as channel:
+        publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
+        publisher.offer_batch([bytes(100)] * 8)  # 128 bytes each
+        others = 0
+
+        def handler(job: Job) -> None:
+            nonlocal others
+            if not others:
+                others = len(all_jobs(other))
+
+        assert worker.poll(handler, 8) == 4  # 512 bytes
+        assert others == 4
+
+
+def test_actions_of_handlers() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"%d" % k for k in range(4)])
+        actions = iter([Action.CONTINUE, Action.BREAK])
+        assert worker.poll(lambda job: next(actions), 4) == 2
+        assert worker.poll(lambda job: Action.ABORT, 4) == 0  # released, and not counted
+        got: list[tuple[bytes, int]] = []
+
+        def note(job: Job) -> Action:
+            got.append((bytes(job), job.attempts))
+            return Action.COMMIT
+
+        assert worker.poll(note, 4) == 2
+        assert got == [(b"3", 0), (b"2", 1)]  # the rest of the batch comes first
+        publisher.offer(b"last")
+        with pytest.raises(InvalidArgumentError) as caught:
+            worker.poll(lambda job: 3)  # type: ignore[arg-type, return-value]
+        assert caught.value.argument == "action"
+        assert worker.take() is None  # it counts as done
+
+
+def test_a_handler_that_raises_releases_its_job() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two", b"three"])
+
+        def raises(job: Job) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            worker.poll(raises, 3)
+        got: list[tuple[bytes, bool]] = []
+        assert worker.poll(lambda job: got.append((bytes(job), job.repeat)), 3) == 3
+        assert got == [(b"two", False), (b"three", False), (b"one", True)]
+
+
+def test_a_handler_may_end_its_job_itself() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two"])
+
+        def handler(job: Job) -> None:
+            if job == b"one" and not job.repeat:
+                assert job.release()
+            else:
+                job.done()
+            with pytest.raises(ClosedError):
+                bytes(job)
+
+        assert worker.poll(handler, 2) == 2
+        assert [bytes(take(worker))] == [b"one"]
+
+
+def test_a_handler_cannot_call_back() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer(b"one")
+
+        def handler(job: Job) -> None:
+            with pytest.raises(flyring.TwoThreadsError):
+                worker.take()
+            with pytest.raises(ViewAliveError):
+                worker.close()
+            with pytest.raises(ViewAliveError):
+                channel.close()
+
+        assert worker.poll(handler) == 1
+
+
+# Release
+
+
+def test_a_released_job_keeps_its_identity() -> None:
+    with queue() as channel:
+        publisher, worker, other = channel.publisher("feed"), channel.worker(), channel.worker()
+        publisher.offer_batch([b"one", b"two"], 9)
+        job = take(worker)
+        first = identity(job)
+        assert job.release() is True
+        assert bytes(take(other)) == b"two"
+        for attempts in (1, 2, 3):
+            job = take(worker)
+            assert identity(job) == (*first[:2], attempts)
+            assert (bytes(job), job.type, job.repeat) == (b"one", 9, True)
+            assert (job.sender.epoch, job.sender.name, job.sender.ring) == (0, "", 0)
+            assert job.release()
+        take(worker).done()
+
+
+def test_release_without_room_stays_in_hand() -> None:
+    with queue() as channel:
+        publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
+        while True:  # until the returns ring is full
+            publisher.offer(bytes(900))
+            job = take(worker)
+            if not job.release():
+                break
+        place = identity(job)
+        with pytest.raises(ClosedError):
+            job.done()
+        again = take(worker)  # the same job, once more
+        assert identity(again) == (*place[:2], place[2] + 1)
+        assert not again.release()
+        again = take(worker)
+        assert again.attempts == place[2] + 2
+        again.done()
+        taken = all_jobs(other)
+        assert taken and set(taken) == {bytes(900)}
+        publisher.offer(b"next")
+        assert take(worker).attempts == 0  # the number belonged to that job
+
+
+def test_release_while_another_releases_stays_in_hand() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer(b"one")
+        lock = channel._attached.file.reopen()
+        assert lock.try_lock(channel.header.publisher_slot(1))
+        assert take(worker).release() is False
+        got: list[int] = []
+
+        def aborts(job: Job) -> Action:
+            got.append(job.attempts)
+            return Action.ABORT
+
+        assert worker.poll(aborts, 5) == 0
+        lock.close()
+        assert worker.poll(aborts, 5) == 0
+        job = take(worker)
+        assert got == [1, 2]
+        assert (bytes(job), job.attempts) == (b"one", 3)
+
+
+def test_close_releases_what_is_in_hand() -> None:
+    with queue() as channel:
+        publisher, other = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two", b"three"])
+        with channel.worker() as worker:
+            assert worker.poll(lambda job: Action.BREAK, 3) == 1
+            job = take(worker)
+            assert job == b"two"
+        assert worker.closed
+        with pytest.raises(ClosedError):
+            job.done()
+        with pytest.raises(ClosedError):
+            worker.take()
+        assert gate(channel, 0, worker.slot) == -1
+        left = []
+        while (job := other.take()) is not None:
+            left.append((bytes(job), job.attempts))
+            job.done()
+        assert left == [(b"two", 1), (b"three", 1)]
+
+
+# Order, rings, wrap
+
+
+@pytest.mark.parametrize("alignment", [8, 64])
+def test_laps_with_padding(alignment: int) -> None:
+    with queue(producers=2, alignment=alignment) as channel:
+        publishers = [channel.publisher("a"), channel.publisher("b")]
+        workers = [channel.worker(), channel.worker()]
+        sent: dict[int, list[bytes]] = {0: [], 1: []}
+        got: dict[int, list[bytes]] = {0: [], 1: []}
+        names: set[str] = set()
+        for k in range(600):
+            publisher = publishers[k % 2]
+            data = b"%d:" % k + bytes(k * 7 % (LONGEST - 10))
+            assert publisher.send(data, timeout=1)
+            sent[k % 2].append(data)
+
+            def handler(job: Job) -> None:
+                got[job.ring].append(bytes(job))
+                names.add(job.sender.name)
+                assert job.sender.name == "ab"[job.ring]
+
+            if k % 3 == 0:
+                workers[k % 2].poll(handler, 4)
+            while k % 3 and (job := workers[k % 2].take()) is not None:
+                handler(job)
+                job.done()
+        for worker in workers:
+            worker.poll(handler, 100)
+        assert got == sent
+        assert names == {"a", "b"}
+
+
+def test_the_longest_job_can_be_released() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        assert publisher.max_message_length == LONGEST
+        for call in (publisher.offer, publisher.try_claim):
+            with pytest.raises(MessageTooLargeError) as caught:
+                call(bytes(LONGEST + 1) if call == publisher.offer else LONGEST + 1)  # type: ignore[operator]
+            assert caught.value.limit == LONGEST
+        for k in range(20):
+            data = b"%d" % k + bytes(LONGEST - len(b"%d" % k))
+            assert publisher.offer(data)
+            assert take(worker).release()
+            job = take(worker)
+            assert bytes(job) == data
+            job.done()
+
+
+def test_rings_take_turns() -> None:
+    with queue(producers=3) as channel:
+        publishers, worker = [channel.publisher() for _ in range(3)], channel.worker()
+        for publisher in publishers:
+            publisher.offer_batch([b"a", b"b"])
+        rings = []
+        while (job := worker.take()) is not None:
+            rings.append(job.ring)
+            job.done()
+        assert rings == [0, 1, 2, 0, 1, 2]
+
+
+def test_the_sender_of_an_earlier_owner_is_not_known() -> None:
+    with queue() as channel:
+        worker = channel.worker()
+        with channel.publisher("old") as publisher:
+            publisher.offer(b"one")
+        with channel.publisher("old") as publisher:
+            publisher.offer(b"two")
+            job = take(worker)
+            assert (bytes(job), job.sender.epoch, job.sender.name) == (b"one", 0, "")
+            job.done()
+            job = take(worker)
+            assert (bytes(job), job.sender.epoch, job.sender.name) == (b"two", 2, "old")
+            job.done()
+
+
+# The producer
+
+
+def fill(publisher: Publisher, size: int = 56) -> int:
+    count = 0
+    while publisher.offer(bytes(size)) is not None:
+        count += 1
+    return count
+
+
+def test_jobs_that_nobody_takes_hold_their_producer_back() -> None:
+    with queue() as channel:
+        publisher = channel.publisher()
+        assert fill(publisher) > 40
+        holder = publisher.held_by()
+        assert holder is not None
+        assert (holder.slot, holder.live, holder.kept, holder.name) == (0, False, True, "")
+        with pytest.raises(BackPressuredError, match="no worker has taken"):
+            publisher.send(b"", timeout=0.01)
+        assert publisher.readers == 0
+        worker = channel.worker("busy")
+        assert publisher.readers == 1
+        job = take(worker)
+        with channel.worker() as other:
+            all_jobs(other)
+        holder = publisher.held_by()
+        assert holder is not None
+        assert (holder.slot, holder.name, holder.live, holder.position) == (worker.slot, "busy", True, job.position)
+        assert channel.stats().publishers[0].blocked_by in ((), (1,))
+        job.done()
+        assert publisher.offer(b"again")
+
+
+def test_a_send_that_would_wait_for_its_own_job_is_busy() -> None:
+    with queue() as channel:
+        publisher, worker, other = channel.publisher(), channel.worker("me"), channel.worker()
+        publisher.offer(b"one")
+        job = take(worker)
+        fill(publisher)
+        all_jobs(other)
+        fill(publisher)
+        for call in (
+            lambda: publisher.send(b"x"),
+            lambda: publisher.send(b"x", timeout=10),
+            lambda: publisher.claim(10),
+            lambda: publisher.send_batch([b"x"]),
+            lambda: publisher.flush(),
+        ):
+            with pytest.raises(BusyError) as caught:
+                call()
+            assert (caught.value.code, caught.value.holder.slot, caught.value.holder.name) == ("busy", 1, "me")
+            assert caught.value.holder.position == job.position
+        assert publisher.offer(b"x") is None
+        job.done()
+        assert publisher.send(b"x", timeout=1)
+
+        def handler(job: Job) -> None:
+            while publisher.offer(bytes(56)) is not None:
+                pass
+            all_jobs(other)
+            fill(publisher)
+            with pytest.raises(BusyError):
+                publisher.send(b"x")
+
+        assert worker.poll(handler) == 1
+        assert publisher.send(b"y", timeout=1)
+
+
+def test_flush_waits_for_what_is_done() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.flush(0)
+        publisher.offer(b"one")
+        with pytest.raises(flyring.TimedOutError):
+            publisher.flush(0.01)
+        job = take(worker)
+        with pytest.raises(flyring.TimedOutError):
+            publisher.flush(0)
+        assert job.release()
+        publisher.flush(0)  # another ring's
+        take(worker).done()
+
+
+def test_lossy_subscribers_read_along() -> None:
+    with queue(producers=2) as channel:
+        watcher, publisher, worker = channel.lossy_subscriber(), channel.publisher(), channel.worker()
+        assert watcher.rings == (0, 1)
+        publisher.offer(b"one")
+        take(worker).release()
+        assert [bytes(message) for message in (watcher.take(), watcher.take()) if message] == [b"one"]
+
+
+# Ended, stats
+
+
+def test_ended() -> None:
+    with queue(producers=2) as channel:
+        worker, other = channel.worker(), channel.worker()
+        assert not worker.ended
+        publisher = channel.publisher()
+        assert not worker.ended
+        publisher.offer(b"one")
+        publisher.close()
+        assert not worker.ended
+        job = take(other)
+        assert not worker.ended
+        job.release()
+        assert not worker.ended
+        take(worker).done()
+        assert worker.ended and other.ended
+        again = channel.publisher()
+        assert not worker.ended and not again.closed
+
+
+def test_drain_hands_out_what_was_taken() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two", b"three"])
+        assert worker.poll(lambda job: Action.BREAK, 2) == 1
+        worker.drain()
+        assert bytes(take(worker)) == b"two"
+        with pytest.raises(ViewAliveError):
+            worker.take()
+        other = channel.worker()
+        assert all_jobs(other) == [b"three"]
+
+
+def test_drained_workers_take_nothing() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer(b"one")
+        worker.drain()
+        assert worker.take(timeout=None) is None
+        assert worker.poll(print, 3, None) == 0
+        assert list(worker) == []
+        worker.close()
+        with pytest.raises(ClosedError):
+            worker.drain()
+
+
+def test_stats() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher("feed"), channel.worker("first")
+        publisher.offer_batch([b"%d" % k for k in range(5)])
+        worker.poll(lambda job: Action.BREAK, 3)
+        job = take(worker)
+        stats = channel.stats()
+        assert [one.state for one in stats.publishers] == ["live", "returns"]
+        assert [one.state for one in stats.subscribers] == ["shared", "live", "unused"]
+        shared, first, unused = stats.subscribers
+        assert [(one.ring, one.lag_messages) for one in shared.gates] == [(0, 2), (1, 0)]
+        assert (shared.in_hand, unused.in_hand, shared.kept) == (None, None, True)
+        assert first.in_hand is not None
+        assert (first.in_hand.ring, first.in_hand.position, first.in_hand.attempts) == (0, job.position, 0)
+        assert first.in_hand.end == shared.gates[0].position
+        assert first.in_hand.busy_since > 0
+        assert 0 <= first.in_hand.busy_for < 10**10
+        job.release()
+        take(worker).done()
+        for _ in range(3):
+            take(worker).done()
+        first = channel.stats().subscribers[1]
+        assert (first.in_hand, first.gates) == (None, ())
+        slot = channel.header.subscriber_slot(1)
+        assert channel._attached.memory.load64(slot + layout.SUBSCRIBER_SLOT_BUSY_SINCE) == 0
+
+
+def test_iteration() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"%d" % k for k in range(4)])
+        publisher.close()
+        got = []
+        for job in worker:
+            got.append((bytes(job), job.attempts))
+            if job == b"1" and not job.repeat:
+                break
+        with pytest.raises(ClosedError):
+            job.done()
+        with pytest.raises(ZeroDivisionError):
+            for job in worker:
+                got.append((bytes(job), job.attempts))
+                raise ZeroDivisionError
+        got += [(bytes(job), job.attempts) for job in worker]
+        assert got == [(b"0", 0), (b"1", 0), (b"1", 1), (b"2", 0), (b"1", 2), (b"3", 0)]  # the rings take turns
+        assert worker.ended
+
+
+def test_typed_messages_are_dispatched() -> None:
+    with queue(schema=SCHEMA, capacity=1 << 16) as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        for bid in (1, 2):
+            with publisher.claim(PriceUpdate) as update:
+                update.bid = bid
+                update.flags = PriceFlags.opening
+        bids: list[object] = []
+        assert worker.poll(dispatch({PriceUpdate: lambda update, job: bids.append(update.bid)})) == 1
+        job = take(worker)
+        bids.append(PriceUpdate.decode(job).bid)
+        job.done()
+        assert bids == [1, 2]

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a queue (spec/queue.md), done as simulation.py does those of every channel. Numbers in comments are
+those of queue.md. One thread does everything, so no compare-and-set fails."""
+
+import struct
+
+from simulation import Channel, Publisher
+
+
+class Worker:
+    def __init__(self, slot, epoch):
+        self.slot, self.epoch = slot, epoch
+        self.looked = False  # for jobs of others; time stands still, so once
+        self.hand = []  # what it took and has not done, in order
+
+
+class Job:
+    """One job in the hand of a worker: `at` is its record's position in ring `lies_in`, `end` that behind it."""
+
+    def __init__(self, lies_in, at, end, kind, ring, position, attempts, data):
+        self.lies_in, self.at, self.end, self.kind = lies_in, at, end, kind
+        self.ring, self.position, self.attempts, self.data = ring, position, attempts, data
+
+    def facts(self):
+        return {
+            "ring": self.ring,
+            "position": self.position,
+            "attempts": self.attempts,
+            "repeat": self.attempts > 0,
+            "type": self.kind,
+            "data": self.data.hex(),
+        }
+
+
+class Queue(Channel):
+    def __init__(self, options, inject):
+        """2: slot 0 is shared."""
+        raw = {"publishers": options["producers"] + 1, "subscribers": options["workers"] + 1}
+        super().__init__({key: value for key, value in options.items() if key not in ("producers", "workers")} | raw, inject)
+        self.returns, self.releasing = self.P - 1, False
+        for k in range(self.P):
+            self.set_gate(0, k, 64 * k % 4096)
+        self.put32(self.subscriber_slot(0) + 16, 1)
+
+    # --- words ------------------------------------------------------------------------------------------------------
+
+    HANDOVERS, BUSY_SINCE = 4096 + 48, 128
+
+    def taken_end(self, w, k):
+        return self.get64(self.gate_at(w, k) + 16)
+
+    def attempts(self, w, k):
+        return self.get32(self.gate_at(w, k) + 24)
+
+    def set_attempts(self, w, k, value):
+        self.put32(self.gate_at(w, k) + 24, value)
+
+    def set_busy(self, w, busy):
+        self.put64(self.subscriber_slot(w.slot) + self.BUSY_SINCE, self.inject["monotonic"] if busy else 0)
+
+    # --- producers --------------------------------------------------------------------------------------------------
+
+    def take_publisher(self, name, max_lag=0):
+        publisher = super().take_publisher(name, max_lag)
+        self.wake_all("jobs")  # 10
+        return publisher
+
+    def close_publisher(self, p):
+        super().close_publisher(p)
+        self.wake_all("jobs")  # 10
+
+    def recompute(self, p, n, first):
+        """4. Nothing changes hands meanwhile."""
+        gates = [g for w in range(self.S) if (g := self.gate(w, p.ring)) >= 0]
+        p.limit = max(p.limit, self.C + min([p.t, *gates]))
+        if p.ring == self.returns:
+            return  # 8: it does not wait, and does not say so
+        self.note_room(p, first)
+
+    def ahead(self, n):
+        """8: nothing on the returns ring, which has an owner for one message at a time."""
+        return 0 if self.releasing else super().ahead(n)
+
+    def wake(self, pair, k):
+        """10"""
+        if pair == "data":
+            super().wake("jobs", 0)
+        super().wake(pair, k)
+
+    # --- workers ----------------------------------------------------------------------------------------------------
+
+    def take_worker(self, name):
+        """6"""
+        w = self.lock_first("subscriber", range(1, self.S))
+        slot = self.subscriber_slot(w)
+        worker = Worker(w, self.new_owner(slot, name.encode(), worker=True))
+        for k in range(self.P):
+            p, e = self.gate(w, k), self.taken_end(w, k)
+            if p < 0:
+                continue
+            if p < e <= self.gate(0, k):
+                self.set_attempts(w, k, self.attempts(w, k) + 1)
+                self.set_busy(worker, True)
+                worker.hand = self.jobs_of(worker, k, p, e)
+            else:
+                self.set_gate(w, k, -1)
+        if self.get32(slot + 8):
+            self.put32(slot + 8, 0)
+        self.wake_all("room")
+        return worker
+
+    def jobs_of(self, worker, k, p, e):
+        """The jobs of a batch."""
+        jobs = []
+        while p < e:
+            kind, data, end = self.read(k, p)
+            assert kind > 0
+            ring, position, attempts = k, p, self.attempts(worker.slot, k)
+            if k == self.returns:
+                ring, before, position = struct.unpack_from("<iiq", data)
+                attempts, data = attempts + before, data[16:]
+            jobs.append(Job(k, p, end, kind, ring, position, attempts, data))
+            p = end
+        return jobs
+
+    def take(self, worker, limit=1):
+        """3, and 5 in front of a worker's first. Returns the jobs, none if there are none; they stay in hand."""
+        if not worker.hand and not worker.looked:
+            worker.looked = True
+            for other in range(1, self.S):
+                if other != worker.slot and not worker.hand:
+                    self.adopt(worker, other)
+        ready = [k for k in range(self.P) if not worker.hand and self.unread(k, self.gate(0, k))]
+        assert len(ready) <= 1, "which ring comes first would matter"
+        for k in range(self.P):
+            if not worker.hand:
+                self.take_of(worker, k, limit)
+        return worker.hand
+
+    def take_of(self, worker, k, limit):
+        while (record := self.read(k, self.gate(0, k))) is not None and record[0] < 0:
+            self.set_gate(0, k, record[2])  # 1
+            self.wake("room", k)
+        if record is None:
+            return
+        p, e = self.gate(0, k), record[2]
+        for _ in range(limit - 1):
+            record = self.read(k, e)
+            if record is None or record[0] < 0 or record[2] - p > self.C // 8:
+                break
+            e = record[2]
+        self.set_attempts(worker.slot, k, 0)  # 2
+        self.put64(self.gate_at(worker.slot, k) + 16, e)
+        self.set_gate(worker.slot, k, p)
+        self.set_gate(0, k, e)  # 3
+        self.set_busy(worker, True)
+        worker.hand = self.jobs_of(worker, k, p, e)
+
+    def poll_jobs(self, worker, limit):
+        """Takes until there are `limit` jobs, or no more; each is done."""
+        jobs = []
+        while len(jobs) < limit and (worker.hand or self.take(worker, limit - len(jobs))):
+            jobs.append(worker.hand[0])
+            self.done(worker)
+        return jobs
+
+    def done(self, worker):
+        """3, 5, of its first job."""
+        job = worker.hand.pop(0)
+        self.set_gate(worker.slot, job.lies_in, worker.hand[0].at if worker.hand else -1)
+        if not worker.hand:
+            self.set_busy(worker, False)
+        self.wake("room", job.lies_in)
+
+    def adopt(self, worker, other):
+        """5. The other one is dead if nobody holds its slot's lock here."""
+        evicting = self.get32(self.subscriber_slot(other) + 8)
+        dead = ("subscriber", other) not in self.locked
+        for k in range(self.P):
+            p, e, g = self.gate(other, k), self.taken_end(other, k), self.gate(0, k)
+            if p < 0 or not (dead or evicting) or (not dead and p >= g):
+                continue
+            if p < e <= g:
+                self.set_attempts(worker.slot, k, self.attempts(other, k) + 1)
+                self.put64(self.gate_at(worker.slot, k) + 16, e)
+                self.set_gate(worker.slot, k, p)
+                self.put64(self.HANDOVERS, self.get64(self.HANDOVERS) + 1)
+            self.set_gate(other, k, -1)
+            if p < e <= g:
+                self.set_busy(worker, True)
+                worker.hand = self.jobs_of(worker, k, p, e)
+                return
+            self.wake("room", k)
+
+    def release(self, worker):
+        """8. False: there is no room for it."""
+        job = worker.hand[0]
+        assert ("publisher", self.returns) not in self.locked
+        published, count = self.recover(self.returns)
+        p = Publisher(self.returns, b"", 0, published, count)
+        p.owner_pending = False
+        data = struct.pack("<iiq", job.ring, job.attempts + 1, job.position) + job.data
+        self.releasing = True
+        released = self.offer(p, job.kind, data) > 0
+        self.releasing = False
+        if released:
+            self.done(worker)
+        else:  # the next take hands it out again
+            w, k = worker.slot, job.lies_in
+            self.set_attempts(w, k, self.attempts(w, k) + 1)
+            raise AssertionError("what comes after that has no golden file")
+        return released
+
+    def close_subscriber(self, worker):
+        """7"""
+        while worker.hand:
+            self.release(worker)
+        self.locked.remove(("subscriber", worker.slot))
+
+    def evict(self, w):
+        """7"""
+        slot = self.subscriber_slot(w)
+        assert w > 0
+        self.put64(slot, self.get64(slot) + 1)
+        self.put32(slot + 8, 1)
+        self.wake_all("jobs")
+        return int(any(0 <= self.gate(w, k) < self.gate(0, k) for k in range(self.P)))
+
+    # --- what a reader should find ----------------------------------------------------------------------------------
+
+    def expected(self):
+        found = super().expected()
+        for w, slot in enumerate(found["subscribers"]):
+            slot["busy_since"] = self.get64(self.subscriber_slot(w) + self.BUSY_SINCE)
+            slot["taken_ends"] = [self.taken_end(w, k) for k in range(self.P)]
+            slot["attempts"] = [self.attempts(w, k) for k in range(self.P)]
+        found["unread"] = []
+        found["still_there"] = [ring for ring in found["still_there"] if ring["ring"] != self.returns]
+        return found | {"handovers": self.get64(self.HANDOVERS), "jobs": self.left()}
+
+    def left(self):
+        """What a worker that attaches now, to the stored file, gets until there is nothing more. All before it are dead."""
+        other = Queue.__new__(Queue)
+        other.__dict__ |= self.__dict__ | {"b": bytearray(self.b), "locked": set(), "on_store": None}
+        jobs, worker = [], other.take_worker("")
+        while True:
+            for k in range(other.P):
+                if not worker.hand:
+                    other.take_of(worker, k, 1)
+            if not worker.hand:
+                break
+            jobs.append({"from": worker.hand[0].lies_in} | worker.hand[0].facts())
+            other.done(worker)
+        for dead in range(1, other.S):
+            other.adopt(worker, dead)
+            while worker.hand:
+                jobs.append({"from": worker.hand[0].lies_in} | worker.hand[0].facts())
+                other.done(worker)
+        return jobs
