@@ -70,7 +70,12 @@ class Job {
   private:
     friend class detail::WorkerCore;
 
-    Job(detail::WorkerCore& core, const Message& message, std::uint32_t ring, std::int32_t attempts) noexcept;
+    /// Of no job yet: the core says of which.
+    Job() noexcept : message_(nullptr, 0, 0, 0, nobody()) {}
+    static const Sender& nobody() noexcept {
+        static const Sender none;
+        return none;
+    }
     [[gnu::cold, gnu::noinline]] inline void drop() noexcept;
     void check_open() const {
         if (FLYRING_UNLIKELY(!static_cast<bool>(*this))) throw_closed();
@@ -81,9 +86,9 @@ class Job {
     }
 
     Message message_;
-    detail::WorkerCore* core_;  // null: finished
-    std::uint32_t ring_;
-    std::int32_t attempts_;
+    detail::WorkerCore* core_ = nullptr;  // null: finished
+    std::uint32_t ring_ = 0;
+    std::int32_t attempts_ = 0;
 };
 
 }  // namespace flyring
