@@ -65,7 +65,7 @@ class Job {
     bool release();
 
     /// Whether it is in hand.
-    explicit operator bool() const noexcept;
+    [[gnu::always_inline]] explicit inline operator bool() const noexcept;
 
   private:
     friend class detail::WorkerCore;
@@ -77,7 +77,7 @@ class Job {
         return none;
     }
     [[gnu::cold, gnu::noinline]] inline void drop() noexcept;
-    void check_open() const {
+    [[gnu::always_inline]] inline void check_open() const {
         if (FLYRING_UNLIKELY(!static_cast<bool>(*this))) throw_closed();
     }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_closed() const {

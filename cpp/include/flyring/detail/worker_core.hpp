@@ -123,7 +123,7 @@ class WorkerCore final : public Member {
 
     /// How many jobs were consumed. `over_`: the poll ends, whatever else is there.
     template <typename Handler>
-    int hand_out(Handler& handler, int limit) {
+    [[gnu::noinline, gnu::hot]] int hand_out(Handler& handler, int limit) {
         over_ = false;
         int done = 0;
         Job job;
@@ -542,9 +542,9 @@ inline std::optional<Job> WorkerCore::take(Nanoseconds timeout) {
         return job;
     }
     idle_polls_.found_something();
-    wait.end(job_open);
     job = Job();
     handle(*job, taken_);
+    wait.end(job_open);  // last: from here on another thread may close it
     return job;
 }
 
