@@ -777,7 +777,8 @@ TEST_F(QueueSurvivors, random_kills_lose_no_job) {
         Child two(work);
         one.wait_until_ready();
         two.wait_until_ready();
-        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds((random = random * 1103515245 + 12345) / 65536 % 6000);
+        random = random * 1103515245 + 12345;
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(random / 65536 % 6000);
         while (std::chrono::steady_clock::now() < end) {
             if (publisher.offer(flyring::bytes_of(sent)) > 0) ++sent;
             read();

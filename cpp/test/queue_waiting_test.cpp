@@ -415,7 +415,8 @@ TEST_F(QueueWaiting, many_workers_and_producers_lose_no_wake) {
                 worker.poll(
                     [&](Job& job) {
                         const std::int64_t sent = job.as<std::int64_t>();
-                        longest[i] = std::max(longest[i], nanoseconds(flyring::detail::clock_ns(CLOCK_MONOTONIC) - sent));
+                        const std::int64_t now = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+                        longest[i] = std::max(longest[i], nanoseconds(now - sent));
                         ++done;
                     },
                     1 + static_cast<int>(i), 300ms);

@@ -15,9 +15,9 @@ namespace detail {
 class WorkerCore;
 }
 
-/// One message of a queue, in the hand of one worker until it is done or released (spec/queue.md). From Worker::take, or
-/// what the handler of Worker::poll gets. The destructor releases a job that is not finished. For the worker's thread
-/// alone. What reads its bytes throws Closed once it is finished, or its worker was closed.
+/// One message of a queue, in the hand of one worker until it is done or released (spec/queue.md). From Worker::take,
+/// or what the handler of Worker::poll gets. The destructor releases a job that is not finished. For the worker's
+/// thread alone. What reads its bytes throws Closed once it is finished, or its worker was closed.
 class Job {
   public:
     Job(Job&& other) noexcept;

@@ -255,7 +255,8 @@ class WorkerCore final : public Member {
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(Nanoseconds timeout);
-    [[noreturn, gnu::noinline, gnu::cold]] inline void throw_bad(JobSource& source, std::int64_t position, const char* reason);
+    [[noreturn, gnu::noinline, gnu::cold]] inline void throw_bad(JobSource& source, std::int64_t position,
+                                                                 const char* reason);
     [[noreturn, gnu::noinline, gnu::cold]] inline void drop_batch(const char* reason);
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_slot();
     void take_slot(const std::string& name);
@@ -654,7 +655,8 @@ void WorkerCore::throw_bad(JobSource& source, std::int64_t position, const char*
     throw_corrupt(state_->file.path, source.ring, position, reason);
 }
 
-/// The rest of the batch in hand cannot be found: the file is hostile. Or the slot is lost, and the bytes are later ones.
+/// The rest of the batch in hand cannot be found: the file is hostile. Or the slot is lost, and the bytes are later
+/// ones.
 void WorkerCore::drop_batch(const char* reason) {
     acquire_fence();  // as done 5
     if (!usable()) throw_unusable();
