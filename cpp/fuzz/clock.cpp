@@ -11,7 +11,7 @@ extern "C" {
 int __real_clock_gettime(clockid_t clock, timespec* time);
 
 int __wrap_clock_gettime(clockid_t clock, timespec* time) {
-    if (clock != CLOCK_MONOTONIC) return __real_clock_gettime(clock, time);
+    if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE) return __real_clock_gettime(clock, time);
     now += 300'000;
     *time = {now / second, now % second};
     return 0;

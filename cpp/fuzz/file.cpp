@@ -111,8 +111,12 @@ File::Place File::place(Input& input) const {
                                            ring.messages_done(), ring.boundary(eighth), ring.boundary_count(eighth)};
             return {in_file(words[input.below(6)]), 8};
         }
-        case 3:
-            return {in_file(ring.gate(input.below(shape_.subscribers))), 8};
+        case 3: {  // a gate, or what stands beside it
+            constexpr Place beside[] = {
+                {0, 8}, {0, 8}, {layout::GATE_COUNT, 8}, {layout::GATE_TAKEN_END, 8}, {layout::GATE_ATTEMPTS, 4}};
+            const Place word = beside[input.below(5)];
+            return {in_file(ring.gate(input.below(shape_.subscribers))) + word.offset, word.size};
+        }
         case 4: {  // a record's length or type, at a position that means something
             const std::int64_t from[] = {*ring.published(), *ring.claimed(), *ring.gate(0), 0};
             const auto position =
@@ -129,6 +133,14 @@ File::Place File::place(Input& input) const {
                         layout::COUNTER_METADATA_STRIDE * input.below(input.below(2) == 0 ? 2 : shape_.counters) +
                         field.offset,
                     field.size};
+        }
+        case 6: {
+            constexpr Place words[] = {{layout::CONTROL_HANDOVERS, 8},
+                                       {layout::CONTROL_JOBS_SEQUENCE, 4},
+                                       {layout::CONTROL_JOBS_ASLEEP, 4},
+                                       {layout::CONTROL_SUCCESSOR, 4}};
+            const Place word = words[input.below(4)];
+            return {shape_.control_offset() + word.offset, word.size};
         }
         default:
             return anywhere();
@@ -164,7 +176,13 @@ std::int64_t File::value(Input& input, std::int64_t now) const {
     const auto moved = [&](std::int64_t by) {
         return static_cast<std::int64_t>(static_cast<std::uint64_t>(now) + static_cast<std::uint64_t>(by));
     };
-    switch (input.below(6)) {
+    switch (input.below(7)) {
+        case 6: {  // a position below one that means something: of a job that was taken, perhaps
+            if (shape_.capacity == 0) return 0;
+            const detail::Ring ring = this->ring(input.below(shape_.publishers));
+            const std::int64_t from = input.below(2) == 0 ? *ring.gate(0) : *ring.published();
+            return static_cast<std::int64_t>(static_cast<std::uint64_t>(from) - ring.alignment() * input.below(64));
+        }
         case 0:
             return input.next<std::int64_t>();
         case 1:

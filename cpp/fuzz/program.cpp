@@ -50,9 +50,14 @@ class Program {
         // One of everything, in the numbers of step().
         static constexpr std::uint8_t everything[] = {
             4, 0, 3,  0,  255, 6, 0, 16, 0,  15, 0, 255, 17, 0,  1, 8, 0, 1, 30, 1, 9,  0, 1,  9, 1, 0, 10, 0,
-            3, 0, 90, 11, 0,   2, 0, 20, 15, 0,  9, 18,  0,  13, 0, 1, 9, 0, 6,  0, 12, 0, 19, 0, 2, 0, 9};
+            3, 0, 90, 11, 0,   2, 0, 20, 15, 0,  9, 18,  0,  13, 0, 1, 9, 0, 6,  0, 12, 0, 19, 0, 2, 0, 9,
+            // Of a queue. Jobs that are handed out: what becomes of each, two bytes.
+            20, 1, 0,  8, 0, 1, 20, 1,  8,  0, 1, 20, 1, 21, 0, 2,  1, 0, 1, 1, 1, 2, 22, 0, 23, 0, 1, 21, 1, 5,
+            22, 1, 24, 0, 26, 0, 19, 1, 22, 1, 23, 0, 24, 0, 25, 1};
         input_ = Input(everything, sizeof everything);
         for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
+        for (auto& job : jobs_) attempt([&] { job.reset(); });
+        for (auto& worker : workers_) worker.reset();
         for (auto& publisher : publishers_) publisher.reset();
         for (auto& subscriber : subscribers_) subscriber.reset();
         for (auto& subscriber : lossy_) subscriber.reset();
@@ -78,7 +83,7 @@ class Program {
     }
 
     void step() {
-        switch (input_.below(20)) {
+        switch (input_.below(27)) {
             case 0:
                 return file_.poke(input_);
             case 1: {
@@ -131,8 +136,45 @@ class Program {
                 return with_lossy([&](LossySubscriber& each) { peek(each); });
             case 18:
                 return with_lossy([&](LossySubscriber& each) { look(each); });
-            default:
+            case 19:
                 channel_->evict(input_.below(channel_->subscribers() + 1));
+                return;
+            case 20: {
+                const std::uint32_t number = input_.below(2);
+                return work(number, this->name());
+            }
+            case 21:
+                return with_worker([&](Worker& each, std::uint32_t) { poll_jobs(each); });
+            case 22:
+                return with_worker([&](Worker& each, std::uint32_t number) {
+                    std::optional<Job> job = each.take();
+                    if (!job) return;
+                    read(*job);
+                    jobs_[number] = std::move(job);
+                });
+            case 23: {
+                auto& job = jobs_[input_.below(2)];
+                if (!job) return;
+                return keeps_jobs([&] {
+                    switch (input_.below(3)) {
+                        case 0:
+                            return job->done();
+                        case 1:
+                            job->release();
+                            return;
+                        default:
+                            return job.reset();
+                    }
+                });
+            }
+            case 24:
+                return with_worker([&](Worker& each, std::uint32_t) {
+                    input_.below(8) == 7 ? each.drain() : static_cast<void>(each.ended());
+                });
+            case 25:
+                return with_worker([&](Worker& each, std::uint32_t) { each.close(); });
+            default:
+                return stats();
         }
     }
 
@@ -165,6 +207,85 @@ class Program {
     void publish(std::optional<Publisher>& place, const std::string& name, std::uint64_t max_lag) {
         place.reset();
         place.emplace(channel_->publisher(name, max_lag));
+    }
+
+    void work(std::uint32_t number, const std::string& name) {
+        jobs_[number].reset();
+        workers_[number].reset();
+        keeps_jobs([&] { workers_[number].emplace(channel_->worker(name)); });
+    }
+    template <typename Action>
+    void with_worker(Action&& action) {
+        const std::uint32_t number = input_.below(2);
+        if (!workers_[number]) work(number, "");
+        keeps_jobs([&] { action(*workers_[number], number); });
+    }
+
+    /// A worker writes no job, whatever the file says: only the words of its slot, gates, and the returns ring.
+    template <typename Action>
+    void keeps_jobs(Action&& action) {
+        const detail::Header shape = file_.shape();
+        std::vector<std::vector<std::byte>> before;
+        const auto data = [&](std::uint32_t ring) {
+            return file_.data() + shape.rings_offset() + ring * shape.ring_stride();
+        };
+        const std::uint32_t rings = shape.kind == Kind::queue ? shape.producers() : 0;
+        for (std::uint32_t ring = 0; ring < rings; ++ring) before.emplace_back(data(ring), data(ring) + shape.capacity);
+        poked_ = false;
+        const auto compare = [&] {
+            for (std::uint32_t ring = 0; ring < rings && !poked_; ++ring) {
+                if (std::memcmp(before[ring].data(), data(ring), shape.capacity) != 0) found("a worker wrote a job");
+            }
+        };
+        try {
+            action();
+        } catch (...) {
+            compare();
+            throw;
+        }
+        compare();
+    }
+
+    void poll_jobs(Worker& worker) {
+        const int limit = input_.next<std::uint8_t>() + 1;
+        int handed = 0;
+        int consumed = 0;
+        const int returned = worker.poll(
+            [&](Job& job) {
+                ++handed;
+                read(job);
+                const std::uint32_t end = input_.below(8);
+                if (end == 1) job.done();
+                if (end == 2) job.release();
+                if (end == 3) poke();
+                if (end == 4) channel_->evict(worker.slot());
+                const auto action = static_cast<Action>(input_.below(4));
+                if (action != Action::ABORT || end == 1 || end == 2) ++consumed;
+                return action;
+            },
+            limit);
+        if (returned != consumed || handed > limit) found("a poll of jobs miscounted");
+    }
+
+    void read(const Job& job) {
+        read_all(job.data(), job.size());
+        if (job.type() < 1) found("a job without a type");
+        if (job.ring() >= channel_->producers() || job.position() < 0) found("a job from nowhere");
+        if (job.attempts() < 0 || job.repeat() != (job.attempts() > 0)) found("attempts that cannot be");
+        if (job.sender().name.size() > 64 || job.sender().ring != job.ring()) found("a sender that cannot be");
+        if (job.size() > capacity_ / 4) found("a job that is too large");
+    }
+
+    void poke() {
+        poked_ = true;
+        file_.poke(input_);
+    }
+
+    void stats() {
+        const Stats stats = channel_->stats();
+        for (const SubscriberStats& each : stats.subscribers) {
+            if (each.in_hand && each.in_hand->end <= each.in_hand->position) found("a batch without a job");
+        }
     }
 
     std::string name() {
@@ -328,6 +449,9 @@ class Program {
     std::array<std::optional<Subscriber>, 2> subscribers_;
     std::array<std::optional<Publisher>, 2> publishers_;
     std::array<std::optional<LossySubscriber>, 2> lossy_;
+    std::array<std::optional<Worker>, 2> workers_;
+    std::array<std::optional<Job>, 2> jobs_;  // of take, of each worker
+    bool poked_ = false;                      // in a handler
 };
 
 }  // namespace

@@ -8,36 +8,13 @@
 // What it does not prove: ThreadSanitizer does not model fences. So join (its fence), lossy reads and recompute 1 are
 // for the model and for join.cpp and lossy.cpp. A lossy read races with the publisher by design.
 //
-// It knows memory by address, and a subscriber reads through a second mapping (spec/channel.md 9): so mmap is wrapped
-// here, and the second mapping is the first.
-
-#include <sys/mman.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
 
 #include "message.hpp"
-
-static void* shared = nullptr;
-static int shared_users = 0;
-
-extern "C" {
-void* __real_mmap(void* at, std::size_t length, int protection, int flags, int fd, off_t offset);
-int __real_munmap(void* at, std::size_t length);
-
-void* __wrap_mmap(void* at, std::size_t length, int protection, int flags, int fd, off_t offset) {
-    if (fd < 0 || flags != MAP_SHARED) return __real_mmap(at, length, protection, flags, fd, offset);
-    if (shared_users++ == 0) shared = __real_mmap(at, length, PROT_READ | PROT_WRITE, flags, fd, offset);
-    return shared;
-}
-
-int __wrap_munmap(void* at, std::size_t length) {
-    if (at != shared || --shared_users == 0) return __real_munmap(at, length);
-    return 0;
-}
-}
+#include "one_mapping.hpp"
 
 int main() {
     const std::uint64_t count = 40'000;

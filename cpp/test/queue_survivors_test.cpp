@@ -357,9 +357,52 @@ TEST_F(QueueSurvivors, the_number_of_attempts_of_a_job_that_stayed_is_not_the_ne
     EXPECT_EQ(*attempts_beside(file.ring(0).gate(1)), 0);
     // It stays where it is with ABORT, too, and the poll ends: it would come again at once.
     publisher.offer(bytes("c"));
-    EXPECT_EQ(worker.poll([](Job&) { return Action::ABORT; }, 5), 1);
+    EXPECT_EQ(worker.poll([](Job&) { return Action::ABORT; }, 5), 0);
     flyring::detail::unlock_byte(fd, file.publisher_lock(1));
     EXPECT_EQ(work_off_counting(worker), "c1 ");
+}
+
+TEST_F(QueueSurvivors, a_job_that_stayed_and_goes_with_a_close_was_handed_out_once) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    publisher.offer(bytes("a"));
+    Worker worker = channel.worker();
+    {
+        const ChannelFile file = support::raw("c");
+        const flyring::detail::Fd fd = flyring::detail::open_description(file.fd, file.path);
+        ASSERT_TRUE(flyring::detail::lock_byte(fd, file.publisher_lock(1), file.path));  // somebody releases just now
+        EXPECT_FALSE(worker.take()->release());
+    }
+    worker.close();
+    Worker next = channel.worker();
+    EXPECT_EQ(work_off_counting(next), "a1 ");
+}
+
+TEST_F(QueueSurvivors, an_adopted_job_is_released_whole) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    Worker other = worker_of_slot_2(channel);
+    publisher.offer(bytes("first"), 9);
+    publisher.offer(bytes("second"), 8);
+    kill_a_worker(2, 0);
+    pause_for_a_look();
+    std::optional<Job> job = other.take();
+    ASSERT_TRUE(job);
+    EXPECT_EQ(text(*job), "first");
+    EXPECT_TRUE(job->release());
+    EXPECT_EQ(work_off_counting(other), "second1 first2 ");
+    // With a close of its worker, too: the job of take, and what was taken with it.
+    publisher.offer(bytes("third"));
+    publisher.offer(bytes("fourth"));
+    kill_a_worker(2, 0);
+    pause_for_a_look();
+    job = other.take();
+    ASSERT_TRUE(job);
+    EXPECT_EQ(text(*job), "third");
+    other.close();
+    EXPECT_FALSE(*job);
+    Worker next = channel.worker();
+    EXPECT_EQ(work_off_counting(next), "third2 fourth2 ");
 }
 
 TEST_F(QueueSurvivors, a_throwing_handlers_job_is_released_and_the_rest_comes_next) {
@@ -734,7 +777,8 @@ TEST_F(QueueSurvivors, random_kills_lose_no_job) {
         Child two(work);
         one.wait_until_ready();
         two.wait_until_ready();
-        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds((random = random * 1103515245 + 12345) / 65536 % 6000);
+        random = random * 1103515245 + 12345;
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(random / 65536 % 6000);
         while (std::chrono::steady_clock::now() < end) {
             if (publisher.offer(flyring::bytes_of(sent)) > 0) ++sent;
             read();

@@ -239,12 +239,12 @@ TEST_F(Queue, a_handler_says_what_becomes_of_its_job) {
     EXPECT_EQ(worker.poll(returning(Action::CONTINUE), 2), 2);
     EXPECT_EQ(worker.poll(returning(Action::COMMIT), 1), 1);
     EXPECT_EQ(worker.poll(returning(Action::BREAK), 100), 1);
-    EXPECT_EQ(worker.poll(returning(Action::ABORT), 100), 1);  // e: others may have it now
+    EXPECT_EQ(worker.poll(returning(Action::ABORT), 100), 0);  // e: others may have it now
     EXPECT_EQ(worker.poll(returning(Action::CONTINUE), 100), 3);
     EXPECT_EQ(seen, "a0 b0 c0 d0 e0 f0 g0 e1 ");
     publisher.offer(bytes("h"));
     const auto bad = [](Job&) { return static_cast<Action>(9); };
-    EXPECT_EQ(code_of([&] { worker.poll(bad); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { worker.poll(bad); }), "invalid-argument");  // the job is done
     publisher.offer(bytes("i"));
     publisher.offer(bytes("j"));
     // The handler finishes its jobs itself; what it returns says whether the poll goes on.
@@ -262,7 +262,7 @@ TEST_F(Queue, a_handler_says_what_becomes_of_its_job) {
     };
     while (worker.poll(finishing, 10) > 0) {
     }
-    EXPECT_EQ(finished, (std::multiset<std::string>{"h1", "i0", "j0", "j1"}));
+    EXPECT_EQ(finished, (std::multiset<std::string>{"i0", "j0", "j1"}));
 }
 
 TEST_F(Queue, options_of_a_queue_are_producers_and_workers) {
@@ -416,7 +416,7 @@ TEST_F(Queue, flush_waits_until_every_job_is_done_or_released) {
     EXPECT_EQ(code_of([&] { publisher.flush(0ms); }), "timed-out");
     Worker worker = channel.worker();
     std::optional<Job> job = worker.take();
-    EXPECT_EQ(code_of([&] { publisher.flush(1ms); }), "timed-out");
+    EXPECT_EQ(code_of([&] { publisher.flush(1ms); }), "busy");  // it is in this hand
     EXPECT_TRUE(job->release());
     publisher.flush(0ms);
     EXPECT_EQ(work_off(worker), "a ");

@@ -325,6 +325,57 @@ TEST_F(QueueWaiting, a_queue_ends_when_all_producers_closed_and_every_job_is_don
     EXPECT_FALSE(worker.ended());
 }
 
+TEST_F(QueueWaiting, a_poll_whose_first_job_is_aborted_does_not_wait_for_others) {
+    Channel channel = Channel::create("c", queue(1, 1));
+    channel.publisher().offer(bytes("a"));
+    Worker worker = channel.worker();
+    EXPECT_LT(time_of([&] {
+                  EXPECT_EQ(worker.poll([](Job&) { return flyring::Action::ABORT; }, 3, long_enough), 0);
+              }),
+              1s);
+    std::optional<Job> job = worker.take();
+    ASSERT_TRUE(job);
+    EXPECT_EQ(job->attempts(), 1);
+    job->done();
+}
+
+TEST_F(QueueWaiting, a_new_worker_wakes_those_who_wait_for_room_and_for_jobs) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    const std::uint32_t jobs = word(jobs_sequence);
+    const std::uint32_t room = word(room_sequence);
+    const Worker worker = channel.worker();
+    EXPECT_EQ(word(jobs_sequence), jobs + 1);
+    EXPECT_EQ(word(room_sequence), room + 1);
+}
+
+TEST_F(QueueWaiting, a_wait_that_only_this_thread_could_end_is_busy) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    Worker worker = channel.worker();
+    publisher.offer(bytes("a"));
+    std::optional<Job> job = worker.take();
+    ASSERT_TRUE(job);
+    const auto busy_slot = [&](const std::function<void()>& action) -> int {
+        try {
+            action();
+        } catch (const flyring::Busy& error) {
+            return static_cast<int>(error.holder().slot);
+        }
+        return -1;
+    };
+    EXPECT_EQ(busy_slot([&] { publisher.flush(long_enough); }), 1);  // the ring has room
+    EXPECT_EQ(code_of([&] { publisher.flush(0ns); }), "timed-out");
+    std::thread([&] { EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out"); }).join();  // no job in its hand
+    support::fill(publisher);
+    const flyring::Bytes batch[] = {bytes("b"), bytes("c")};
+    EXPECT_EQ(busy_slot([&] { publisher.send(bytes("b"), long_enough); }), 1);
+    EXPECT_EQ(busy_slot([&] { publisher.claim(1, long_enough); }), 1);
+    EXPECT_EQ(busy_slot([&] { publisher.send_batch(batch, long_enough); }), 1);
+    EXPECT_EQ(code_of([&] { publisher.send(bytes("b"), 0ns); }), "back-pressured");
+    job->done();
+    EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out");  // nobody has taken the others, but somebody might
+}
+
 TEST_F(QueueWaiting, a_wait_set_has_workers) {
     Channel channel = Channel::create("c", queue(1, 2));
     Publisher publisher = channel.publisher();
@@ -364,7 +415,8 @@ TEST_F(QueueWaiting, many_workers_and_producers_lose_no_wake) {
                 worker.poll(
                     [&](Job& job) {
                         const std::int64_t sent = job.as<std::int64_t>();
-                        longest[i] = std::max(longest[i], nanoseconds(flyring::detail::clock_ns(CLOCK_MONOTONIC) - sent));
+                        const std::int64_t now = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+                        longest[i] = std::max(longest[i], nanoseconds(now - sent));
                         ++done;
                     },
                     1 + static_cast<int>(i), 300ms);

@@ -102,7 +102,8 @@ class Channel {
         check_writable();
         file().check_foreign(foreign() != Foreign::subscriber, "the subscriber slot is the foreign reader's");
         if (kind() == Kind::queue) {
-            throw InvalidArgument("kind", "a queue has no subscribers; take a worker, or a lossy subscriber to look on");
+            throw InvalidArgument("kind",
+                                  "a queue has no subscribers; take a worker, or a lossy subscriber to look on");
         }
         return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings, timeout));
     }
@@ -111,8 +112,8 @@ class Channel {
         return subscriber(name, kept, Rings(rings), timeout);
     }
 
-    /// Of a queue: takes a worker's slot; `timeout`: how long to wait until one is free. What its last owner had in hand
-    /// comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only), Closed,
+    /// Of a queue: takes a worker's slot; `timeout`: how long to wait until one is free. What its last owner had in
+    /// hand comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only), Closed,
     /// IoError. (spec/queue.md)
     Worker worker(const std::string& name = "",
                   std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
@@ -124,10 +125,10 @@ class Channel {
         return Worker(std::make_unique<detail::WorkerCore>(state_, name, timeout));
     }
 
-    /// Reads `rings` (left out: all; of a queue: all but that of released jobs) without a slot: publishers do not wait for it, and it counts what it lost. From
-    /// what is published from now on, or from the oldest message that is still there; `when_lapped`: where it goes on
-    /// after publishers have overwritten what comes next. Throws InvalidArgument (also if `rings` names none, or with a
-    /// foreign publisher), Closed. (6.10)
+    /// Reads `rings` (left out: all; of a queue: all but that of released jobs) without a slot: publishers do not wait
+    /// for it, and it counts what it lost. From what is published from now on, or from the oldest message that is still
+    /// there; `when_lapped`: where it goes on after publishers have overwritten what comes next. Throws InvalidArgument
+    /// (also if `rings` names none, or with a foreign publisher), Closed. (6.10)
     LossySubscriber lossy_subscriber(const std::optional<Rings>& rings = std::nullopt, Start start = Start::now,
                                      WhenLapped when_lapped = WhenLapped::oldest) {
         state_->check_open();

@@ -148,7 +148,8 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
-/// send or claim of a queue's producer would wait for a job that the calling thread works on: nobody else can make room.
+/// send, claim, send_batch or flush of a queue's producer would wait for a job that the calling thread works on: nobody
+/// else could make room, or finish it.
 class Busy : public FlyringError {
   public:
     explicit Busy(Holder holder) : FlyringError("busy", text(holder)), holder_(std::move(holder)) {}

@@ -15,9 +15,9 @@ namespace detail {
 class WorkerCore;
 }
 
-/// One message of a queue, in the hand of one worker until it is done or released (spec/queue.md). From Worker::take, or
-/// what the handler of Worker::poll gets. The destructor releases a job that is not finished. For the worker's thread
-/// alone. What reads its bytes throws Closed once it is finished, or its worker was closed.
+/// One message of a queue, in the hand of one worker until it is done or released (spec/queue.md). From Worker::take,
+/// or what the handler of Worker::poll gets. The destructor releases a job that is not finished. For the worker's
+/// thread alone. What reads its bytes throws Closed once it is finished, or its worker was closed.
 class Job {
   public:
     Job(Job&& other) noexcept;
@@ -65,14 +65,19 @@ class Job {
     bool release();
 
     /// Whether it is in hand.
-    explicit operator bool() const noexcept;
+    [[gnu::always_inline]] explicit inline operator bool() const noexcept;
 
   private:
     friend class detail::WorkerCore;
 
-    Job(detail::WorkerCore& core, const Message& message, std::uint32_t ring, std::int32_t attempts) noexcept;
+    /// Of no job yet: the core says of which.
+    Job() noexcept : message_(nullptr, 0, 0, 0, nobody()) {}
+    static const Sender& nobody() noexcept {
+        static const Sender none;
+        return none;
+    }
     [[gnu::cold, gnu::noinline]] inline void drop() noexcept;
-    void check_open() const {
+    [[gnu::always_inline]] inline void check_open() const {
         if (FLYRING_UNLIKELY(!static_cast<bool>(*this))) throw_closed();
     }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_closed() const {
@@ -81,9 +86,9 @@ class Job {
     }
 
     Message message_;
-    detail::WorkerCore* core_;  // null: finished
-    std::uint32_t ring_;
-    std::int32_t attempts_;
+    detail::WorkerCore* core_ = nullptr;  // null: finished
+    std::uint32_t ring_ = 0;
+    std::int32_t attempts_ = 0;
 };
 
 }  // namespace flyring

@@ -86,7 +86,8 @@ std::optional<Batch> adopt_from(const ChannelFile& file, const Fd& description, 
     store_relaxed(attempts_beside(own), attempts);  // adopt 5, in this order: the adopter may die after each
     store_release(taken_end_beside(own), e);        // adopt 5; pairs with adopt 2
     store_release(own, p);                          // adopt 5; pairs with room 2b, adopt 2
-    store_release(file.handovers(), wrapping_add(load_relaxed(file.handovers()), 1));  // adopt 5; pairs with room 2a, 2c
+    // Adopt 5; pairs with room 2a, 2c.
+    store_release(file.handovers(), wrapping_add(load_relaxed(file.handovers()), 1));
     if (!exchange_gate(gate, p, layout::NOT_GATING)) {  // adopt 5: its owner has gone on to the next job
         store_release(own, layout::NOT_GATING);
         return std::nullopt;

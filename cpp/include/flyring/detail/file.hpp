@@ -465,7 +465,8 @@ auto create_file(const std::string& channel, const Options& options, const Envir
     return attached;
 }
 
-/// The rings that a subscriber named, in ascending order (of a queue: not the one for what is released); empty if it named none. Throws InvalidArgument.
+/// The rings that a subscriber named, in ascending order (of a queue: not the one for what is released); empty if it
+/// named none. Throws InvalidArgument.
 inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, const std::optional<Rings>& named) {
     if (!named) return {};
     std::vector<std::uint32_t> rings = *named;

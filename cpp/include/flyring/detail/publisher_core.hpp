@@ -222,12 +222,12 @@ class PublisherCore final : public Member {
     [[gnu::noinline, gnu::cold]] inline bool reserve_in_use(std::size_t length);
     /// Publish 10.
     [[gnu::always_inline]] inline void wake_readers() const noexcept {
-        if (waker_.is_due()) wake_readers_now();
+        if (waker_.is_due() || jobs_.is_due()) wake_readers_now();
     }
     /// Called with this object's address, as above.
     [[gnu::noinline, gnu::cold]] void wake_readers_now() const noexcept {
         if (jobs_.is_due()) jobs_.wake_one();
-        waker_.wake(waker_bit_);
+        if (waker_.is_due()) waker_.wake(waker_bit_);
     }
     bool reserve(std::size_t length);
     bool reserve_size(std::uint64_t size);
@@ -248,15 +248,19 @@ class PublisherCore final : public Member {
         RoomWait(PublisherCore& core, Nanoseconds timeout, Use rest = idle)
             : core_(core), wait_((core.take_for_wait(rest), core), rest), turns_(core, timeout, core.spin_) {}
         /// Of a queue: it ends with Busy where nobody else can make room.
-        RoomWait& unless_busy(Nanoseconds timeout) noexcept {
+        void unless_busy(Nanoseconds timeout) noexcept {
             looks_for_own_ = core_.state_->file.is_queue() && timeout.count() > 0;
-            return *this;
+        }
+        /// The same of a flush, which waits until no job lies below `end`.
+        void unless_busy(Nanoseconds timeout, std::int64_t end) noexcept {
+            unless_busy(timeout);
+            flushed_ = static_cast<std::uint64_t>(end) + core_.writer_.ring.capacity();
         }
         /// Ends when it is time to try again. False: the deadline has passed.
         template <typename Ready>
         bool turn(Ready&& ready) {
             wait_.put_back();
-            if (looks_for_own_) core_.check_busy();
+            if (looks_for_own_) core_.check_busy(flushed_ != 0 ? flushed_ : core_.needed_);
             const bool again = turns_.next(ready);
             wait_.take(trying);
             if (!core_.usable()) core_.throw_unusable();
@@ -272,12 +276,13 @@ class PublisherCore final : public Member {
         Wait wait_;
         Turns turns_;
         bool looks_for_own_ = false;  // workers
+        std::uint64_t flushed_ = 0;   // what a gate and the capacity must come to; 0: it waits for room
     };
-    [[gnu::cold, gnu::noinline]] inline void check_busy();
+    [[gnu::cold, gnu::noinline]] inline void check_busy(std::uint64_t needed);
     [[gnu::cold, gnu::noinline]] inline void flush_queue(Nanoseconds timeout);
     inline void take_for_wait(Use rest);
 
-    void recompute();
+    void recompute(std::uint64_t needed);
     void note_held_back(std::uint64_t size) noexcept;
     void note_room() noexcept;
     bool is_time_to_test() noexcept;
@@ -289,8 +294,8 @@ class PublisherCore final : public Member {
     void take_slot();
 
     RingWriter writer_;
-    Waker waker_;  // of a queue: always due, for there may be workers, too
-    Waker jobs_;   // of a queue's workers; elsewhere never due
+    Waker waker_;
+    Waker jobs_;  // of a queue's workers; elsewhere never due
     std::uint32_t waker_bit_ = 0;
     std::size_t claim_length_ = 0;      // bytes of payload
     bool publisher_ended_ = false;      // the open claim owns this object
@@ -323,10 +328,7 @@ inline void PublisherCore::take_slot() {
     std::int64_t epoch = 0;
     clock_offset_ = monotonic_offset();
     waker_ = Waker(file.data(), file.wakes);  // before the locks: the kernel may take some milliseconds
-    if (file.is_queue()) {
-        waker_.watch_always();
-        jobs_ = Waker(file.jobs(), file.wakes);
-    }
+    if (file.is_queue()) jobs_ = Waker(file.jobs(), file.wakes);
     SlotLock lock = detail::take_slot(file, publisher_slots(file), name_, [&](std::uint32_t slot) {
         writer_.ring = file.ring(slot);
         const Counted found = recover(writer_.ring, file.path);
@@ -429,10 +431,10 @@ inline bool PublisherCore::pad_to_fit(std::uint64_t size) {
     return true;
 }
 
-/// 6.2, 0 to 2.
-inline void PublisherCore::recompute() {
+/// 6.2, 0 to 2, for a message that needs so much.
+inline void PublisherCore::recompute(std::uint64_t needed) {
     successor_.look(state_->file);
-    writer_.recompute();
+    if (!writer_.is_still_held(needed)) writer_.recompute();
 }
 
 /// 6.2, 5.
@@ -460,7 +462,7 @@ inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t first) {
     if (writer_.has_room(size)) return true;
     const std::uint64_t needed = writer_.needed(size);
     const Fd& description = lock_.description();
-    recompute();
+    recompute(writer_.needed(first));
     if (!writer_.has_room(size) && max_lag_ != 0 && evict_lagging(file, writer_.ring, description, max_lag_, needed)) {
         writer_.recompute();
     }
@@ -704,6 +706,7 @@ void PublisherCore::flush_queue(Nanoseconds timeout) {
         return load_acquire(file.handovers()) == before;
     };
     RoomWait wait(*this, timeout, use() == claim_open ? claim_open : idle);
+    wait.unless_busy(timeout, end);
     while (!all_done()) {
         if (!wait.turn([&] { return !usable() || all_done(); })) {
             throw TimedOut((behind == 0 ? std::string("workers to take") : "worker slot " + std::to_string(behind) +
@@ -714,16 +717,16 @@ void PublisherCore::flush_queue(Nanoseconds timeout) {
     }
 }
 
-/// Throws Busy if the gate of a worker whose job the calling thread works on leaves no room: nobody else could make
-/// some. Not while this object is trying.
-void PublisherCore::check_busy() {
+/// Throws Busy if the gate of a worker whose job the calling thread works on, and the capacity, come to less than
+/// `needed`: nobody else could make room, or finish that job. Not while this object is trying.
+void PublisherCore::check_busy(std::uint64_t needed) {
     if (!usable()) return;
     std::optional<Holder> holder;
     state_->any_member([&](const Member& member) {
         const std::optional<std::uint32_t> slot = member.busy_slot();
         if (!slot) return false;
         const std::int64_t gate = load_acquire(writer_.ring.gate(*slot));
-        if (gate < 0 || static_cast<std::uint64_t>(gate) + writer_.ring.capacity() >= needed_) return false;
+        if (gate < 0 || static_cast<std::uint64_t>(gate) + writer_.ring.capacity() >= needed) return false;
         SlotFields owner;
         if (!read_fields(subscriber_slot(state_->file, *slot), owner)) owner.name_length = 0;
         holder = Holder{*slot, std::string(owner.letters, owner.name_length), owner.pid, true, false, gate};

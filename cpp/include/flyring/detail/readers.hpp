@@ -31,6 +31,14 @@ inline Action checked(Action action) {
     return action;
 }
 
+/// cursor + size. As long as records keep their size, that of the last one is taken: then the processor can fetch the
+/// next records before it has this one's length, which is often still in the publisher's cache.
+inline std::int64_t next_record(std::int64_t cursor, std::int64_t size, std::int64_t& stride) noexcept {
+    if (FLYRING_LIKELY(size == stride)) return opaque(cursor + opaque(stride));
+    stride = size;
+    return opaque(cursor + size);
+}
+
 /// Calls poll_ring(reader, done) for each ring, from `next` on, until `limit` messages were handed out. It gets how
 /// many there were before, and returns how many there are then. The next poll starts after the ring that last gave a
 /// message (spec/channel.md 6.9). With `Actions`, `last` is what the handler returned last, and may end the poll.

@@ -34,6 +34,7 @@ struct RingWriter {
     std::int64_t limit = 0;          // what is written, and 8 bytes behind it, stays below
     std::int64_t lag = 0;            // how far ahead of a gate the end may be: the capacity, or the lag limit
     std::uint32_t subscribers = 0;   // slots
+    std::uint32_t holder = 0;        // of a queue: the slot whose gate was the last one at the last recompute
     const std::int64_t* handovers = nullptr;  // of a queue (spec/queue.md 2); null elsewhere
 
     /// n: the size of a record with so much payload, bytes. Wraps for more than memory holds.
@@ -104,18 +105,28 @@ struct RingWriter {
         limit = std::max(limit, found);  // what was granted stays good
     }
 
+    /// Of a queue: whether the gate that was the last one when room was sought leaves none yet. Then the lines of the
+    /// others, which workers write, need not be fetched.
+    bool is_still_held(std::uint64_t needed) const noexcept {
+        if (handovers == nullptr) return false;
+        const std::int64_t gate = load_acquire(ring.gate(holder));
+        return gate >= 0 && static_cast<std::uint64_t>(gate) + ring.capacity() < needed;
+    }
+
     /// The same in a queue (spec/queue.md 4).
     [[gnu::cold, gnu::noinline]] void recompute_queue() noexcept {
         const std::int64_t last = layout::MAX_POSITION - ring.alignment() + static_cast<std::int64_t>(header_length);
         for (int look = 0; look < looks_for_room; ++look) {
             const std::int64_t before = load_acquire(handovers);  // room 2a; pairs with adopt 5
             std::int64_t found = std::min(end + ring.capacity(), last);
+            holder = 0;
             for (std::uint32_t slot = 0; slot < subscribers; ++slot) {
                 // Room 2b. gate[0] first: who sees take 3 there sees take 2 in gate[w]. Each acquire: none is made
                 // before the ones in front of it. Pairs with take 2 and 3, done 5, adopt 5.
                 const std::int64_t gate = load_acquire(ring.gate(slot));
-                if (gate < 0 || gate >= found) continue;  // or the sum below would overflow
-                found = std::min(found, gate + lag);
+                if (gate < 0 || gate >= found || gate + lag >= found) continue;  // gate + lag: no overflow then
+                found = gate + lag;
+                holder = slot;
             }
             // Room 2c: behind the loads above, which acquire. Another number: a job changed hands, and may have been
             // missed in both places.

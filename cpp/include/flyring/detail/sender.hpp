@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "flyring/detail/file.hpp"
 #include "flyring/detail/slots.hpp"
@@ -43,6 +44,41 @@ inline void set_sender(Sender& sender, const std::byte* payload, std::size_t len
     sender.name.assign(reinterpret_cast<const char*>(payload + layout::OWNER_RECORD_NAME),
                        known ? static_cast<std::size_t>(letters) : 0);
 }
+
+/// The senders of a queue's jobs: the owner of the publisher slot, if the job is not from before its time
+/// (spec/queue.md 9).
+class JobSenders {
+  public:
+    void reserve(std::uint32_t rings) {
+        senders_.clear();
+        for (std::uint32_t ring = 0; ring <= rings; ++ring) senders_.push_back(unknown_sender(ring));
+        starts_.assign(rings, 0);
+    }
+
+    /// Of a job that lies at `position` of a producer's ring. Valid until the next call.
+    const Sender& of(const ChannelFile& file, const Ring& ring, std::int64_t position) {
+        Sender& owner = senders_[ring.index];
+        const SlotWords words = publisher_slot(file, ring.index);
+        if (FLYRING_UNLIKELY(load_relaxed(words.epoch()) != owner.epoch)) note_owner(words, ring, owner);
+        return FLYRING_LIKELY(starts_[ring.index] <= position) ? owner : unknown(ring.index);
+    }
+    const Sender& unknown(std::uint32_t ring) noexcept {
+        senders_.back().ring = ring;
+        return senders_.back();
+    }
+
+  private:
+    [[gnu::cold, gnu::noinline]] void note_owner(const SlotWords& words, const Ring& ring, Sender& owner) {
+        SlotFields fields;
+        const bool known = read_fields(words, fields) && is_epoch(fields.epoch) && ring.is_position(fields.start);
+        owner.epoch = known ? fields.epoch : 0;
+        owner.name.assign(fields.letters, known ? fields.name_length : 0);
+        starts_[ring.index] = known ? fields.start : 0;
+    }
+
+    std::vector<Sender> senders_;        // of the rings; the last one for those who are not known
+    std::vector<std::int64_t> starts_;   // where the first record of that sender lies
+};
 
 /// Whether the publisher of `ring` has closed and nothing lies behind `cursor`.
 inline bool ring_ended(const ChannelFile& file, std::uint32_t ring, std::int64_t cursor) noexcept {

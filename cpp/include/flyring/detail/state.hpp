@@ -74,6 +74,8 @@ class Member {
     }
     /// Whether stop() took it from a wait.
     bool was_waiting() const noexcept { return use() == closing && stopped_from_ == waiting; }
+    /// Whether it took it from between a worker's take and done.
+    bool was_job_open() const noexcept { return use() == closing && stopped_from_ == job_open; }
     /// Takes stop() back, also after the close: a wait then finds what became of its object.
     void go_on() noexcept {
         if (use() == closing) store_release(&use_, static_cast<std::uint32_t>(stopped_from_));

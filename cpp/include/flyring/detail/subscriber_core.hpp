@@ -204,14 +204,6 @@ class SubscriberCore final : public Member {
         return done;
     }
 
-    /// cursor + size. As long as records keep their size, that of the last one is taken: then the processor can fetch
-    /// the next records before it has this one's length, which is often still in the publisher's cache.
-    static std::int64_t next_record(std::int64_t cursor, std::int64_t size, std::int64_t& stride) noexcept {
-        if (FLYRING_LIKELY(size == stride)) return opaque(cursor + opaque(stride));
-        stride = size;
-        return opaque(cursor + size);
-    }
-
     /// Poll 4 and 5, behind so many messages more.
     void store_gate(Reader& reader, std::int64_t cursor, int messages) {
         if (FLYRING_UNLIKELY(!store_own_gate(reader, cursor, messages))) end_lost();

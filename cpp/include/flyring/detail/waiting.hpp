@@ -92,12 +92,6 @@ class Waker {
         wake_one_sleeper(words_.sequence);                                       // wake one 3
     }
 
-    /// From now on a wake is due behind each message: somebody may sleep on other words, too, at which wake's caller
-    /// looks then.
-    void watch_always() noexcept {
-        if (watched_ != &never) watched_ = &always;
-    }
-
   private:
     static constexpr std::uint32_t never = 0;
     static constexpr std::uint32_t always = all_rings;

@@ -13,15 +13,17 @@
 #include <vector>
 
 #include "flyring/detail/adopt.hpp"
+#include "flyring/detail/hand.hpp"
+#include "flyring/detail/job_source.hpp"
 #include "flyring/detail/readers.hpp"
 #include "flyring/detail/release.hpp"
 #include "flyring/detail/replaced.hpp"
-#include "flyring/detail/ring.hpp"
 #include "flyring/detail/sender.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
 #include "flyring/detail/wait_for.hpp"
 #include "flyring/detail/waiting.hpp"
+#include "flyring/detail/worker_wakers.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/job.hpp"
 #include "flyring/message.hpp"
@@ -50,11 +52,9 @@ class WorkerCore final : public Member {
         set_use(in_use);
         Wait wait(*this);
         const PassOn pass_on(*this);
-        int done = hand_out(handler, limit);
-        if (FLYRING_LIKELY(done != 0) || limit <= 0 || timeout.count() == 0) return done;
-        Turns turns(*this, timeout, spin_);
-        while (done == 0 && wait_for_job(wait, turns)) done = hand_out(handler, limit);
-        return done;
+        const int done = hand_out(handler, limit);
+        if (FLYRING_LIKELY(done != 0) || over_ || limit <= 0 || timeout.count() == 0) return done;
+        return poll_waiting(handler, limit, timeout, wait);
     }
     std::optional<Job> take(Nanoseconds timeout);
 
@@ -64,7 +64,6 @@ class WorkerCore final : public Member {
     inline void drop(Job& job) noexcept;
     /// `job` is the handle of the job in hand from now on.
     void set_handle(Job& job) noexcept { job_ = &job; }
-    void forget_handle() noexcept { job_ = nullptr; }
 
     void drain();
     bool ended();
@@ -85,9 +84,7 @@ class WorkerCore final : public Member {
     // Waiting (spec/queue.md 10).
     WaitingWords words() const noexcept override { return state_->file.jobs(); }
     std::uint32_t mask() const noexcept override { return layout::JOBS_BIT; }
-    bool is_ready() const noexcept override {
-        return !usable() || is_draining() || in_hand() || is_job_there();
-    }
+    bool is_ready() const noexcept override { return !usable() || is_draining() || in_hand() || is_job_there(); }
     std::int64_t cap(std::int64_t) const noexcept override {
         return publishers_wake(state_->file, all_rings_) && workers_wake(state_->file, slot_) ? data_cap : short_cap;
     }
@@ -98,7 +95,7 @@ class WorkerCore final : public Member {
     }
     void pass_on() noexcept override {
         say_asleep();
-        wake_one_more();
+        if (wakers_.owes()) wake_one_more();
     }
     std::optional<std::uint32_t> busy_slot() const noexcept override {
         if (load_relaxed(&thread_) != this_thread() || !open()) return std::nullopt;
@@ -111,104 +108,143 @@ class WorkerCore final : public Member {
     std::int64_t epoch() const noexcept { return epoch_; }
 
   private:
-    /// One ring, as this worker sees it.
-    struct Source {
-        Ring ring;            // read-only
-        std::int64_t* shared; // gate[0]
-        std::int64_t* gate;   // this worker's
-        bool returns;         // its jobs carry where they were published first
-        bool corrupt;         // it is not looked at again
-    };
-
-    /// The batch in hand; its first job is at `position`.
-    struct Hand {
-        Source* source = nullptr;  // null: nothing is in hand
-        std::int64_t position = 0;
-        std::int64_t end = 0;       // of the batch
-        std::int64_t job_end = 0;   // of the job that was handed out
-        std::int32_t attempts = 0;  // what stands beside the gate
-        std::int32_t first_attempts = 0;  // the same, at the beginning of this batch
-        bool copied = false;        // it was adopted: its bytes may change
-        bool begun = false;         // `record` is the job's
-        bool stayed = false;        // it was handed out, and comes again
-    };
-
-    /// What one turn in a ring may do besides: pass over padding and lose to other workers.
-    static constexpr int tries = layout::LOSSY_TRIES;
-
     static const void* this_thread() noexcept {
         static thread_local const char here = 0;
         return &here;
     }
 
-    bool in_hand() const noexcept { return hand_.source != nullptr; }
+    bool in_hand() const noexcept { return !hand_.empty(); }
     bool is_draining() const noexcept { return load_relaxed(&draining_) != 0; }
     bool is_job_there() const noexcept {
-        return std::any_of(sources_.begin(), sources_.end(), [](const Source& source) {
-            const std::int64_t p = load_acquire(source.shared);  // take 1; pairs with take 3
-            if (source.corrupt) return false;
-            return !source.ring.is_position(p) || load_acquire(source.ring.length_at(p)) > 0;  // pairs with publish 6
-        });
+        return std::any_of(sources_.begin(), sources_.end(), [](const JobSource& source) { return source.is_ready(); });
     }
 
+    // Poll.
+
+    /// How many jobs were consumed. `over_`: the poll ends, whatever else is there.
     template <typename Handler>
-    int hand_out(Handler& handler, int limit) {
+    [[gnu::noinline, gnu::hot]] int hand_out(Handler& handler, int limit) {
+        over_ = false;
         int done = 0;
-        while (done < limit && next_job(limit - done)) {
-            Action action = Action::CONTINUE;
-            Job job(*this, message_of(record_), record_.ring, record_.attempts);
-            try {
-                if constexpr (job_returns_action<Handler>) {
-                    action = checked(handler(job));
+        Job job;
+        try {
+            for (int handed = 0; handed < limit && !over_ && has_batch(limit - handed);) {
+                if (FLYRING_LIKELY(hand_.is_plain())) {
+                    hand_out_plain(handler, job, limit, handed, done);
                 } else {
-                    handler(job);
+                    hand_out_one(handler, job, handed, done);
                 }
-            } catch (...) {
-                if (job_ != nullptr) drop(*job_);
-                throw;
             }
-            ++done;
-            if (FLYRING_LIKELY(job_ != nullptr)) {  // the handler may have finished it itself, or moved it
-                action == Action::ABORT ? static_cast<void>(give_up(*job_)) : finish(*job_);
-            } else if (!open()) {
-                throw_unusable();  // a forked child
-            }
-            if (ends_poll(action) || hand_.stayed) break;
+        } catch (...) {
+            end_throwing(job);
+            throw;
         }
-        if (done == 0) {
-            idle_polls_.found_nothing(state_->file);
-        } else {
+        job_ = nullptr;
+        if (FLYRING_LIKELY(done != 0)) {
             idle_polls_.found_something();
+        } else if (!over_) {
+            idle_polls_.found_nothing(state_->file);
         }
         return done;
     }
 
-    /// Whether there is a job to hand out: `record_`. Takes up to `limit`, if nothing is in hand.
-    bool next_job(int limit) {
-        for (;;) {
-            if (!in_hand() && (is_draining() || !take_jobs(limit))) return false;
-            if (FLYRING_UNLIKELY(was_asleep_)) wake_one_more();
-            if (begin_job()) return true;
-        }
+    /// Jobs of a batch that lie in place, in their order: the steps of 3 with all that they need at hand.
+    template <typename Handler>
+    [[gnu::always_inline]] inline void hand_out_plain(Handler& handler, Job& job, int limit, int& handed, int& done) {
+        const Ring ring = hand_.source->ring;
+        std::int64_t* const gate = hand_.source->gate;
+        store_relaxed(&thread_, this_thread());
+        const Sender& sender = senders_.of(state_->file, ring, hand_.position);  // no owner record lies in a batch
+        const std::int64_t end = hand_.end;
+        std::int64_t position = hand_.position;
+        std::int64_t stride = ring.alignment();  // of the last job
+        job.ring_ = ring.index;
+        job.attempts_ = 0;
+        do {
+            if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // take 4; pairs with evict
+            const std::int32_t length = load_relaxed(ring.length_at(position));
+            const std::int32_t type = load_relaxed(ring.type_at(position));
+            const std::int64_t next = next_record(position, ring.align(length), stride);
+            if (FLYRING_UNLIKELY(length < header_length || type <= 0 || next > end)) {
+                drop_batch("a job that was taken is none any more");
+            }
+            hand_.job_end = next;
+            job.message_ = Message(ring.payload_at(position), static_cast<std::size_t>(length) - header_length, type,
+                                   position, sender);
+            job.core_ = this;
+            job_ = &job;
+            const Action action = call(handler, job);
+            ++handed;
+            if (FLYRING_UNLIKELY(job.core_ == nullptr || action != Action::CONTINUE)) {
+                return settle(action, done);
+            }
+            job.core_ = nullptr;
+            acquire_fence();  // done 5, behind the handler's last look at the job; pairs with evict
+            if (FLYRING_UNLIKELY(!usable())) throw_unusable();
+            ++done;
+            position = next;
+            if (position >= end) return end_batch();
+            hand_.position = position;
+            store_release(gate, position);  // done 5; pairs with room 2b, adopt 2
+            wakers_.made_room(ring.index);
+        } while (handed < limit);
     }
 
-    bool take_jobs(int limit);
-    bool take_from(Source& source, int limit, std::int64_t now);
-    static std::int64_t end_of_batch(const Ring& ring, std::int64_t position, std::int64_t first_end, int limit);
-    bool begin_job() {
-        if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // take 4; pairs with evict
-        return prepare_job();
+    /// The next job of any batch.
+    template <typename Handler>
+    [[gnu::cold, gnu::noinline]] void hand_out_one(Handler& handler, Job& job, int& handed, int& done) {
+        JobRecord record;
+        if (!prepare_job(record)) return;
+        handle(job, record);
+        const Action action = call(handler, job);
+        ++handed;
+        settle(action, done);
     }
-    bool prepare_job();
-    bool begin_copy(Source& source);
-    void set_record(const Source& source, const std::byte* payload, std::int32_t length, std::int32_t type,
-                    std::int64_t position);
-    Message message_of(const JobRecord& record);
+
+    template <typename Handler>
+    static Action call(Handler& handler, Job& job) {
+        if constexpr (job_returns_action<Handler>) {
+            return handler(job);
+        } else {
+            handler(job);
+            return Action::CONTINUE;
+        }
+    }
+    [[gnu::noinline]] inline void settle(Action action, int& done);
+    [[gnu::cold, gnu::noinline]] inline void end_throwing(Job& job) noexcept;
+
+    template <typename Handler>
+    [[gnu::cold, gnu::noinline]] int poll_waiting(Handler& handler, int limit, Nanoseconds timeout, Wait& wait) {
+        Turns turns(*this, timeout, spin_);
+        int done = 0;
+        while (done == 0 && !over_ && wait_for_job(wait, turns)) done = hand_out(handler, limit);
+        return done;
+    }
+
+    // Take.
+
+    /// Whether something is in hand. If nothing was, it takes up to `limit` jobs.
+    [[gnu::always_inline]] inline bool has_batch(int limit) {
+        if (!in_hand() && (is_draining() || !take_jobs(limit))) return false;
+        if (FLYRING_UNLIKELY(wakers_.owes())) wake_one_more();
+        return true;
+    }
+    inline bool take_jobs(int limit);
+    bool next_job(JobRecord& record) {
+        while (has_batch(1)) {
+            if (prepare_job(record)) return true;
+        }
+        return false;
+    }
+    bool prepare_job(JobRecord& record);
+    void handle(Job& job, const JobRecord& record);
+    JobRecord record_of(const Job& job) const noexcept {
+        const Message& message = job.message_;
+        return {message.data(), message.size(), message.type(), job.attempts_, job.ring_, message.position()};
+    }
     void end_job() noexcept;
-    std::int64_t next_in_batch(std::int64_t position) const noexcept;
-    void set_hand(Source& source, std::int64_t position, std::int64_t end, std::int32_t attempts, bool copied) noexcept;
-    bool release_job();
-    void keep_job() noexcept;
+    void end_batch() noexcept;
+    bool release_job(const JobRecord& record);
     [[gnu::cold]] bool adopt_if_due(std::int64_t now);
     bool lost() const noexcept { return !usable(); }
 
@@ -219,28 +255,20 @@ class WorkerCore final : public Member {
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(Nanoseconds timeout);
-    [[gnu::noinline, gnu::cold]] inline bool refuse_record(Source& source, std::int64_t position, const char* reason);
-    [[noreturn, gnu::noinline, gnu::cold]] inline void drop_batch(Source& source, const char* reason);
+    [[noreturn, gnu::noinline, gnu::cold]] inline void throw_bad(JobSource& source, std::int64_t position,
+                                                                 const char* reason);
+    [[noreturn, gnu::noinline, gnu::cold]] inline void drop_batch(const char* reason);
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_slot();
     void take_slot(const std::string& name);
 
-    /// What a change of a gate leaves for producers: as poll 6.
-    void made_room(const Source& source) const noexcept {
-        if (room_.is_due()) room_.wake(waiting_bit(source.ring.index));
-    }
+    // Waiting.
 
     bool wait_for_job(Wait& wait, Turns& turns);
-    /// Sleep 2 and 3 again, of one that was woken: so the next publish wakes another.
     void say_asleep() noexcept {
-        if (!open()) return;
-        __atomic_fetch_or(words().asleep, layout::JOBS_BIT, __ATOMIC_RELAXED);
-        reach_wakers();
-        was_asleep_ = true;
+        if (open()) wakers_.say_asleep(words());
     }
-    /// Behind it, and behind this worker's own take.
     [[gnu::cold, gnu::noinline]] void wake_one_more() noexcept {
-        was_asleep_ = false;
-        if (open() && jobs_.is_due() && is_job_there()) jobs_.wake_one();
+        wakers_.wake_one_more([this] { return open() && is_job_there(); });
     }
     /// One that was woken and takes nothing wakes another on its way out, whatever that is.
     struct PassOn {
@@ -249,7 +277,7 @@ class WorkerCore final : public Member {
         PassOn(const PassOn&) = delete;
         PassOn& operator=(const PassOn&) = delete;
         ~PassOn() {
-            if (FLYRING_UNLIKELY(core.was_asleep_)) core.wake_one_more();
+            if (FLYRING_UNLIKELY(core.wakers_.owes())) core.wake_one_more();
         }
     };
 
@@ -259,25 +287,23 @@ class WorkerCore final : public Member {
         return state_->file.environment.monotonic.value_or(std::max<std::int64_t>(now - clock_offset_, 1));
     }
 
+    static constexpr auto header_length = static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH);
+
     Hand hand_;
-    JobRecord record_;           // of the job that was handed out last
-    Job* job_ = nullptr;         // its handle, as long as it is not finished
+    Job* job_ = nullptr;  // the handle of the job in hand, as long as it is not finished
     std::size_t next_source_ = 0;
-    std::vector<Source> sources_;
-    Waker room_;
-    Waker jobs_;
-    Waker data_;
+    std::vector<JobSource> sources_;
+    WorkerWakers wakers_;
     std::int64_t* busy_since_ = nullptr;
     std::int64_t adopted_at_ = 0;  // when it last looked
     std::int64_t clock_offset_ = 0;
     const void* thread_ = nullptr;  // whose hand the jobs are in
     std::uint32_t draining_ = 0;
-    bool was_asleep_ = false;  // and has not woken one more
+    bool over_ = false;  // the poll ends
     IdlePolls idle_polls_;
+    JobSenders senders_;
+    JobRecord taken_;  // the job of take
     Returns returns_;
-    std::unique_ptr<std::byte[]> copy_;  // of a job that was adopted
-    std::vector<Sender> senders_;        // of the rings; the last one for those who are not known
-    std::vector<std::int64_t> starts_;   // where the first record of that sender lies
     Rings all_rings_;
     std::shared_ptr<ChannelState> state_;
     std::string name_;
@@ -308,21 +334,13 @@ inline void WorkerCore::take_slot(const std::string& name) {
     std::int64_t epoch = 0;
     std::optional<Batch> found;
     clock_offset_ = monotonic_offset();
-    room_ = Waker(file.room(), file.wakes);  // before the locks: the kernel may take some milliseconds
-    jobs_ = Waker(file.jobs(), file.wakes);
-    data_ = Waker(file.data(), file.wakes);
+    wakers_ = WorkerWakers(file);  // before the locks: the kernel may take some milliseconds
     // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
     sources_.reserve(rings);
-    senders_.clear();  // of a try before
-    all_rings_.clear();
-    for (std::uint32_t ring = 0; ring < rings; ++ring) {
-        senders_.push_back(unknown_sender(ring));
-        all_rings_.push_back(ring);
-    }
-    senders_.push_back(unknown_sender(0));
-    starts_.assign(rings, 0);
-    // Not cleared: pages that no copy needs are never touched.
-    if (!copy_) copy_.reset(new std::byte[file.header.capacity / layout::MAX_MESSAGE_DIVISOR]);
+    senders_.reserve(rings);
+    all_rings_.resize(rings);
+    for (std::uint32_t ring = 0; ring < rings; ++ring) all_rings_[ring] = ring;
+    hand_.reserve(file.header.capacity / layout::MAX_MESSAGE_DIVISOR);
     returns_ = Returns(file);
     SlotLock lock = detail::take_slot(file, worker_slots(file), name, [&](std::uint32_t slot) {
         const SlotWords words = subscriber_slot(file, slot);
@@ -332,23 +350,17 @@ inline void WorkerCore::take_slot(const std::string& name) {
         if (found) store_relaxed(words.busy_since(), busy_time(coarse_now()));
         if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
         wake_all(file.room());
+        wake_all(file.jobs());
         taken = slot;
     });
     for (std::uint32_t ring = 0; ring < rings; ++ring) {
         const Ring writable = file.ring(ring);
-        sources_.push_back(
-            {file.readable_ring(ring), writable.gate(0), writable.gate(taken), ring + 1 == rings, false});
+        sources_.emplace_back(file.readable_ring(ring), writable.gate(0), writable.gate(taken), ring + 1 == rings);
         file.readable.prefault(sources_.back().ring.data, sources_.back().ring.capacity());
     }
     busy_since_ = subscriber_slot(file, taken).busy_since();
     set_owner(std::move(lock), taken, subscriber_slot(file, taken).epoch(), epoch);
-    if (found) set_hand(sources_[found->ring], found->position, found->end, found->attempts, true);
-}
-
-inline void WorkerCore::set_hand(Source& source, std::int64_t position, std::int64_t end, std::int32_t attempts,
-                                 bool copied) noexcept {
-    hand_ = {&source, position, end, position, attempts, attempts, copied, false, false};
-    store_relaxed(&thread_, this_thread());
+    if (found) hand_.hold(sources_[found->ring], *found);
 }
 
 /// 3, from the rings in turn, or 5. False: there is nothing.
@@ -359,236 +371,96 @@ inline bool WorkerCore::take_jobs(int limit) {
     const std::size_t rings = sources_.size();
     std::size_t at = next_source_;
     for (std::size_t visited = 0; visited < rings; ++visited) {
-        Source& source = sources_[at];
+        JobSource& source = sources_[at];
         at = at + 1 < rings ? at + 1 : 0;
-        if (FLYRING_UNLIKELY(source.corrupt) || !take_from(source, limit, now)) continue;
+        if (FLYRING_UNLIKELY(source.corrupt)) continue;
+        std::int64_t position = 0;
+        std::int64_t end = 0;
+        const char* reason = nullptr;
+        const Found found =
+            source.take(limit, position, end, reason, [&] { wakers_.made_room(source.ring.index); });
+        if (found == Found::nothing) continue;
+        if (FLYRING_UNLIKELY(found == Found::bad)) throw_bad(source, position, reason);
         next_source_ = at;
-        return true;
-    }
-    return false;
-}
-
-inline bool WorkerCore::take_from(Source& source, int limit, std::int64_t now) {
-    const Ring ring = source.ring;
-    constexpr auto header = static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH);
-    std::int64_t passed = 0;
-    for (int attempt = 0; attempt < tries; ++attempt) {
-        // Take 1; pairs with take 3: the record is looked at behind it.
-        const std::int64_t p = load_acquire(source.shared);
-        if (FLYRING_UNLIKELY(!ring.is_position(p)) && refuse_record(source, p, "gate[0] is no position")) continue;
-        const std::int32_t length = load_acquire(ring.length_at(p));  // take 1; pairs with publish 6
-        if (length <= 0) return false;
-        const std::int64_t size = ring.align(length);
-        if (FLYRING_UNLIKELY(length < header || (p & ring.mask()) + size > ring.capacity())) {
-            if (refuse_record(source, p, "a record's length is out of range")) continue;
-        }
-        const std::int32_t type = load_relaxed(ring.type_at(p));
-        if (FLYRING_UNLIKELY(type <= 0)) {
-            if (type != layout::TYPE_PADDING && type != layout::TYPE_OWNER) {
-                if (refuse_record(source, p, "a record has an unknown type")) continue;
-            }
-            // Take 1: a store would take gate[0] back over jobs that others took meanwhile.
-            if (!exchange_gate(source.shared, p, p + size)) continue;
-            made_room(source);
-            passed += size;
-            if (passed >= ring.capacity()) return false;  // a hostile ring may hold nothing else
-            continue;
-        }
-        if (source.returns && length < header + static_cast<std::int32_t>(layout::RELEASED_LENGTH)) {
-            if (refuse_record(source, p, "a released job has no origin")) continue;
-        }
-        const std::int64_t e = limit == 1 ? p + size : end_of_batch(ring, p, p + size, limit);
-        store_relaxed(attempts_beside(source.gate), 0);   // take 2: an earlier job's number is not this one's
-        store_release(taken_end_beside(source.gate), e);  // take 2; pairs with adopt 2
-        store_release(source.gate, p);                    // take 2; pairs with room 2b, adopt 2
-        // Take 3; pairs with take 1, room 2b, adopt 2: who sees gate[0] behind the job sees the stores above.
-        if (FLYRING_UNLIKELY(!exchange_gate(source.shared, p, e))) {
-            store_release(source.gate, layout::NOT_GATING);  // take 3: -1 between two announcements
-            made_room(source);
-            continue;
-        }
-        set_hand(source, p, e, 0, false);
+        hand_.hold(source, position, end);
+        store_relaxed(&thread_, this_thread());
         store_relaxed(busy_since_, busy_time(now));
         return true;
     }
     return false;
 }
 
-/// The end of up to `limit` jobs that begin at `position`, the first of which ends at `end`: they lie directly behind
-/// one another, and not more than an eighth of the ring behind `position`, unless that is one job.
-inline std::int64_t WorkerCore::end_of_batch(const Ring& ring, std::int64_t position, std::int64_t end, int limit) {
-    const std::int64_t last = position + ring.capacity() / static_cast<std::int64_t>(layout::BATCH_DIVISOR);
-    for (int jobs = 1; jobs < limit && end < last; ++jobs) {
-        const std::int32_t length = load_acquire(ring.length_at(end));  // pairs with publish 6
-        const std::int64_t size = ring.align(length);
-        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || end + size > last ||
-            (end & ring.mask()) + size > ring.capacity() || load_relaxed(ring.type_at(end)) <= 0) {
-            break;  // nothing there, or no job; or not good, which is found when it comes first
-        }
-        end += size;
-    }
-    return end;
-}
-
-/// `record_` is the next job in hand. False: there is none any more.
-inline bool WorkerCore::prepare_job() {
-    Source& source = *hand_.source;
+/// `record` is the next job in hand, to be handed out. False: there is none any more.
+inline bool WorkerCore::prepare_job(JobRecord& record) {
+    if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // take 4; pairs with evict
     store_relaxed(&thread_, this_thread());
-    if (FLYRING_UNLIKELY(hand_.stayed)) {
-        hand_.stayed = false;
-        hand_.attempts = more_attempts(hand_.attempts, 1);
-        store_relaxed(attempts_beside(source.gate), hand_.attempts);  // before it is handed out again
-    }
-    if (FLYRING_UNLIKELY(hand_.copied)) return begin_copy(source);
-    const Ring ring = source.ring;
-    const std::int64_t p = hand_.position;
-    const std::int32_t length = load_relaxed(ring.length_at(p));
-    const std::int32_t type = load_relaxed(ring.type_at(p));
-    const std::int64_t size = ring.align(length);
-    const auto least = static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH +
-                                                 (source.returns ? layout::RELEASED_LENGTH : 0));
-    if (FLYRING_UNLIKELY(length < least || type <= 0 || size > hand_.end - p ||
-                         (p & ring.mask()) + size > ring.capacity())) {
-        drop_batch(source, "a job that was taken is none any more");
-    }
-    hand_.job_end = p + size;
-    set_record(source, ring.payload_at(p), length, type, p);
-    return true;
-}
-
-/// Adopt 7: the same of a batch whose bytes may change.
-inline bool WorkerCore::begin_copy(Source& source) {
-    const Ring ring = source.ring;
-    const auto least = static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH +
-                                                 (source.returns ? layout::RELEASED_LENGTH : 0));
-    while (hand_.position < hand_.end) {
-        const std::int64_t p = hand_.position;
-        const std::int32_t length = load_acquire(ring.length_at(p));  // pairs with publish 6
-        const std::int32_t type = load_relaxed(ring.type_at(p));
-        const std::int64_t size = ring.align(length);
-        const bool job = type > 0;
-        const bool good = length >= (job ? least : static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH)) &&
-                          size <= hand_.end - p && (p & ring.mask()) + size <= ring.capacity() &&
-                          (job || type == layout::TYPE_PADDING || type == layout::TYPE_OWNER);
-        if (good && job) {
-            copy_job(copy_.get(), ring.payload_at(p), static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
-        }
-        if (is_lapped(ring, p)) break;  // it was done; who passed it has, or had, the jobs behind it
-        if (!good) drop_batch(source, "a job that was taken over is none any more");
-        if (job) {
-            hand_.job_end = p + size;
-            set_record(source, copy_.get(), length, type, p);
-            return true;
-        }
-        hand_.position = p + size;
-    }
-    hand_.job_end = hand_.end;
+    const Prepared prepared = hand_.prepare(record);
+    if (FLYRING_UNLIKELY(prepared == Prepared::bad)) drop_batch(hand_.reason);
+    if (FLYRING_LIKELY(prepared == Prepared::job)) return true;
     end_job();
     return false;
 }
 
-/// 9: what identifies a job.
-inline void WorkerCore::set_record(const Source& source, const std::byte* payload, std::int32_t length,
-                                   std::int32_t type, std::int64_t position) {
-    const std::size_t size = static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH;
-    hand_.begun = true;
-    if (FLYRING_LIKELY(!source.returns)) {
-        record_ = {payload, size, type, hand_.attempts, source.ring.index, position};
-        return;
-    }
-    const std::int32_t ring = load_relaxed(word_at<std::int32_t>(payload, layout::RELEASED_ORIGIN_RING));
-    const std::int32_t attempts = load_relaxed(word_at<std::int32_t>(payload, layout::RELEASED_ATTEMPTS));
-    const std::int64_t origin = load_relaxed(word_at<std::int64_t>(payload, layout::RELEASED_ORIGIN_POSITION));
-    if (ring < 0 || ring >= static_cast<std::int32_t>(source.ring.index) || !source.ring.is_position(origin)) {
-        drop_batch(*hand_.source, "a released job's origin is none");
-    }
-    record_ = {payload + layout::RELEASED_LENGTH, size - layout::RELEASED_LENGTH,
-               type, more_attempts(std::max(attempts, 1), hand_.attempts),
-               static_cast<std::uint32_t>(ring), origin};
+/// `job` is the handle of the job in hand, which is this one.
+inline void WorkerCore::handle(Job& job, const JobRecord& record) {
+    const Sender& sender = hand_.source->returns
+                               ? senders_.unknown(record.ring)
+                               : senders_.of(state_->file, hand_.source->ring, record.position);
+    job.message_ = Message(record.payload, record.size, record.type, record.position, sender);
+    job.ring_ = record.ring;
+    job.attempts_ = record.attempts;
+    job.core_ = this;
+    job_ = &job;
 }
 
-/// With the sender: the publisher slot's owner, if the job is not from before its time (9).
-inline Message WorkerCore::message_of(const JobRecord& record) {
-    Sender& unknown = senders_.back();
-    unknown.ring = record.ring;
-    const Sender* sender = &unknown;
-    if (FLYRING_LIKELY(!hand_.source->returns)) {
-        Sender& owner = senders_[record.ring];
-        const SlotWords words = publisher_slot(state_->file, record.ring);
-        if (FLYRING_UNLIKELY(load_relaxed(words.epoch()) != owner.epoch)) {
-            SlotFields fields;
-            const bool known = read_fields(words, fields) && is_epoch(fields.epoch) &&
-                               hand_.source->ring.is_position(fields.start);
-            owner.epoch = known ? fields.epoch : 0;
-            owner.name.assign(fields.letters, known ? fields.name_length : 0);
-            starts_[record.ring] = known ? fields.start : 0;
-        }
-        if (starts_[record.ring] <= record.position) sender = &owner;
+/// A handler has returned, and its job is not simply done: what it said, and what it did with its job.
+void WorkerCore::settle(Action action, int& done) {
+    const bool known = action >= Action::CONTINUE && action <= Action::ABORT;
+    over_ = ends_poll(action);
+    if (job_ == nullptr) {  // the handler finished it itself
+        if (!open()) throw_unusable();  // a forked child
+        ++done;
+    } else if (action == Action::ABORT) {
+        give_up(*job_);
+    } else {
+        finish(*job_);
+        ++done;
     }
-    return {record.payload, record.size, record.type, record.position, *sender};
-}
-
-/// Where the batch's next job is, from `position` on: padding is passed over. Its end: there is none.
-inline std::int64_t WorkerCore::next_in_batch(std::int64_t position) const noexcept {
-    const Ring ring = hand_.source->ring;
-    while (position < hand_.end) {
-        const std::int32_t length = load_acquire(ring.length_at(position));  // pairs with publish 6
-        const std::int32_t type = load_relaxed(ring.type_at(position));
-        if (type != layout::TYPE_PADDING && type != layout::TYPE_OWNER) return position;
-        if (hand_.copied && is_lapped(ring, position)) return hand_.end;
-        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH)) return position;  // begin_job says so
-        position += ring.align(length);
-    }
-    return hand_.end;
+    if (hand_.stayed) over_ = true;  // it would come again at once
+    if (!known) checked(action);     // throws
 }
 
 /// The end of done 5: on to the batch's next job. The epoch was compared.
 inline void WorkerCore::end_job() noexcept {
-    Source& source = *hand_.source;
-    hand_.begun = false;
-    hand_.stayed = false;
-    const std::int64_t next = FLYRING_LIKELY(hand_.job_end >= hand_.end) ? hand_.end : next_in_batch(hand_.job_end);
-    if (FLYRING_LIKELY(next >= hand_.end)) {
-        store_release(source.gate, layout::NOT_GATING);  // done 5: behind the handler; pairs with room 2b
+    const std::uint32_t ring = hand_.source->ring.index;
+    if (!hand_.go_on()) {
         store_relaxed(busy_since_, std::int64_t{0});
-        hand_.source = nullptr;
         store_relaxed(&thread_, static_cast<const void*>(nullptr));
-    } else {
-        hand_.position = next;
-        if (hand_.attempts != hand_.first_attempts) {
-            hand_.attempts = hand_.first_attempts;
-            store_relaxed(attempts_beside(source.gate), hand_.attempts);  // the number was the last job's
-        }
-        store_release(source.gate, hand_.position);  // done 5; pairs with room 2b, adopt 2
     }
-    made_room(source);
+    wakers_.made_room(ring);
 }
 
-/// The job stays in hand, and is handed out again.
-inline void WorkerCore::keep_job() noexcept {
-    hand_.begun = false;
+/// The same behind the last job.
+inline void WorkerCore::end_batch() noexcept {
+    const JobSource& source = *hand_.source;
+    store_release(source.gate, layout::NOT_GATING);  // done 5: behind the handler; pairs with room 2b
+    store_relaxed(busy_since_, std::int64_t{0});
+    hand_.drop();
+    store_relaxed(&thread_, static_cast<const void*>(nullptr));
+    wakers_.made_room(source.ring.index);
+}
+
+/// 8. False: the job stays in hand, and is handed out again. Where the slot was lost nothing is in hand any more.
+inline bool WorkerCore::release_job(const JobRecord& record) {
     hand_.stayed = true;
-}
-
-/// 8, for the job that was handed out. False: it stays in hand. Where the slot was lost nothing is in hand any more.
-inline bool WorkerCore::release_job() {
-    Released released = Released::no;
-    try {
-        released = returns_.release(state_->file.path, lock_.description(), record_, [this] { return lost(); });
-    } catch (...) {
-        keep_job();
-        throw;
-    }
-    if (released == Released::no) {
-        keep_job();
-        return false;
-    }
+    const Released released =
+        returns_.release(state_->file.path, lock_.description(), record, [this] { return lost(); });
+    if (released == Released::no) return false;
     if (released == Released::lost) {
-        hand_.source = nullptr;
+        hand_.drop();
         return false;
     }
-    if (jobs_.is_due()) jobs_.wake_one();  // as a publish does
-    if (data_.is_due()) data_.wake(waiting_bit(returns_.ring()));
+    wakers_.released(returns_.ring());
     end_job();
     return true;
 }
@@ -612,7 +484,7 @@ inline void WorkerCore::finish(Job& job) {
     if (FLYRING_LIKELY(good)) {
         if (in_hand()) end_job();  // it has gone with a close
     } else {
-        hand_.source = nullptr;
+        hand_.drop();
     }
     end_end(was);
     if (FLYRING_UNLIKELY(!good)) throw_unusable();
@@ -625,13 +497,13 @@ inline bool WorkerCore::give_up(Job& job) {
     job_ = nullptr;
     bool released = false;
     try {
-        if (usable() && in_hand()) released = release_job();
+        if (usable() && in_hand()) released = release_job(record_of(job));
     } catch (...) {
         end_end(was);
         throw;
     }
     const bool good = usable();
-    if (!good) hand_.source = nullptr;
+    if (!good) hand_.drop();
     end_end(was);
     if (!good) throw_unusable();
     return released;
@@ -640,15 +512,19 @@ inline bool WorkerCore::give_up(Job& job) {
 /// Its handler threw, or its handle ends: what can be told is told by the worker's next verb.
 inline void WorkerCore::drop(Job& job) noexcept {
     try {
-        if (use() != in_use && use() != job_open) {
-            job.core_ = nullptr;
-            job_ = nullptr;
-        } else {
-            give_up(job);
-        }
+        give_up(job);
     } catch (const std::exception&) {
         // The job stays in hand, or is another's.
+        job.core_ = nullptr;
+        if (job_ == &job) job_ = nullptr;
     }
+}
+
+/// Of a poll. Where the slot was lost, there is no handle any more.
+void WorkerCore::end_throwing(Job& job) noexcept {
+    if (job_ != nullptr && job_->core_ != nullptr) drop(*job_);
+    job.core_ = nullptr;
+    job_ = nullptr;
 }
 
 inline std::optional<Job> WorkerCore::take(Nanoseconds timeout) {
@@ -656,18 +532,21 @@ inline std::optional<Job> WorkerCore::take(Nanoseconds timeout) {
     set_use(in_use);
     Wait wait(*this);
     const PassOn pass_on(*this);
-    bool found = next_job(1);
-    if (!found && timeout.count() != 0) {
+    bool found = next_job(taken_);
+    if (FLYRING_UNLIKELY(!found) && timeout.count() != 0) {
         Turns turns(*this, timeout, spin_);
-        while (!found && wait_for_job(wait, turns)) found = next_job(1);
+        while (!found && wait_for_job(wait, turns)) found = next_job(taken_);
     }
-    if (!found) {
+    std::optional<Job> job;
+    if (FLYRING_UNLIKELY(!found)) {
         idle_polls_.found_nothing(state_->file);
-        return std::nullopt;
+        return job;
     }
     idle_polls_.found_something();
-    wait.end(job_open);
-    return std::optional<Job>(Job(*this, message_of(record_), record_.ring, record_.attempts));
+    job = Job();
+    handle(*job, taken_);
+    wait.end(job_open);  // last: from here on another thread may close it
+    return job;
 }
 
 /// 10: until there is something to take. False: the deadline has passed, or the worker drains.
@@ -699,9 +578,10 @@ inline bool WorkerCore::adopt_if_due(std::int64_t now) {
     adopted_at_ = now;
     const std::optional<Batch> found = adopt(
         state_->file, lock_.description(), slot_, [this] { return lost(); },
-        [this](std::uint32_t ring) { made_room(sources_[ring]); });
+        [this](std::uint32_t ring) { wakers_.made_room(ring); });
     if (!found) return false;
-    set_hand(sources_[found->ring], found->position, found->end, found->attempts, true);
+    hand_.hold(sources_[found->ring], *found);
+    store_relaxed(&thread_, this_thread());
     store_relaxed(busy_since_, busy_time(now));
     return true;
 }
@@ -725,12 +605,15 @@ inline void WorkerCore::give_back(bool owned) noexcept {
     if (!owned) return;
     // usable() is false by now.
     const auto gone = [&] { return load_relaxed(subscriber_slot(state_->file, slot_).epoch()) != epoch_; };
+    hand_.stayed = false;  // it is handed out no more
     try {
+        // The job of take as it is: whoever has it in hand may look at the copy of one that was adopted.
+        bool first = use() == job_open || was_job_open();
         while (in_hand()) {
-            if (!hand_.begun && !prepare_job()) break;
-            if (returns_.release(state_->file.path, lock_.description(), record_, gone) != Released::yes) return;
-            if (jobs_.is_due()) jobs_.wake_one();
-            if (data_.is_due()) data_.wake(waiting_bit(returns_.ring()));
+            if (!first && hand_.find(taken_) != Prepared::job) return;
+            first = false;
+            if (returns_.release(state_->file.path, lock_.description(), taken_, gone) != Released::yes) return;
+            wakers_.released(returns_.ring());
             end_job();
         }
     } catch (const std::exception&) {
@@ -758,41 +641,34 @@ inline void WorkerCore::throw_unusable() {
 
 /// channel.md 5.4, but that its gates stay for the adopter (7).
 void WorkerCore::lose_slot() {
-    hand_.source = nullptr;
+    hand_.drop();
     state_->with_lock([this] {
         if (open()) release();
     });
     throw SlotLost("worker", slot_);
 }
 
-/// Take 1, of a record that is not good. True: another worker took it meanwhile, and the place was written again.
-bool WorkerCore::refuse_record(Source& source, std::int64_t position, const char* reason) {
-    acquire_fence();  // the loads of the record come before this one of gate[0]
-    if (load_acquire(source.shared) != position) return true;
+/// Take 1, of a record that is not good.
+void WorkerCore::throw_bad(JobSource& source, std::int64_t position, const char* reason) {
     if (!usable()) throw_unusable();
     source.corrupt = true;
     throw_corrupt(state_->file.path, source.ring, position, reason);
 }
 
-/// The rest of the batch in hand cannot be found: the file is hostile. Or the slot is lost, and the bytes are later ones.
-void WorkerCore::drop_batch(Source& source, const char* reason) {
+/// The rest of the batch in hand cannot be found: the file is hostile. Or the slot is lost, and the bytes are later
+/// ones.
+void WorkerCore::drop_batch(const char* reason) {
     acquire_fence();  // as done 5
     if (!usable()) throw_unusable();
+    JobSource& source = *hand_.source;
     const std::int64_t position = hand_.position;
-    hand_.job_end = hand_.end;
-    end_job();
-    source.corrupt = true;
-    throw_corrupt(state_->file.path, source.ring, position, reason);
+    end_batch();
+    throw_bad(source, position, reason);
 }
 
 }  // namespace flyring::detail
 
 namespace flyring {
-
-inline Job::Job(detail::WorkerCore& core, const Message& message, std::uint32_t ring, std::int32_t attempts) noexcept
-    : message_(message), core_(&core), ring_(ring), attempts_(attempts) {
-    core.set_handle(*this);
-}
 
 inline Job::Job(Job&& other) noexcept
     : message_(other.message_), core_(std::exchange(other.core_, nullptr)), ring_(other.ring_),

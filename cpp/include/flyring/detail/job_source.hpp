@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "flyring/detail/adopt.hpp"
+#include "flyring/detail/readers.hpp"
+#include "flyring/detail/ring.hpp"
+
+// One ring of a queue, from which a worker takes jobs (spec/queue.md 3).
+
+namespace flyring::detail {
+
+/// What came of looking for jobs in a ring.
+enum class Found {
+    nothing,
+    jobs,
+    bad,      // what is there is no record; the caller says so
+};
+
+struct JobSource {
+    Ring ring;             // read-only
+    std::int64_t* shared;  // gate[0]
+    std::int64_t* gate;    // this worker's
+    std::int32_t least;    // length of the shortest job's record; on the returns ring its origin is in front
+    bool returns;
+    bool corrupt;  // it is not looked at again
+
+    /// What one turn may do besides: pass over padding and lose to other workers.
+    static constexpr int tries = layout::LOSSY_TRIES;
+
+    JobSource(const Ring& readable, std::int64_t* shared_gate, std::int64_t* own_gate, bool returns_ring) noexcept
+        : ring(readable),
+          shared(shared_gate),
+          gate(own_gate),
+          least(static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH +
+                                          (returns_ring ? layout::RELEASED_LENGTH : 0))),
+          returns(returns_ring),
+          corrupt(false) {}
+
+    /// Whether there may be a job, or something to tell.
+    bool is_ready() const noexcept {
+        if (corrupt) return false;
+        const std::int64_t p = load_acquire(shared);  // take 1; pairs with take 3
+        return !ring.is_position(p) || load_acquire(ring.length_at(p)) > 0;  // pairs with publish 6
+    }
+
+    /// Take 1 to 3, of up to `limit` jobs: [position, end). Bad: `reason`, at `position`. made_room() wakes producers.
+    template <typename MadeRoom>
+    [[gnu::always_inline]] inline Found take(int limit, std::int64_t& position, std::int64_t& end, const char*& reason,
+                                             MadeRoom&& made_room) const {
+        std::int64_t passed = 0;
+        for (int attempt = 0; attempt < tries; ++attempt) {
+            // Take 1; pairs with take 3: the record is looked at behind it.
+            const std::int64_t p = position = load_acquire(shared);
+            if (FLYRING_UNLIKELY(!ring.is_position(p))) {
+                if (is_refused(p, reason, "gate[0] is no position")) return Found::bad;
+                continue;
+            }
+            const std::int32_t length = load_acquire(ring.length_at(p));  // take 1; pairs with publish 6
+            if (length <= 0) return Found::nothing;
+            const std::int64_t size = ring.align(length);
+            const std::int32_t type = load_relaxed(ring.type_at(p));
+            if (FLYRING_UNLIKELY(length < least || type <= 0 || (p & ring.mask()) + size > ring.capacity())) {
+                if (const char* wrong = what_is_wrong(p, length, type)) {
+                    if (is_refused(p, reason, wrong)) return Found::bad;
+                    continue;
+                }
+                // Take 1: a store would take gate[0] back over jobs that others took meanwhile.
+                if (!exchange_gate(shared, p, p + size)) continue;
+                made_room();
+                passed += size;
+                if (passed >= ring.capacity()) return Found::nothing;  // a hostile ring may hold nothing else
+                continue;
+            }
+            const std::int64_t e = limit == 1 ? p + size : end_of_batch(p, p + size, limit);
+            store_relaxed(attempts_beside(gate), 0);   // take 2: an earlier job's number is not this one's
+            store_release(taken_end_beside(gate), e);  // take 2; pairs with adopt 2
+            store_release(gate, p);                    // take 2; pairs with room 2b, adopt 2
+            // Take 3; pairs with take 1, room 2b, adopt 2: who sees gate[0] behind the job sees the stores above.
+            if (FLYRING_LIKELY(exchange_gate(shared, p, e))) {
+                end = e;
+                return Found::jobs;
+            }
+            store_release(gate, layout::NOT_GATING);  // take 3: -1 between two announcements
+            made_room();
+        }
+        return Found::nothing;
+    }
+
+  private:
+    /// Why there is no job, padding or owner record; null: there is one of the last two.
+    [[gnu::cold, gnu::noinline]] const char* what_is_wrong(std::int64_t position, std::int32_t length,
+                                                           std::int32_t type) const noexcept {
+        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
+            (position & ring.mask()) + ring.align(length) > ring.capacity()) {
+            return "a record's length is out of range";
+        }
+        if (type > 0) return "a released job has no origin";
+        return type == layout::TYPE_PADDING || type == layout::TYPE_OWNER ? nullptr : "a record has an unknown type";
+    }
+
+    /// Take 1, of a record that is not good. False: another worker took it meanwhile, and the place was written again.
+    [[gnu::cold, gnu::noinline]] bool is_refused(std::int64_t position, const char*& reason,
+                                                 const char* wrong) const noexcept {
+        acquire_fence();  // the loads of the record come before this one of gate[0]
+        reason = wrong;
+        return load_acquire(shared) == position;
+    }
+
+    /// The end of up to `limit` jobs that begin at `position`, the first of which ends at `end`: they lie directly
+    /// behind one another, and not more than an eighth of the ring behind `position`, unless that is one job.
+    std::int64_t end_of_batch(std::int64_t position, std::int64_t end, int limit) const noexcept {
+        const Ring words = ring;
+        const std::int64_t lap_end = (position | words.mask()) + 1;
+        const std::int64_t eighth = position + words.capacity() / static_cast<std::int64_t>(layout::BATCH_DIVISOR);
+        const std::int64_t last = eighth < lap_end ? eighth : lap_end;
+        std::int64_t stride = end - position;
+        for (int jobs = 1; jobs < limit && end < last; ++jobs) {
+            const std::int32_t length = load_acquire(words.length_at(end));  // pairs with publish 6
+            const std::int32_t type = load_relaxed(words.type_at(end));
+            const std::int64_t next = next_record(end, words.align(length), stride);
+            // Nothing there, or no job; or not good, which is found when it comes first.
+            if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || next > last || type <= 0) break;
+            end = next;
+        }
+        return end;
+    }
+};
+
+}  // namespace flyring::detail

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+
+// ThreadSanitizer knows memory by address, and a reader has a second mapping (spec/channel.md 9): so mmap is wrapped, by
+// the linker, and the second mapping is the first. For one program's one source.
+
+static void* shared = nullptr;
+static int shared_users = 0;
+
+extern "C" {
+void* __real_mmap(void* at, std::size_t length, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void* at, std::size_t length);
+
+void* __wrap_mmap(void* at, std::size_t length, int protection, int flags, int fd, off_t offset) {
+    if (fd < 0 || flags != MAP_SHARED) return __real_mmap(at, length, protection, flags, fd, offset);
+    if (shared_users++ == 0) shared = __real_mmap(at, length, PROT_READ | PROT_WRITE, flags, fd, offset);
+    return shared;
+}
+
+int __wrap_munmap(void* at, std::size_t length) {
+    if (at != shared || --shared_users == 0) return __real_munmap(at, length);
+    return 0;
+}
+}

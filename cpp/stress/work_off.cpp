@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Producers and workers of a queue as threads on one mapping, for ThreadSanitizer.
+//
+// What it proves: every plain access to a job is ordered against the other threads' by publish 6 / take 1 (the length)
+// and done 5 / room 2b (the gates), also of what was released; so is what a worker's objects share with the channel.
+// What it does not prove: ThreadSanitizer does not model fences, and nobody dies here. Adopted jobs are copied while
+// they may be overwritten, by design. That is for the model.
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "message.hpp"
+#include "one_mapping.hpp"
+
+namespace {
+
+constexpr std::uint64_t count = 8'000;  // of each producer
+constexpr int producers = 2;
+constexpr int workers = 3;
+
+std::atomic<std::uint64_t> done{0};
+
+/// Its own jobs, those of `take` and those of `poll`; every seventh is released when it comes for the first time.
+void work(flyring::Channel& channel, std::vector<std::atomic<int>>& seen) {
+    flyring::Worker worker = channel.worker();
+    const auto handle = [&](flyring::Job& job) {
+        const auto sequence = job.as<std::uint64_t>();
+        stress::check(job.message(), sequence);
+        if (sequence % 7 == 3 && !job.repeat()) {
+            job.release();  // or it stays in hand: it comes again all the same
+            return;
+        }
+        job.done();
+        ++seen[job.ring() * count + sequence];
+        ++done;
+    };
+    for (int round = 0; done < producers * count; ++round) {
+        if (round % 3 == 0) {
+            if (std::optional<flyring::Job> job = worker.take()) handle(*job);
+        } else if (worker.poll(handle, 1 + round % 40, std::chrono::milliseconds(2)) == 0) {
+            stress::pause();
+        }
+    }
+}
+
+}  // namespace
+
+int main() {
+    const stress::Folder folder;
+    flyring::Options options;
+    options.kind = flyring::Kind::queue;
+    options.producers = producers;
+    options.workers = workers;
+    options.capacity = 4096;
+    options.counters = 0;
+    flyring::Channel channel = flyring::Channel::create("tsan", options);
+    if (shared_users != 2) stress::fail("the workers' mapping is not the producers'");
+    std::vector<std::atomic<int>> seen(producers * count);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < workers; ++i) threads.emplace_back([&] { work(channel, seen); });
+    for (int i = 0; i < producers; ++i) {
+        threads.emplace_back([&] {
+            flyring::Publisher publisher = channel.publisher();
+            for (std::uint64_t sequence = 0; sequence < count;) {
+                const std::uint64_t published = stress::publish(publisher, sequence);
+                sequence += published;
+                if (published == 0) stress::pause();
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::atomic<int>& times : seen) {
+        if (times != 1) stress::fail("a job was not done once", 1, static_cast<std::uint64_t>(times));
+    }
+    std::printf("%llu jobs\n", static_cast<unsigned long long>(done));
+    return 0;
+}
