@@ -24,7 +24,9 @@ public final class Job implements AutoCloseable {
     /** What it shows from now on: {@code over} lies in its payload's memory. */
     void set(PayloadBuffer over, long address, int length, int newType) {
         over.move(address, length);
-        buffer = over;
+        if (buffer != over) { // a store of a reference costs more
+            buffer = over;
+        }
         type = newType;
     }
 
