@@ -18,13 +18,15 @@ final class Hand {
     private long position;
     private long jobEnd;
     private long end;
+    /** What the last job inside of a batch took. */
+    private long stride;
     /** What stands beside the gate; the same at the beginning of the batch. */
     private int attempts;
     private int firstAttempts;
     /** Whether it was adopted: its bytes may change. */
     private boolean copied;
-    /** Whether the job was handed out, was not released for want of room, and comes again. */
-    private boolean stayed;
+    /** Whether the job was handed out, and is neither done nor released: else it comes again. */
+    private boolean out;
     /** Whether the take has looked at the next job already. */
     private boolean known;
     /** Whether the next job is one that the hot path can prepare: in place, not the first, not released before. */
@@ -45,8 +47,9 @@ final class Hand {
         return holds;
     }
 
+    /** Whether the job that was handed out could not be released, and comes again. */
     boolean stayed() {
-        return stayed;
+        return holds && out;
     }
 
     /** Behind take 3. */
@@ -77,7 +80,7 @@ final class Hand {
         end = to;
         attempts = times;
         firstAttempts = times;
-        stayed = false;
+        out = false;
         plain = false;
         if (ring != of) { // a store of a reference costs more
             ring = of;
@@ -85,19 +88,14 @@ final class Hand {
         holds = true;
     }
 
-    /** The job was not released: it comes again. */
-    void stay() {
-        stayed = true;
-        plain = false;
-    }
-
     /** Nothing is in hand, whatever the file says: it is another's by now. */
     void drop() {
         holds = false;
         plain = false;
+        out = false;
     }
 
-    /** The hot path of {@link #prepare}: a job inside of a batch. False: it is for that one to say. */
+    /** The hot path of {@link #prepare}: a job inside of a batch. False: that one will say what there is. */
     boolean prepareNext(Job job) {
         if (!plain) {
             return false;
@@ -106,23 +104,29 @@ final class Hand {
         final long p = position;
         final int length = of.lengthAt(p);
         final int type = of.typeAt(p);
-        final long next = p + of.sizeOf(length);
+        final long size = of.sizeOf(length);
+        long next = p + stride;
+        if (size != stride) { // else the next job can be fetched before this one's length is there
+            stride = size;
+            next = p + size;
+        }
         if (!of.isJob(p, length, type) || next > end) {
             return false;
         }
         jobEnd = next;
-        job.origin(of.ring, p, attempts, false);
-        job.set(of.payload, of.payloadAt(p), length - Layout.RECORD_HEADER_LENGTH, type);
+        out = true;
+        job.next(of.payload, of.payloadAt(p), length - Layout.RECORD_HEADER_LENGTH, type, p);
         return true;
     }
 
     /** The next job, to be handed out; false: there was none any more, and nothing is in hand. */
     boolean prepare(Job job) {
-        if (stayed) {
-            stayed = false;
+        plain = false;
+        if (out) {
             attempts = Adoption.moreAttempts(attempts, 1);
             ring.storeAttempts(attempts); // release: before it is handed out again
         }
+        out = true;
         if (copied) {
             return prepareCopy(job);
         }
@@ -218,14 +222,21 @@ final class Hand {
     /** Done 5, behind the comparison: on to the batch's next job. */
     void finish() {
         final JobRing of = ring;
-        stayed = false;
-        if (jobEnd >= end) {
+        final long next = jobEnd;
+        out = false;
+        if (plain && next < end) {
+            position = next;
+            of.storeGate(next);
+            of.wakeRoom();
+            return;
+        }
+        if (next >= end) {
             drop();
             of.storeGate(Layout.NOT_GATING);
             control.putLongOpaque(busyAt, 0);
         } else {
-            position = jobEnd;
-            plain = !copied && !of.returns;
+            position = next;
+            plain = !copied && !of.returns && attempts == firstAttempts;
             if (attempts != firstAttempts) {
                 attempts = firstAttempts;
                 of.storeAttempts(attempts); // release: the number was the last job's

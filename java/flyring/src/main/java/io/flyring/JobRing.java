@@ -256,16 +256,27 @@ final class JobRing {
         return trailer.compareAndSetLong(SHARED, p, e); // take 3; pairs with: take 1, room 2b, adopt 2
     }
 
-    /** The end of up to {@code limit} jobs directly behind one another, of which the first one ends at {@code end}. */
+    /**
+     * The end of up to {@code limit} jobs directly behind one another, of which the first one ends at {@code end}. As
+     * long as they keep their size, that of the one before is taken, as {@link RingReader} does: then the processor can
+     * fetch the next ones before it has this one's length.
+     */
     private long batchEnd(long position, long end, int limit) {
         final long last = position + capacity / Layout.BATCH_DIVISOR;
+        long stride = end - position;
         long e = end;
         for (int jobs = 1; jobs < limit && e < last; jobs++) {
             final int length = lengthAt(e);
-            if (length <= 0 || !isJob(e, length, typeAt(e)) || e + sizeOf(length) > last) {
+            final long size = sizeOf(length);
+            long next = e + stride;
+            if (size != stride) {
+                stride = size;
+                next = e + size;
+            }
+            if (length <= 0 || !isJob(e, length, typeAt(e)) || next > last) {
                 break; // nothing there, or no job, or not good: that is found when it comes first
             }
-            e += sizeOf(length);
+            e = next;
         }
         return e;
     }

@@ -34,7 +34,7 @@ public final class Worker implements AutoCloseable {
     private final Senders senders;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
-    private volatile long expectedEpoch;
+    private long expectedEpoch;
     private volatile boolean draining;
     private boolean busy;
     private boolean lost;
@@ -234,6 +234,7 @@ public final class Worker implements AutoCloseable {
             }
         } finally {
             busy = false;
+            job.opened = false; // after an Error in front of its end, too: it comes again then
         }
         return counted(handed, limit);
     }
@@ -326,6 +327,7 @@ public final class Worker implements AutoCloseable {
             }
         } finally {
             busy = false;
+            job.opened = false;
         }
         return stopped ? handed : counted(handed, limit);
     }
@@ -385,7 +387,14 @@ public final class Worker implements AutoCloseable {
     private boolean endsWell() {
         if (job.isOpen()) {
             finish();
-        } else if (expectedEpoch == GONE) {
+            return true;
+        }
+        return goesOn();
+    }
+
+    /** The handler may have finished its job itself, or have found that it is another's. False: it could not. */
+    private boolean goesOn() {
+        if (!owned()) {
             throw gone();
         }
         return !hand.stayed();
@@ -397,8 +406,6 @@ public final class Worker implements AutoCloseable {
             try {
                 release();
             } catch (Throwable e) {
-                job.endHandle();
-                hand.stay();
                 error.addSuppressed(e);
             }
         }
@@ -458,7 +465,6 @@ public final class Worker implements AutoCloseable {
     /** 8, of the job in hand: whether others may have it now. */
     boolean release() {
         job.endHandle();
-        hand.stay(); // until it is released
         try {
             synchronized (seat.lock()) { // so that nobody closes it meanwhile
                 if (owned() && returns.release(job, hand)) {
