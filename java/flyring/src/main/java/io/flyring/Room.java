@@ -206,11 +206,12 @@ final class Room {
      */
     BusyException busy(RingWriter writer, boolean flushes) {
         for (int slot = 1; queue && slot < slots; slot++) {
-            if ((flushes ? writer.isBehind(slot) : writer.holdsBack(slot, needed)) && channel.atWorkHere(slot) != null) {
+            final boolean waitsForIt = flushes ? writer.isBehind(slot) : writer.holdsBack(slot, needed);
+            if (waitsForIt && channel.atWorkHere(slot) != null) {
                 Holder holder = slotsOfChannel.holder(lock, slot, writer.gate(slot));
-                return new BusyException(holder, "Ring " + ring + (flushes ? " is not read to its end:" : " has no room:")
-                    + " it waits for the job that this very thread works on, with " + holder + ". Finish or release"
-                    + " the job first, or do something else meanwhile.");
+                return new BusyException(holder, "Ring " + ring + (flushes ? " was not read to its end"
+                    : " has no room") + ": it waits for the job that this very thread works on, with " + holder
+                    + ". Finish or release the job first, or do something else meanwhile.");
             }
         }
         return null;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import static io.flyring.Queues.offer;
 import static io.flyring.Queues.ofSlot2;
+import static io.flyring.Queues.offer;
 import static io.flyring.Queues.pauseForALook;
 import static io.flyring.Queues.queue;
 import static io.flyring.Queues.text;

@@ -7,8 +7,8 @@ import static io.flyring.Queues.die;
 import static io.flyring.Queues.dieInAJob;
 import static io.flyring.Queues.forge;
 import static io.flyring.Queues.gate;
-import static io.flyring.Queues.offer;
 import static io.flyring.Queues.ofSlot2;
+import static io.flyring.Queues.offer;
 import static io.flyring.Queues.pauseForALook;
 import static io.flyring.Queues.queue;
 import static io.flyring.Queues.text;
@@ -99,7 +99,8 @@ class QueueSurvivorsTest {
             offer(publisher, "filler filler filler");
             workOff(other);
         }
-        offer(publisher, "a".repeat(70), "b".repeat(70), "c".repeat(70)); // 80 or 128 bytes: the second one not any more
+        // Of 80 or 128 bytes: the second does not fit any more.
+        offer(publisher, "a".repeat(70), "b".repeat(70), "c".repeat(70));
         dieInAJob(channel.worker(), 3, 0);
         pauseForALook();
         String seen = workOff(other, 3).replace("a".repeat(70), "a").replace("b".repeat(70), "b")
