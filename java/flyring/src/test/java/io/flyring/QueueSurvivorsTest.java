@@ -22,6 +22,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -489,6 +493,64 @@ class QueueSurvivorsTest {
         assertEquals("d", text(other.take()));
         other.close();
         assertEquals("d2 e2", workOff(channel.worker()));
+    }
+
+    @Test
+    void whereverTheStackEndsNoJobIsLostAndNoneComesTwiceAsNew() throws Exception {
+        int thrown = 0;
+        for (int skip = 0; skip < 120; skip++) {
+            create(queue(1, 2));
+            offer(publisher, "a", "b", "c");
+            Worker worker = channel.worker();
+            Map<String, Integer> fresh = new TreeMap<>();
+            Set<String> all = new TreeSet<>();
+            boolean releases = skip % 3 == 1;
+            boolean takes = skip % 3 == 2;
+            JobHandler handler = job -> {
+                String name = String.valueOf((char) job.buffer().getByte(0));
+                all.add(name);
+                if (!job.repeat()) {
+                    fresh.merge(name, 1, Integer::sum);
+                } else if (job.attempts() > 4) {
+                    throw new AssertionError("again and again");
+                }
+                if (releases && !job.repeat()) {
+                    job.release();
+                }
+            };
+            SurvivorsTest.Deep deep = new SurvivorsTest.Deep(takes ? () -> {
+                Job job = worker.take();
+                if (job != null) {
+                    job.done();
+                }
+            } : () -> worker.poll(handler, 3), skip / 3);
+            deep.run();
+            thrown += deep.threw ? 1 : 0;
+            try {
+                while (worker.poll(handler, 2) > 0) {
+                    continue;
+                }
+                worker.close();
+            } catch (ClosedException e) { // an Error in the middle of a store ended it
+                assertTrue(deep.threw);
+                worker.close();
+            } catch (ViewAliveException e) { // nothing of the done had begun
+                assertTrue(deep.threw && takes);
+                worker.close();
+            }
+            Worker next = channel.worker();
+            pauseForALook();
+            while (next.poll(handler, 3) > 0) {
+                continue;
+            }
+            publisher.close();
+            pauseForALook();
+            assertEquals(0, next.poll(handler, 3));
+            assertTrue(next.ended(), "at " + skip);
+            assertTrue(takes || all.equals(Set.of("a", "b", "c")), "at " + skip + ": " + all);
+            fresh.forEach((name, times) -> assertEquals(1, times, name));
+        }
+        assertTrue(thrown > 20, thrown + " were thrown");
     }
 
     @Test
