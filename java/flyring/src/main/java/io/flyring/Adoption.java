@@ -47,6 +47,12 @@ final class Adoption {
 
     /** Whether jobs of somebody else are in hand by now. */
     boolean adopt(Worker worker, JobRing[] rings, Hand hand) {
+        synchronized (lock) { // so that nobody closes it meanwhile
+            return worker.mayAdopt() && adoptAny(worker, rings, hand);
+        }
+    }
+
+    private boolean adoptAny(Worker worker, JobRing[] rings, Hand hand) {
         for (int slot = header.firstSubscriber(); slot < header.subscribers; slot++) {
             if (slot == me || !slots.wasOwned(slot)) {
                 continue;
@@ -67,18 +73,16 @@ final class Adoption {
 
     /** Adopt 1 to 6, for the dead, too, under the control lock. */
     private boolean adoptFrom(Worker worker, int it, JobRing ring, Hand hand) {
-        synchronized (lock) { // so that nobody closes it meanwhile
-            if (!lock.tryLockControl(header)) { // adopt 1
-                return false;
-            }
-            try {
-                // Again: the next owner may have come. Before gate[0] is loaded: one that took the job and died in
-                // between would look as if it had never taken it.
-                final boolean lives = slots.live(lock, it);
-                return worker.owned() && (!lives || slots.evicting(it)) && adoptLocked(it, lives, ring, hand);
-            } finally {
-                lock.unlockControl(header);
-            }
+        if (!lock.tryLockControl(header)) { // adopt 1
+            return false;
+        }
+        try {
+            // Again: the next owner may have come. Before gate[0] is loaded: one that took the job and died in
+            // between would look as if it had never taken it.
+            final boolean lives = slots.live(lock, it);
+            return worker.owned() && (!lives || slots.evicting(it)) && adoptLocked(it, lives, ring, hand);
+        } finally {
+            lock.unlockControl(header);
         }
     }
 
@@ -125,6 +129,33 @@ final class Adoption {
                 final int times = moreAttempts(attempts(trailer, me), 1);
                 ring.storeAttempts(times);
                 hand.adopted(ring, p, e, times);
+            }
+        }
+    }
+
+    /**
+     * 7: releases what a close finds at the own gates. By what the file says, for another thread may have been about to
+     * finish a job: the mapping through which it stores is gone by now. What cannot be released stays, and is adopted.
+     */
+    void giveBack(JobRing[] rings, Hand hand, Returns returns) {
+        for (JobRing each : rings) {
+            final Memory trailer = trailers.get(each.ring);
+            final long p = gate(trailer, me);
+            if (p < 0) {
+                continue;
+            }
+            final long e = takenEnd(trailer, me);
+            final JobRing ring = each.through(trailer);
+            if (!isTaken(header, p, e, gate(trailer, 0))) {
+                ring.storeGate(Layout.NOT_GATING); // never taken
+                ring.wakeRoom();
+                continue;
+            }
+            hand.found(ring, p, e, Math.max(0, attempts(trailer, me)));
+            final Job job = new Job(null); // another thread may hold the worker's
+            while (hand.holds() && hand.prepare(job) && returns.release(job, hand)) {
+                hand.finish();
+                returns.wake();
             }
         }
     }

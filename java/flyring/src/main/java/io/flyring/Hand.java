@@ -5,137 +5,177 @@ import java.nio.ByteBuffer;
 
 /** What a worker has in hand: the jobs of one take, of which its gate announces the first (queue.md 3). */
 final class Hand {
-    private final Slots slots;
     private final Identity identity;
-    private final int slot;
+    private final Memory control;
+    /** Where the slot's busy_since lies. */
+    private final int busyAt;
     private final int longest;
-    /** Null: nothing is in hand. */
+    private final int alignment;
+    private boolean holds;
+    /** Of which ring; the last one if nothing is in hand. */
     private JobRing ring;
     /** The job whose start the gate is; where it ends, once it was looked at; and the end of the batch. */
     private long position;
     private long jobEnd;
     private long end;
+    /** What the last job inside of a batch took. */
+    private long stride;
     /** What stands beside the gate; the same at the beginning of the batch. */
     private int attempts;
     private int firstAttempts;
     /** Whether it was adopted: its bytes may change. */
     private boolean copied;
-    /** Whether the job was handed out, was not released for want of room, and comes again. */
-    private boolean stayed;
-    /** For the jobs of others; made when it is needed. */
-    private Memory copy;
+    /** Whether the job was handed out, and is neither done nor released: else it comes again. */
+    private boolean out;
+    /** Whether the take has looked at the next job already. */
+    private boolean known;
+    /** Whether the next job is one that the hot path can prepare: in place, not the first, not released before. */
+    private boolean plain;
+    /** For a job of another; made when it is needed. */
+    private Memory copy = Memory.EMPTY;
     private PayloadBuffer copyPayload;
 
     Hand(Channel channel, int slot) {
-        this.slots = channel.slots();
         this.identity = channel.identity();
-        this.slot = slot;
+        this.control = channel.control();
+        this.busyAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_BUSY_SINCE;
         this.longest = channel.header().capacity / Layout.MAX_MESSAGE_DIVISOR;
+        this.alignment = channel.header().alignment;
     }
 
     boolean holds() {
-        return ring != null;
+        return holds;
     }
 
-    JobRing ring() {
-        return ring;
-    }
-
+    /** Whether the job that was handed out could not be released, and comes again. */
     boolean stayed() {
-        return stayed;
+        return holds && out;
     }
 
     /** Behind take 3. */
-    void took(JobRing of, long from, long to, long now) {
-        set(of, from, to, 0, false, now);
+    void took(JobRing of, long to, long now) {
+        set(of, of.from(), to, 0);
+        copied = false;
+        known = true;
+        control.putLongOpaque(busyAt, identity.monotonicAt(now));
     }
 
     /** Behind adopt 5: jobs of another. */
     void adopted(JobRing of, long from, long to, int times) {
-        set(of, from, to, times, true, System.nanoTime());
+        set(of, from, to, times);
+        copied = true;
+        known = false;
+        control.putLongOpaque(busyAt, identity.monotonicNow());
     }
 
-    private void set(JobRing of, long from, long to, int times, boolean others, long now) {
+    /** What a close finds at the own gate (7). */
+    void found(JobRing of, long from, long to, int times) {
+        set(of, from, to, times);
+        copied = false;
+        known = false;
+    }
+
+    private void set(JobRing of, long from, long to, int times) {
         position = from;
         end = to;
         attempts = times;
         firstAttempts = times;
-        copied = others;
-        stayed = false;
-        ring = of;
-        slots.busySince(slot, identity.monotonicAt(now));
-    }
-
-    /** The job was not released: it comes again. */
-    void stay() {
-        stayed = true;
-    }
-
-    /** For a close: it is not handed out once more. */
-    void forgetStay() {
-        stayed = false;
+        out = false;
+        plain = false;
+        if (ring != of) { // a store of a reference costs more
+            ring = of;
+        }
+        holds = true;
     }
 
     /** Nothing is in hand, whatever the file says: it is another's by now. */
     void drop() {
-        ring = null;
+        holds = false;
+        plain = false;
+        out = false;
+    }
+
+    /** The hot path of {@link #prepare}: a job inside of a batch. False: that one will say what there is. */
+    boolean prepareNext(Job job) {
+        if (!plain) {
+            return false;
+        }
+        final JobRing of = ring;
+        final long p = position;
+        final int length = of.lengthAt(p);
+        final int type = of.typeAt(p);
+        final long size = of.sizeOf(length);
+        long next = p + stride;
+        if (size != stride) { // else the next job can be fetched before this one's length is there
+            stride = size;
+            next = p + size;
+        }
+        if (!of.isJob(p, length, type) || next > end) {
+            return false;
+        }
+        jobEnd = next;
+        out = true;
+        job.next(of.payload, of.payloadAt(p), length - Layout.RECORD_HEADER_LENGTH, type, p);
+        return true;
     }
 
     /** The next job, to be handed out; false: there was none any more, and nothing is in hand. */
     boolean prepare(Job job) {
-        if (stayed) {
-            stayed = false;
+        plain = false;
+        if (out) {
             attempts = Adoption.moreAttempts(attempts, 1);
             ring.storeAttempts(attempts); // release: before it is handed out again
         }
+        out = true;
         if (copied) {
             return prepareCopy(job);
         }
+        final JobRing of = ring;
         final long p = position;
-        final int length = ring.lengthAt(p);
-        final int type = ring.typeAt(p);
-        if (type <= 0 || !ring.isGood(p, length, type) || p + ring.sizeOf(length) > end) {
+        final boolean first = known;
+        known = false;
+        final int length = first ? of.firstLength() : of.lengthAt(p);
+        final int type = first ? of.firstType() : of.typeAt(p);
+        if (!first && (!of.isJob(p, length, type) || p + of.sizeOf(length) > end)) {
             throw damaged("a job that was taken is none any more");
         }
-        jobEnd = p + ring.sizeOf(length);
-        if (ring.returns) {
-            setReleased(job, ring.word(p, Layout.RELEASED_ORIGIN_RING), ring.word(p, Layout.RELEASED_ATTEMPTS),
-                ring.longWord(p, Layout.RELEASED_ORIGIN_POSITION));
-            job.set(ring.payload, ring.payloadAt(p) + Layout.RELEASED_LENGTH,
+        jobEnd = p + of.sizeOf(length);
+        if (of.returns) {
+            setReleased(job, of.word(p, Layout.RELEASED_ORIGIN_RING), of.word(p, Layout.RELEASED_ATTEMPTS),
+                of.longWord(p, Layout.RELEASED_ORIGIN_POSITION));
+            job.set(of.payload, of.payloadAt(p) + Layout.RELEASED_LENGTH,
                 length - Layout.RECORD_HEADER_LENGTH - Layout.RELEASED_LENGTH, type);
         } else {
-            job.origin(ring.ring, p, attempts, false);
-            job.set(ring.payload, ring.payloadAt(p), length - Layout.RECORD_HEADER_LENGTH, type);
+            job.origin(of.ring, p, attempts, false);
+            job.set(of.payload, of.payloadAt(p), length - Layout.RECORD_HEADER_LENGTH, type);
         }
         return true;
     }
 
     /** Adopt 7. */
     private boolean prepareCopy(Job job) {
-        while (position < end) {
-            final long p = position;
-            final int length = ring.lengthAt(p);
-            final int type = ring.typeAt(p);
-            final boolean good = ring.isGood(p, length, type) && p + ring.sizeOf(length) <= end
-                && (type <= 0 || length <= longest);
-            if (good && type > 0) {
-                copyBytes(ring.payloadIndex(p), length - Layout.RECORD_HEADER_LENGTH);
-            }
-            if (ring.lapped(p)) {
-                break; // it was done; who passed it has, or had, the jobs behind it
-            }
-            if (!good) {
-                throw damaged("a job that was taken over is none any more");
-            }
-            jobEnd = p + ring.sizeOf(length);
-            if (type > 0) {
-                setCopied(job, length - Layout.RECORD_HEADER_LENGTH, type);
-                return true;
-            }
-            position = jobEnd; // padding, in a batch of an older version
+        final long p = position;
+        final int length = ring.lengthAt(p);
+        final int type = ring.typeAt(p);
+        final boolean good = ring.isJob(p, length, type) && p + ring.sizeOf(length) <= end && length <= longest;
+        if (good) {
+            copyBytes(ring.payloadIndex(p), length - Layout.RECORD_HEADER_LENGTH);
         }
-        giveUp();
-        return false;
+        if (ring.lapped(p)) { // it was done; who passed it has, or had, the jobs behind it
+            giveUp();
+            return false;
+        }
+        if (!good) {
+            throw damaged("a job that was taken over is none any more");
+        }
+        jobEnd = p + ring.sizeOf(length);
+        setCopied(job, length - Layout.RECORD_HEADER_LENGTH, type);
+        return true;
+    }
+
+    /** Whether the bytes of the job in hand may be of a later lap by now: it lies in place, and was adopted before. */
+    boolean lapped() {
+        return !copied && ring.lapped(position);
     }
 
     private void setCopied(Job job, int length, int type) {
@@ -151,16 +191,16 @@ final class Hand {
     }
 
     private void copyBytes(int from, int length) {
-        if (copy == null) {
-            ByteBuffer bytes = ByteBuffer.allocateDirect(longest);
-            copy = Memory.of(bytes);
+        if (copy.capacity() < length || copyPayload == null) {
+            ByteBuffer bytes = ByteBuffer.allocateDirect(Math.max(length, Long.BYTES));
             copyPayload = new PayloadBuffer(Memory.of(bytes.asReadOnlyBuffer()));
+            copy = Memory.of(bytes);
         }
         copy.putBytes(0, ring.data(), from, length);
     }
 
     private void setReleased(Job job, int firstRing, int before, long firstPosition) {
-        if (firstRing < 0 || firstRing >= ring.ring || firstPosition < 0) {
+        if (firstRing < 0 || firstRing >= ring.ring || !Recovery.isPosition(firstPosition, alignment)) {
             throw damaged("a released job's origin is none");
         }
         job.origin(firstRing, firstPosition, Adoption.moreAttempts(Math.max(before, 1), attempts), true);
@@ -168,29 +208,35 @@ final class Hand {
 
     /** A batch of which one record is none: nobody can find the jobs behind it. */
     private CorruptRingException damaged(String reason) {
-        JobRing of = ring;
         giveUp();
-        return of.corrupt(position, reason);
+        return ring.corrupt(position, reason);
     }
 
     private void giveUp() {
-        JobRing of = ring;
-        ring = null;
-        of.storeGate(Layout.NOT_GATING);
-        slots.busySince(slot, 0);
-        of.wakeRoom();
+        drop();
+        ring.storeGate(Layout.NOT_GATING);
+        control.putLongOpaque(busyAt, 0);
+        ring.wakeRoom();
     }
 
     /** Done 5, behind the comparison: on to the batch's next job. */
     void finish() {
         final JobRing of = ring;
-        stayed = false;
-        if (jobEnd >= end) {
-            ring = null;
+        final long next = jobEnd;
+        out = false;
+        if (plain && next < end) {
+            position = next;
+            of.storeGate(next);
+            of.wakeRoom();
+            return;
+        }
+        if (next >= end) {
+            drop();
             of.storeGate(Layout.NOT_GATING);
-            slots.busySince(slot, 0);
+            control.putLongOpaque(busyAt, 0);
         } else {
-            position = jobEnd;
+            position = next;
+            plain = !copied && !of.returns && attempts == firstAttempts;
             if (attempts != firstAttempts) {
                 attempts = firstAttempts;
                 of.storeAttempts(attempts); // release: the number was the last job's

@@ -10,7 +10,8 @@ package io.flyring;
 public final class Job implements AutoCloseable {
     private final Worker worker;
     private PayloadBuffer buffer = new PayloadBuffer();
-    private boolean open;
+    /** Not behind a method: where the stack has no room left, a call fails. */
+    boolean opened;
     private int type;
     private int ring;
     private long position;
@@ -24,7 +25,9 @@ public final class Job implements AutoCloseable {
     /** What it shows from now on: {@code over} lies in its payload's memory. */
     void set(PayloadBuffer over, long address, int length, int newType) {
         over.move(address, length);
-        buffer = over;
+        if (buffer != over) { // a store of a reference costs more
+            buffer = over;
+        }
         type = newType;
     }
 
@@ -36,23 +39,30 @@ public final class Job implements AutoCloseable {
         released = wasReleased;
     }
 
+    /** The next one of a batch: what is not said here is as it was. */
+    void next(PayloadBuffer over, long address, int length, int newType, long firstPosition) {
+        over.move(address, length);
+        type = newType;
+        position = firstPosition;
+    }
+
     void open() {
-        open = true;
+        opened = true;
     }
 
     boolean isOpen() {
-        return open;
+        return opened;
     }
 
     /** Nothing of it can be used from now on. */
     void end() {
-        open = false;
+        opened = false;
         buffer.invalidate();
     }
 
     /** The same for who goes on to look at its bytes. */
     void endHandle() {
-        open = false;
+        opened = false;
     }
 
     PayloadBuffer payload() {
@@ -67,7 +77,7 @@ public final class Job implements AutoCloseable {
      * @throws ClosedException if the job was done or released.
      */
     public PayloadBuffer buffer() {
-        if (!open) {
+        if (!opened) {
             throw closed();
         }
         return buffer;
@@ -175,7 +185,7 @@ public final class Job implements AutoCloseable {
     }
 
     private void check() {
-        if (!open) {
+        if (!opened) {
             throw closed();
         }
     }
@@ -187,7 +197,7 @@ public final class Job implements AutoCloseable {
     /** Releases the job if it is not done yet. */
     @Override
     public void close() {
-        if (open) {
+        if (opened) {
             release();
         }
     }

@@ -3,7 +3,6 @@ package io.flyring;
 
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
-import java.util.List;
 
 /** One worker's view of one ring of a queue: its jobs, the shared gate, and the worker's own gate (queue.md 2, 3). */
 final class JobRing {
@@ -16,13 +15,18 @@ final class JobRing {
     final int ring;
     /** Whether its jobs carry where they were published first. */
     final boolean returns;
+    /** Shows the payload of one job at a time. */
+    final PayloadBuffer payload;
+    private final Header header;
+    private final int slot;
     private final Memory data;
     /** Where the ring's data lies, if it can be read by address; else 0. */
     private final long dataAt;
-    /** Shows the payload of one job at a time. */
-    final PayloadBuffer payload;
     private final Memory trailer;
     private final int gateAt;
+    /** Where the shared gate and the own one lie, if they can be written by address; else both are 0. */
+    private final long sharedAddress;
+    private final long gateAddress;
     private final int capacity;
     private final int alignment;
     private final int mask;
@@ -31,20 +35,26 @@ final class JobRing {
     private final int least;
     private final Waker waker;
     private final int wakerBit;
-    /** Where the job or the batch begins that the last take has got. */
+    private final long watchedAt;
+    /** Where the job or the batch begins that the last take has got, and how its first job ends. */
     private long from;
+    private int firstLength;
+    private int firstType;
     /** Whether a take has found it damaged: it is not looked at again. */
     private boolean broken;
 
-    JobRing(Channel channel, int ring, int slot, Memory data, Memory trailer, Waker waker) {
-        Header header = channel.header();
+    JobRing(Header header, int ring, int slot, Memory data, Memory trailer, Waker waker) {
+        this.header = header;
         this.ring = ring;
+        this.slot = slot;
         this.returns = header.isReturns(ring);
         this.data = data;
         this.dataAt = data.readableAt();
         this.payload = new PayloadBuffer(data);
         this.trailer = trailer;
         this.gateAt = Header.gate(slot);
+        this.sharedAddress = trailer.writableAt() == 0 ? 0 : trailer.writableAt() + SHARED;
+        this.gateAddress = trailer.writableAt() == 0 ? 0 : trailer.writableAt() + gateAt;
         this.capacity = header.capacity;
         this.alignment = header.alignment;
         this.mask = capacity - 1 & -alignment;
@@ -52,23 +62,17 @@ final class JobRing {
         this.least = Layout.RECORD_HEADER_LENGTH + (returns ? Layout.RELEASED_LENGTH : 0);
         this.waker = waker;
         this.wakerBit = WaitingWords.bit(ring);
+        this.watchedAt = waker.watchedAt();
     }
 
-    /** What this worker alone looks and stores through. */
-    List<Memory> mappings() {
-        return List.of(data, trailer);
+    /** The same ring, whose gates are stored through another mapping. */
+    JobRing through(Memory otherTrailer) {
+        return new JobRing(header, ring, slot, data, otherTrailer, waker);
     }
 
-    void prefault() {
-        data.prefault();
-    }
-
-    boolean broken() {
-        return broken;
-    }
-
-    long from() {
-        return from;
+    /** The mapping through which the gates are stored. */
+    Memory trailer() {
+        return trailer;
     }
 
     /** Whether a take would find something. */
@@ -76,7 +80,18 @@ final class JobRing {
         return !broken && lengthAt(shared()) > 0;
     }
 
+    /** Whether a take would find nothing. Small, so that a look at an empty ring is inlined. */
+    boolean isEmpty() {
+        final long p = shared();
+        return lengthAt(p) <= 0 && (p & noPosition) == 0;
+    }
+
     private long shared() {
+        if (sharedAddress != 0) {
+            final long position = Raw.getLongAcquire(Raw.base(sharedAddress)); // take 1; pairs with: take 3, padding
+            Reference.reachabilityFence(trailer);
+            return position;
+        }
         return trailer.getLongAcquire(SHARED); // take 1; pairs with: take 3, padding
     }
 
@@ -106,8 +121,14 @@ final class JobRing {
 
     /** Whether a record of that length and type can lie there. */
     boolean isGood(long position, int length, int type) {
-        return length >= (type > 0 ? least : Layout.RECORD_HEADER_LENGTH)
-            && (position & capacity - 1) + sizeOf(length) <= capacity && type >= Layout.TYPE_OWNER && type != 0;
+        return type > 0 ? isJob(position, length, type)
+            : length >= Layout.RECORD_HEADER_LENGTH && type >= Layout.TYPE_OWNER && type != 0
+                && (position & capacity - 1) + sizeOf(length) <= capacity;
+    }
+
+    /** Whether it can be a job. */
+    boolean isJob(long position, int length, int type) {
+        return length >= least && type > 0 && (position & capacity - 1) + sizeOf(length) <= capacity;
     }
 
     long payloadAt(long position) {
@@ -131,14 +152,44 @@ final class JobRing {
         return data.getLong(payloadIndex(position) + at);
     }
 
+    /** Where the job or the batch begins that the last take has got; and what its first record says. */
+    long from() {
+        return from;
+    }
+
+    int firstLength() {
+        return firstLength;
+    }
+
+    int firstType() {
+        return firstType;
+    }
+
     /**
      * Take 1 to 3: up to {@code limit} jobs, from {@link #from()} on.
      *
      * @return their end, or {@link #NOTHING}.
      */
     long take(int limit) {
+        final long p = shared();
+        final int length = lengthAt(p);
+        if (length <= 0 && (p & noPosition) == 0 || broken) {
+            return NOTHING;
+        }
+        final int type = typeAt(p);
+        if ((p & noPosition) == 0 && isJob(p, length, type)) {
+            final long end = takeAt(p, length, type, limit);
+            if (end != NOTHING) {
+                return end;
+            }
+        }
+        return takeFurther(limit);
+    }
+
+    /** The same where it takes more than one try: behind padding, and beside other workers. */
+    private long takeFurther(int limit) {
         long passed = 0;
-        for (int i = 0; i < TRIES && !broken; i++) {
+        for (int i = 0; i < TRIES;) {
             final long p = shared();
             final int length = lengthAt(p);
             if (length <= 0 && (p & noPosition) == 0) {
@@ -151,50 +202,93 @@ final class JobRing {
                     throw corrupt(p, (p & noPosition) != 0 ? "the gate of slot 0 is no position"
                         : "a record of " + length + " bytes and type " + type);
                 }
-                continue; // another worker took the job, and the place was written again
-            }
-            final long end = p + sizeOf(length);
-            if (type < 0) { // a store would take gate[0] back over jobs that others took meanwhile
+                i++; // another worker took the job, and the place was written again
+            } else if (type > 0) {
+                final long end = takeAt(p, length, type, limit);
+                if (end != NOTHING) {
+                    return end;
+                }
+                i++;
+            } else {
+                final long end = p + sizeOf(length);
                 if (trailer.compareAndSetLong(SHARED, p, end)) { // take 1; pairs with: take 1, room 2b
                     wakeRoom();
                     passed += end - p;
                     if (passed >= capacity) {
                         return NOTHING; // a hostile ring may hold nothing but padding
                     }
+                } else {
+                    i++; // a store would have taken gate[0] back over jobs that others took meanwhile
                 }
-                continue;
             }
-            final long e = limit == 1 ? end : batchEnd(p, end, limit);
-            trailer.putIntOpaque(gateAt + Layout.GATE_ATTEMPTS, 0); // take 2: an earlier job's number is not this one's
-            trailer.putLongRelease(gateAt + Layout.GATE_TAKEN_END, e); // take 2; pairs with: adopt 2
-            trailer.putLongRelease(gateAt, p); // take 2; pairs with: room 2b, adopt 2
-            if (trailer.compareAndSetLong(SHARED, p, e)) { // take 3; pairs with: take 1, room 2b, adopt 2
-                from = p;
-                return e;
-            }
-            trailer.putLongRelease(gateAt, Layout.NOT_GATING); // take 3: -1 between two announcements
-            wakeRoom();
         }
         return NOTHING;
     }
 
-    /** The end of up to {@code limit} jobs directly behind one another, of which the first one ends at {@code end}. */
+    /** Take 2 and 3 of the job at {@code p}, and of those behind it; {@link #NOTHING}: another worker was faster. */
+    private long takeAt(long p, int length, int type, int limit) {
+        final long end = p + sizeOf(length);
+        final long e = limit == 1 ? end : batchEnd(p, end, limit);
+        if (announceAndTake(p, e)) {
+            from = p;
+            firstLength = length;
+            firstType = type;
+            return e;
+        }
+        storeGate(Layout.NOT_GATING); // take 3: -1 between two announcements
+        wakeRoom();
+        return NOTHING;
+    }
+
+    private boolean announceAndTake(long p, long e) {
+        if (gateAddress != 0) {
+            final long gate = Raw.base(gateAddress);
+            Raw.putIntOpaque(gate + Layout.GATE_ATTEMPTS, 0); // take 2: an earlier job's number is not this one's
+            Raw.putLongRelease(gate + Layout.GATE_TAKEN_END, e); // take 2; pairs with: adopt 2
+            Raw.putLongRelease(gate, p); // take 2; pairs with: room 2b, adopt 2
+            final boolean taken = Raw.compareAndSetLong(Raw.base(sharedAddress), p, e); // take 3; pairs with: take 1,
+            Reference.reachabilityFence(trailer);                                       // room 2b, adopt 2
+            return taken;
+        }
+        storeAttempts(0); // take 2
+        storeTakenEnd(e);
+        storeGate(p);
+        return trailer.compareAndSetLong(SHARED, p, e); // take 3; pairs with: take 1, room 2b, adopt 2
+    }
+
+    /**
+     * The end of up to {@code limit} jobs directly behind one another, of which the first one ends at {@code end}. As
+     * long as they keep their size, that of the one before is taken, as {@link RingReader} does: then the processor can
+     * fetch the next ones before it has this one's length.
+     */
     private long batchEnd(long position, long end, int limit) {
         final long last = position + capacity / Layout.BATCH_DIVISOR;
+        long stride = end - position;
         long e = end;
         for (int jobs = 1; jobs < limit && e < last; jobs++) {
             final int length = lengthAt(e);
-            if (length < least || typeAt(e) <= 0 || !isGood(e, length, 1) || e + sizeOf(length) > last) {
+            final long size = sizeOf(length);
+            long next = e + stride;
+            if (size != stride) {
+                stride = size;
+                next = e + size;
+            }
+            if (length <= 0 || !isJob(e, length, typeAt(e)) || next > last) {
                 break; // nothing there, or no job, or not good: that is found when it comes first
             }
-            e += sizeOf(length);
+            e = next;
         }
         return e;
     }
 
     /** The worker's own gate: done 5, or adopt 5. */
     void storeGate(long position) {
-        trailer.putLongRelease(gateAt, position); // pairs with: room 2b, adopt 2, ended 3
+        if (gateAddress != 0) {
+            Raw.putLongRelease(Raw.base(gateAddress), position); // pairs with: room 2b, adopt 2, ended 3
+            Reference.reachabilityFence(trailer);
+        } else {
+            trailer.putLongRelease(gateAt, position); // pairs with: room 2b, adopt 2, ended 3
+        }
     }
 
     void storeAttempts(int attempts) {
@@ -207,7 +301,10 @@ final class JobRing {
 
     /** Behind a store that may have made room (channel.md 6.9, 6). */
     void wakeRoom() {
-        if (waker.isAwaited(wakerBit)) {
+        final boolean awaited = Raw.AVAILABLE
+            ? (Raw.getIntOpaque(Raw.base(watchedAt)) & wakerBit) != 0 : waker.isAwaited(wakerBit);
+        Reference.reachabilityFence(waker);
+        if (awaited) {
             waker.wakeNow(wakerBit);
         }
     }

@@ -100,8 +100,11 @@ final class Look {
         return List.copyOf(holders);
     }
 
-    /** Messages between a gate and published (6.5). */
-    private long unread(int ring, int slot) {
+    /** Of a queue's slot 0 the jobs that nobody has taken (6.5); of its workers, who store no counts, nothing. */
+    private long untaken(int ring, int slot) {
+        if (slot >= header.firstSubscriber()) {
+            return Layout.COUNT_UNKNOWN;
+        }
         Memory whole = file.map(header.ringOffset(ring), header.ringStride, true);
         try {
             return new MessageCount(whole, header).unread(slot);
@@ -119,11 +122,10 @@ final class Look {
             long gate = trailer.getLongAcquire(Header.gate(slot)); // pairs with: poll 4
             long count = trailer.getLongOpaque(Header.gate(slot) + Layout.GATE_COUNT);
             if (gate >= 0) {
-                boolean queue = header.isQueue(); // whose workers store no counts
                 boolean known = count >= 0 && header.foreign == Foreign.NONE;
                 long done = trailer.getLongAcquire(Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
                 gates.add(new GateStats(ring, gate, Math.max(0, trailer.getLongAcquire(publishedAt) - gate),
-                    queue ? unread(ring, slot)
+                    header.isQueue() ? untaken(ring, slot)
                     : known ? Math.max(0, done - count) : Layout.COUNT_UNKNOWN));
             }
         }

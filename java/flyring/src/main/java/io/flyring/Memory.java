@@ -307,6 +307,11 @@ final class Memory {
     }
 
     boolean compareAndSetLong(int index, long expected, long value) {
+        if (inside(index, Long.BYTES, writable)) {
+            boolean done = Raw.compareAndSetLong(address + index, expected, value);
+            Reference.reachabilityFence(this);
+            return done;
+        }
         return Buffers.compareAndSetLong(buffer, index, expected, value);
     }
 

@@ -91,7 +91,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
         @Override
         BusyException busy() {
-            return awaitedSlot >= 0 ? null : room.busy(Publisher.this);
+            return room.busy(Publisher.this, awaitedSlot >= 0);
         }
 
         @Override
@@ -577,8 +577,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
         hiddenClaim = payload.state();
         awaitedSlot = 0; // a flush waits for readers, whoever they are
-        waiting.begin(timeout);
         try {
+            waiting.begin(timeout);
             for (awaitedSlot = room.behind(this); awaitedSlot >= 0; awaitedSlot = room.behind(this)) {
                 if (!waiting.turn()) {
                     throw new TimedOutException("subscriber slot " + awaitedSlot, "The subscriber in slot "

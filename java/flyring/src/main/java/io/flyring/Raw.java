@@ -30,6 +30,7 @@ final class Raw {
     private static final MethodHandle PUT_INT_ORDERED;
     private static final MethodHandle GET_LONG_VOLATILE;
     private static final MethodHandle PUT_LONG_ORDERED;
+    private static final MethodHandle COMPARE_AND_SWAP_LONG;
 
     static {
         Object unsafe = Runtime.version().feature() <= LAST_WITHOUT_WARNING ? unsafe() : null;
@@ -46,6 +47,8 @@ final class Raw {
         PUT_INT_ORDERED = offHeap(unsafe, "putOrderedInt", void.class, Object.class, long.class, int.class);
         GET_LONG_VOLATILE = offHeap(unsafe, "getLongVolatile", long.class, Object.class, long.class);
         PUT_LONG_ORDERED = offHeap(unsafe, "putOrderedLong", void.class, Object.class, long.class, long.class);
+        COMPARE_AND_SWAP_LONG = offHeap(unsafe, "compareAndSwapLong", boolean.class, Object.class, long.class,
+            long.class, long.class);
     }
 
     private Raw() {
@@ -204,6 +207,15 @@ final class Raw {
     static void putLongRelease(long address, long value) {
         try {
             PUT_LONG_ORDERED.invokeExact(address, value);
+        } catch (Throwable e) {
+            throw impossible(e);
+        }
+    }
+
+    /** Of an address that is a multiple of 8. */
+    static boolean compareAndSetLong(long address, long expected, long value) {
+        try {
+            return (boolean) COMPARE_AND_SWAP_LONG.invokeExact(address, expected, value);
         } catch (Throwable e) {
             throw impossible(e);
         }

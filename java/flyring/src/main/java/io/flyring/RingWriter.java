@@ -13,7 +13,8 @@ import org.agrona.DirectBuffer;
  * are kept longer than that on purpose, so that their callers stay small.
  */
 abstract class RingWriter {
-    private static final int HANDOVER_TRIES = 3;
+    /** How often gates are looked at again because a job changed hands meanwhile. */
+    static final int HANDOVER_TRIES = 3;
     private static final long UNSIGNED = 0xffff_ffffL;
     /** What is published stays below the last position. */
     private static final long LAST_LIMIT = Layout.MAX_POSITION - 1 + Layout.RECORD_HEADER_LENGTH;

@@ -61,9 +61,12 @@ final class Room {
         return -1;
     }
 
-    /** Of a queue: jobs that nobody has taken, or that are in hand, whether their worker lives or not. */
+    /**
+     * Of a queue: jobs that nobody has taken, or that are in hand, whether their worker lives or not; while jobs change
+     * hands all the time, any slot: then it is looked at again.
+     */
     private int behindInQueue(RingWriter writer) {
-        while (true) {
+        for (int i = 0; i < RingWriter.HANDOVER_TRIES; i++) {
             final long handovers = writer.handovers(); // as room 2a
             for (int slot = 0; slot < slots; slot++) { // gate[0] first, as room 2b
                 if (writer.isBehind(slot)) {
@@ -74,6 +77,7 @@ final class Room {
                 return -1;
             }
         }
+        return 0;
     }
 
     int ring() {
@@ -196,14 +200,18 @@ final class Room {
         return holder < 0 ? null : slotsOfChannel.holder(lock, holder, least);
     }
 
-    /** Of a queue: the error if a job in this thread's own hand leaves no room (queue.md 10); else null. */
-    BusyException busy(RingWriter writer) {
+    /**
+     * Of a queue: the error if a job in this thread's own hand leaves no room, or keeps a flush waiting (queue.md 10);
+     * else null.
+     */
+    BusyException busy(RingWriter writer, boolean flushes) {
         for (int slot = 1; queue && slot < slots; slot++) {
-            if (writer.holdsBack(slot, needed) && channel.atWorkHere(slot) != null) {
+            final boolean waitsForIt = flushes ? writer.isBehind(slot) : writer.holdsBack(slot, needed);
+            if (waitsForIt && channel.atWorkHere(slot) != null) {
                 Holder holder = slotsOfChannel.holder(lock, slot, writer.gate(slot));
-                return new BusyException(holder, "There is no room in ring " + ring + ": it is held back by the job"
-                    + " that this very thread works on, with " + holder + ". Finish or release the job first, or"
-                    + " offer and do something else if there is no room.");
+                return new BusyException(holder, "Ring " + ring + (flushes ? " was not read to its end"
+                    : " has no room") + ": it waits for the job that this very thread works on, with " + holder
+                    + ". Finish or release the job first, or do something else meanwhile.");
             }
         }
         return null;

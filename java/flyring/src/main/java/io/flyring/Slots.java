@@ -98,6 +98,26 @@ final class Slots {
         return take(lock, false, name);
     }
 
+    /** Waits for a short time until a worker's slot looks free: its next owner maps all rings before it takes it. */
+    void checkWorkerFree(Lock lock) {
+        long since = System.nanoTime();
+        while (!isWorkerFree(lock)) {
+            if (System.nanoTime() - since > TAKE_NANOS) {
+                throw noFreeSlot(lock, false, new byte[0]);
+            }
+            Pause.nanos(RETRY_NANOS);
+        }
+    }
+
+    private boolean isWorkerFree(Lock lock) {
+        for (int slot = header.firstSubscriber(); slot < header.subscribers; slot++) {
+            if (!live(lock, slot)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     private int take(Lock lock, boolean publisher, byte[] name) {
         lock.lockControl(header);
         long since = System.nanoTime();
@@ -407,11 +427,6 @@ final class Slots {
     /** Whether a publisher slot was ever owned. */
     boolean hadPublisher(int ring) {
         return epoch(header.publisherSlot(ring)) != 0;
-    }
-
-    /** Of a worker: since when it has jobs in hand, for people; 0: it has none. */
-    void busySince(int slot, long since) {
-        control.putLongOpaque(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_BUSY_SINCE, since);
     }
 
     /** Whether a slot's gates do not say where to resume. */

@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
 import java.time.Duration;
 
 /**
@@ -21,30 +22,27 @@ public final class Worker implements AutoCloseable {
     private final Seat seat;
     private final Memory control;
     private final int epochAt;
+    /** Where the slot's epoch lies, if it can be read by address; else 0. */
+    private final long epochAddress;
     private final long epoch;
-    private final JobRing[] rings;
+    private final Intake intake;
     private final Hand hand;
     private final Returns returns;
     private final Adoption adoption;
     private final Job job = new Job(this);
     private final Wait waiting;
-    /** The senders of each ring, as they were seen last, and where the first record of each lies. */
-    private final Sender[] senders;
-    private final long[] starts;
+    private final Senders senders;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
-    private volatile long expectedEpoch;
+    private long expectedEpoch;
     private volatile boolean draining;
     private boolean busy;
     private boolean lost;
     /** What ended this object in the middle of a take; null: nothing has. */
     private Throwable failure;
-    private int next;
     private int idlePolls;
     /** Whether the handler ended the last controlled poll. */
     private boolean stopped;
-    /** When it last looked for jobs that others left behind. */
-    private long adoptedAt = System.nanoTime() - Layout.ADOPT_INTERVAL;
     /** In whose hand the job is. */
     private Thread thread;
 
@@ -66,17 +64,12 @@ public final class Worker implements AutoCloseable {
 
         @Override
         boolean isJobThere() {
-            for (JobRing ring : rings) {
-                if (ring.isReady()) {
-                    return true;
-                }
-            }
-            return false;
+            return intake.isJobThere();
         }
 
         @Override
         void adopt() {
-            adoptIfDue(System.nanoTime());
+            intake.adoptIfDue(Worker.this);
         }
 
         @Override
@@ -90,7 +83,7 @@ public final class Worker implements AutoCloseable {
         }
     }
 
-    Worker(Channel channel, String name, int slot, Seat seat, long epoch, JobRing[] rings, Hand hand, Returns returns,
+    Worker(Channel channel, String name, int slot, Seat seat, long epoch, Intake intake, Hand hand, Returns returns,
         Adoption adoption) {
         this.channel = channel;
         this.name = name;
@@ -100,18 +93,28 @@ public final class Worker implements AutoCloseable {
         this.epochAt = channel.header().subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
         this.epoch = epoch;
         this.expectedEpoch = epoch;
-        this.rings = rings;
+        this.intake = intake;
         this.hand = hand;
         this.returns = returns;
         this.adoption = adoption;
-        this.senders = new Sender[rings.length];
-        this.starts = new long[rings.length];
+        this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
+        this.senders = new Senders(channel);
         this.waiting = new Wait();
     }
 
     /** Whether the slot is still this object's. */
     boolean owned() {
+        if (epochAddress != 0) {
+            final long now = Raw.getLongOpaque(Raw.base(epochAddress));
+            Reference.reachabilityFence(control);
+            return now == expectedEpoch;
+        }
         return control.getLongOpaque(epochAt) == expectedEpoch;
+    }
+
+    /** Whether it may take over what others left behind: it has nothing in hand. In the monitor of its lock. */
+    boolean mayAdopt() {
+        return owned() && !hand.holds() && !draining;
     }
 
     /**
@@ -216,9 +219,9 @@ public final class Worker implements AutoCloseable {
         int handed = 0;
         busy = true;
         try {
-            while (handed < limit && next(limit - handed)) {
-                job.open();
+            while (handed < limit && (owned() && hand.prepareNext(job) || next(limit - handed))) { // take 4
                 try {
+                    job.open();
                     handler.onJob(job);
                 } catch (Throwable e) {
                     afterThrow(e);
@@ -231,6 +234,7 @@ public final class Worker implements AutoCloseable {
             }
         } finally {
             busy = false;
+            job.opened = false; // after an Error in front of its end, too: it comes again then
         }
         return counted(handed, limit);
     }
@@ -294,7 +298,7 @@ public final class Worker implements AutoCloseable {
      * @param handler gets the jobs, one after another.
      * @param limit how many jobs at most.
      * @return jobs handed out, 0 to {@code limit}; an aborted one does not count.
-     * @throws InvalidArgumentException if the handler returns null; the job was released.
+     * @throws InvalidArgumentException if the handler returns null; the job is done.
      * @throws FlyringException as {@link #take()} does.
      */
     public int controlledPoll(ControlledJobHandler handler, int limit) {
@@ -304,24 +308,26 @@ public final class Worker implements AutoCloseable {
         busy = true;
         try {
             while (handed < limit && !stopped && next(limit - handed)) {
-                job.open();
                 final Action action;
                 try {
-                    action = Refusal.ofNull(handler.onJob(job));
+                    job.open();
+                    action = handler.onJob(job);
                 } catch (Throwable e) {
                     afterThrow(e);
                     throw e;
                 }
-                stopped = action == Action.BREAK || action == Action.ABORT;
+                stopped = action == null || action == Action.BREAK || action == Action.ABORT;
                 if (action == Action.ABORT && job.isOpen()) {
                     release();
                 } else {
                     handed++;
                     stopped |= !endsWell();
                 }
+                Refusal.ofNull(action); // the job is done
             }
         } finally {
             busy = false;
+            job.opened = false;
         }
         return stopped ? handed : counted(handed, limit);
     }
@@ -381,7 +387,14 @@ public final class Worker implements AutoCloseable {
     private boolean endsWell() {
         if (job.isOpen()) {
             finish();
-        } else if (expectedEpoch == GONE) {
+            return true;
+        }
+        return goesOn();
+    }
+
+    /** The handler may have finished its job itself, or have found that it is another's. False: it could not. */
+    private boolean goesOn() {
+        if (!owned()) {
             throw gone();
         }
         return !hand.stayed();
@@ -393,8 +406,6 @@ public final class Worker implements AutoCloseable {
             try {
                 release();
             } catch (Throwable e) {
-                job.endHandle();
-                hand.stay();
                 error.addSuppressed(e);
             }
         }
@@ -411,7 +422,6 @@ public final class Worker implements AutoCloseable {
                     throw gone();
                 }
                 if (hand.prepare(job)) {
-                    thread = Thread.currentThread();
                     return true;
                 }
             }
@@ -424,48 +434,17 @@ public final class Worker implements AutoCloseable {
         }
     }
 
+    /** The epoch was compared in front of this: by the check of the call, or when the job before was done. */
     private boolean takeJobs(int limit) {
-        if (!owned()) {
-            throw gone();
+        if (!waiting.hasSlept()) {
+            return intake.take(this, limit);
         }
-        final boolean woken = waiting.hasSlept();
-        if (woken) {
-            waiting.sayAsleep(); // before the take
-        }
-        final long now = System.nanoTime(); // one look at the clock a take
-        if (!adoptIfDue(now) && !takeFromRings(limit, now)) {
+        waiting.sayAsleep(); // before the take
+        if (!intake.take(this, limit)) {
             return false;
         }
-        if (woken) {
-            waiting.wakeOneMore(); // behind it
-        }
+        waiting.wakeOneMore(); // behind it
         return true;
-    }
-
-    private boolean takeFromRings(int limit, long now) {
-        int at = next;
-        for (int i = 0; i < rings.length; i++) {
-            final JobRing ring = rings[at];
-            at = at + 1 == rings.length ? 0 : at + 1;
-            final long end = ring.take(limit);
-            if (end != JobRing.NOTHING) {
-                next = at;
-                hand.took(ring, ring.from(), end, now);
-                return true;
-            }
-        }
-        return false;
-    }
-
-    /** 5, before the first take, and then at most once in a millisecond. */
-    private boolean adoptIfDue(long now) {
-        if (now - adoptedAt < Layout.ADOPT_INTERVAL) {
-            return false;
-        }
-        adoptedAt = now;
-        synchronized (seat.lock()) { // so that nobody closes it meanwhile
-            return owned() && !hand.holds() && !draining && adoption.adopt(this, rings, hand);
-        }
     }
 
     /** Done 5, of the job in hand. */
@@ -476,7 +455,6 @@ public final class Worker implements AutoCloseable {
             throw gone();
         }
         try {
-            thread = null;
             hand.finish();
         } catch (Error e) {
             fail(e);
@@ -487,22 +465,18 @@ public final class Worker implements AutoCloseable {
     /** 8, of the job in hand: whether others may have it now. */
     boolean release() {
         job.endHandle();
-        hand.stay(); // until it is released
-        thread = null;
         try {
+            synchronized (seat.lock()) { // so that nobody closes it meanwhile
+                if (owned() && returns.release(job, hand)) {
+                    hand.finish();
+                    returns.wake();
+                    return true;
+                }
+            }
             if (!owned()) {
                 throw gone();
             }
-            Returns.Outcome outcome = returns.release(job, this);
-            if (outcome == Returns.Outcome.LOST) {
-                throw gone();
-            }
-            if (outcome == Returns.Outcome.STAYS) {
-                return false;
-            }
-            hand.finish();
-            returns.wake();
-            return true;
+            return false;
         } finally {
             job.end();
         }
@@ -518,6 +492,9 @@ public final class Worker implements AutoCloseable {
     private void check() {
         if (!owned() || busy || job.isOpen()) {
             throw refusal();
+        }
+        if (thread != Thread.currentThread()) { // a store of a reference costs more
+            thread = Thread.currentThread();
         }
     }
 
@@ -569,19 +546,9 @@ public final class Worker implements AutoCloseable {
         }
     }
 
-    /** Who published a job that lies at a position of a ring: its present owner, or nobody knows (9). */
+    /** Who published a job that lies at a position of a ring. */
     Sender sender(int ring, long position) {
-        Sender known = senders[ring];
-        // pairs with: take, epoch
-        long now = control.getLongAcquire(channel.header().publisherSlot(ring) + Layout.PUBLISHER_SLOT_EPOCH);
-        if (known == null || known.epoch() != now) {
-            Slots.Fields fields = channel.slots().fields(channel.header().publisherSlot(ring));
-            boolean good = fields.epoch() > 0 && Recovery.isPosition(fields.start(), channel.alignment());
-            known = good ? new Sender(ring, fields.name(), fields.epoch()) : Sender.unknown(ring);
-            senders[ring] = known;
-            starts[ring] = good ? fields.start() : Long.MAX_VALUE;
-        }
-        return starts[ring] <= position ? known : Sender.unknown(ring);
+        return senders.of(ring, position);
     }
 
     /**
@@ -669,31 +636,27 @@ public final class Worker implements AutoCloseable {
         }
     }
 
-    /** Gives back what is in hand; nothing of this object works from now on. */
+    /**
+     * Gives back what is in hand; nothing of this object works from now on. Another thread that finishes a job just now
+     * has stored its gate, or changes nothing of the file: the mapping of the gates goes first.
+     */
     void end() {
-        synchronized (seat.lock()) { // a wait that was taken over may be adopting
-            giveBack();
+        synchronized (seat.lock()) { // a release, and a wait that was taken over, may be at work
+            final boolean mine = owned();
+            expectedEpoch = GONE;
+            lost = false;
             job.end();
             hand.drop();
-            lost = false;
-            expectedEpoch = GONE;
-        }
-    }
-
-    /** What cannot be released stays at the gate, and is adopted. */
-    private void giveBack() {
-        try {
-            while (hand.holds() && owned()) {
-                hand.forgetStay();
-                if (!hand.prepare(job)) {
-                    return;
+            if (mine) {
+                for (JobRing ring : intake.rings()) {
+                    channel.file().release(ring.trailer());
                 }
-                if (!release()) {
-                    return;
+                try {
+                    adoption.giveBack(intake.rings(), new Hand(channel, slot), returns);
+                } catch (FlyringException e) { // another worker gets it, or says that the ring is damaged
+                    hand.drop();
                 }
             }
-        } catch (FlyringException e) { // another worker gets it, or says that the ring is damaged
-            hand.drop();
         }
     }
 

@@ -19,11 +19,12 @@ final class WorkerSlots {
             }
             byte[] bytes = Slots.name(name);
             channel.trailers();
-            List<Memory> mapped = new ArrayList<>();
             Lock lock = channel.file().newLock();
+            List<Memory> mapped = new ArrayList<>();
             Seat seat = null;
             boolean done = false;
             try {
+                channel.slots().checkWorkerFree(lock);
                 Worker worker = take(channel, name, bytes, lock, mapped);
                 seat = worker.seat();
                 mapped.forEach(seat::uses);
@@ -43,36 +44,40 @@ final class WorkerSlots {
         }
     }
 
+    /** All memory before the locks: others wait for these, and one that gets none has changed nothing. */
     private static Worker take(Channel channel, String name, byte[] bytes, Lock lock, List<Memory> mapped) {
         Header header = channel.header();
         Slots slots = channel.slots();
-        Waker room = new Waker(slots.room(), slots.wakes()); // before the locks: it may take some milliseconds
+        Waker room = new Waker(slots.room(), slots.wakes()); // it may take some milliseconds
         Waker jobs = new Waker(slots.data(), slots.jobs(), slots.wakes());
-        int slot = slots.takeSubscriber(lock, bytes);
-        slots.adoptBoot();
-        JobRing[] rings = new JobRing[header.publishers]; // all memory before the first store
-        for (int ring = 0; ring < rings.length; ring++) {
+        for (int ring = 0; ring < header.publishers; ring++) {
             Memory data = channel.file().map(header.ringOffset(ring), header.capacity, true);
             mapped.add(data);
-            Memory trailer = channel.mapTrailer(ring); // its own, so that it alone can be detached
-            mapped.add(trailer);
-            rings[ring] = new JobRing(channel, ring, slot, data, trailer, room);
-            rings[ring].prefault();
+            mapped.add(channel.mapTrailer(ring)); // its own, so that it alone can be detached
+            data.prefault();
         }
         Memory last = channel.file().map(header.ringOffset(header.publishers - 1), header.ringStride, false);
         mapped.add(last);
-        Returns returns = new Returns(channel, last, jobs, lock);
+        int slot = slots.takeSubscriber(lock, bytes);
+        slots.adoptBoot();
+        JobRing[] rings = new JobRing[header.publishers];
+        for (int ring = 0; ring < rings.length; ring++) {
+            rings[ring] = new JobRing(header, ring, slot, mapped.get(2 * ring), mapped.get(2 * ring + 1), room);
+        }
+        Returns returns = new Returns(channel, last, jobs, lock, slot);
         Adoption adoption = new Adoption(channel, slot, lock);
         Hand hand = new Hand(channel, slot);
         long epoch = slots.enterSubscriber(slot, bytes);
+        returns.owner(epoch);
         adoption.inherit(rings, hand);
         if (slots.evicting(slot)) {
             slots.evicting(slot, false); // last
         }
         slots.room().wakeAll();
+        slots.jobs().wakeAll(); // the last owner may have died before it woke one; and they compute their caps again
         lock.unlockControl(header);
         Seat seat = new Seat(channel, lock, slot, false, name, epoch, false);
-        return new Worker(channel, name, slot, seat, epoch, rings, hand, returns, adoption);
+        return new Worker(channel, name, slot, seat, epoch, new Intake(rings, hand, adoption), hand, returns, adoption);
     }
 
     /** Evict (queue.md 7), under the control lock; 1 if it had a job in hand, else 0. */

@@ -19,6 +19,7 @@ final class Raw {
     private static final VarHandle SHORT = handle(ValueLayout.JAVA_SHORT_UNALIGNED);
     private static final VarHandle INT = handle(ValueLayout.JAVA_INT_UNALIGNED);
     private static final VarHandle LONG = handle(ValueLayout.JAVA_LONG_UNALIGNED);
+    private static final VarHandle ALIGNED_LONG = handle(ValueLayout.JAVA_LONG);
     private static final long NOT_NEGATIVE = Long.MAX_VALUE >>> 1;
 
     private Raw() {
@@ -101,6 +102,11 @@ final class Raw {
     static void putLongRelease(long address, long value) {
         VarHandle.releaseFence();
         LONG.set(ALL, address, value);
+    }
+
+    /** Of an address that is a multiple of 8. */
+    static boolean compareAndSetLong(long address, long expected, long value) {
+        return (boolean) ALIGNED_LONG.compareAndSet(ALL, address, expected, value);
     }
 
     static void putLongOpaque(long address, long value) {

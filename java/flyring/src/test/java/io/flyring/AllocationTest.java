@@ -111,6 +111,51 @@ class AllocationTest {
     }
 
     @Test
+    void takingAndFinishingJobsDoNotAllocate() {
+        JobHandler jobs = job -> sum += job.buffer().getLong(0) + job.type() + job.sender().epoch();
+        byte[] array = new byte[32];
+        try (Channel channel = Channel.create(rings.path("q.ring"), ChannelOptions.queue().capacity(1 << 16));
+            Publisher made = channel.publisher(); Publisher second = channel.publisher();
+            Worker worker = channel.worker(); Worker other = channel.worker()) {
+            second.offer(array);
+            Job held = other.take(); // so that others look whether it lives
+            assertFew("take and done", allocated(i -> {
+                made.offer(array);
+                Job job = worker.take();
+                sum += job.attempts();
+                job.done();
+            }));
+            assertFew("poll", allocated(i -> {
+                made.offer(array);
+                if ((i & 7) == 0) {
+                    worker.poll(jobs, 10);
+                }
+            }));
+            assertFew("controlledPoll", allocated(i -> {
+                made.offer(array);
+                worker.controlledPoll(job -> Action.CONTINUE, 1);
+            }));
+            made.offer(array);
+            final int releases = 5000;
+            long released = allocated(i -> assertTrue(worker.take().release()), releases);
+            assertTrue(released < releases * 1000L, "what the calls for a lock make, and no more: " + released);
+            assertFew("a poll that may wait", allocated(i -> {
+                made.offer(array);
+                worker.poll(jobs, 10, 1_000_000_000L);
+            }));
+            worker.poll(jobs, 10);
+            held.done();
+            worker.setSpin(Duration.ZERO);
+            assertTrue(allocated(i -> worker.poll(jobs, 1, 30_000), 1000) < 1000, "a wait for nothing");
+        }
+    }
+
+    private static void assertFew(String what, long bytes) {
+        // A look at another worker's lock, once a millisecond, makes some hundred bytes for the kernel.
+        assertTrue(bytes < 200_000, what + " allocated " + bytes + " bytes in " + MESSAGES + " jobs");
+    }
+
+    @Test
     void typedMessagesDoNotAllocate() {
         PriceUpdateEncoder update = new PriceUpdateEncoder();
         BookEncoder book = new BookEncoder();

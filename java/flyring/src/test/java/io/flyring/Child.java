@@ -42,6 +42,12 @@ final class Child {
             case "subscribe" -> Channel.open(arguments[1]).subscriber("mortal", false);
             case "keep" -> keep(Channel.open(arguments[1]).subscriber("mortal", true));
             case "stream" -> stream(Channel.open(arguments[1]).publisher());
+            case "work" -> {
+                work(Channel.open(arguments[1]).worker("victim"), Integer.parseInt(arguments[2]),
+                    Integer.parseInt(arguments[3]));
+                return;
+            }
+            case "work-on" -> workOn(Channel.open(arguments[1]), Channel.open(arguments[2]));
             case "everything" -> everything(arguments[1]);
             case "try" -> {
                 System.out.println(outcome(() -> Channel.open(arguments[1])));
@@ -137,6 +143,43 @@ final class Child {
                 }
             }
             return rounds;
+        }
+    }
+
+    /** Takes some jobs at once, finishes some of them, and goes on with the next one when it is told to. */
+    private static void work(Worker worker, int take, int finish) {
+        int[] done = {0};
+        worker.poll(job -> {
+            if (done[0]++ == finish) {
+                System.out.println("ready");
+                try {
+                    if (System.in.read() < 0) {
+                        System.exit(0);
+                    }
+                } catch (IOException e) {
+                    throw new IllegalStateException(e);
+                }
+            }
+        }, take);
+        System.out.println("done");
+    }
+
+    /** Says of each job, a number, that it has it, and with how many attempts; some it gives back, once. */
+    private static void workOn(Channel queue, Channel results) {
+        final int often = 17;
+        Worker worker = queue.worker();
+        Publisher publisher = results.publisher();
+        ByteBuffer result = ByteBuffer.allocate(2 * Long.BYTES);
+        System.out.println("ready");
+        while (true) {
+            worker.poll(job -> {
+                long number = job.buffer().getLong(0);
+                result.putLong(0, number).putLong(Long.BYTES, job.attempts());
+                publisher.send(result.array());
+                if (number % often == 3 && !job.repeat()) {
+                    job.release();
+                }
+            }, 3, Duration.ofMillis(5));
         }
     }
 

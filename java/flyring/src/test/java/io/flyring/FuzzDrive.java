@@ -15,7 +15,7 @@ final class FuzzDrive {
     private static final int STEPS = 24;
 
     /** What a handler throws now and then. */
-    private static final class Thrown extends RuntimeException {
+    static final class Thrown extends RuntimeException {
         private static final long serialVersionUID = 1;
     }
 
@@ -29,6 +29,8 @@ final class FuzzDrive {
     private Subscriber subscriber;
     private Subscriber kept;
     private LossySubscriber lossy;
+    /** Of a queue; else null. */
+    private FuzzQueue queue;
     /** No slot was free: that takes 10 ms to find out, so it is not tried again with this input. */
     private boolean full;
 
@@ -80,6 +82,8 @@ final class FuzzDrive {
         try {
             count(readOnly ? "attached read-only" : "attached");
             channel = FuzzGuard.guarded(opened);
+            queue = channel.kind() == Kind.QUEUE && !readOnly
+                ? new FuzzQueue(channel, file, random, this::count, this::attempt) : null;
             lossy = attempt(() -> channel.lossySubscriber(random.nextBoolean() ? Start.NOW : Start.OLDEST, rings()));
             for (int i = random.nextInt(STEPS); i > 0; i--) {
                 if (readOnly) {
@@ -99,6 +103,7 @@ final class FuzzDrive {
             subscriber = null;
             kept = null;
             lossy = null;
+            queue = null;
             FuzzGuard.unmapAll();
         }
     }
@@ -160,10 +165,21 @@ final class FuzzDrive {
     private void step(int what) {
         switch (what) {
             case 0, 1 -> takePublisher();
-            case 2, 3 -> takeSubscriber();
+            case 2, 3 -> {
+                if (queue == null || random.nextInt(16) == 0) {
+                    takeSubscriber();
+                } else {
+                    queue.step(full);
+                }
+            }
             case 4, 5, 6 -> publish();
-            case 7, 8, 9 -> poll(subscriber);
-            case 10 -> poll(kept);
+            case 7, 8, 9, 10 -> {
+                if (queue != null) {
+                    queue.step(full);
+                } else {
+                    poll(what == 10 ? kept : subscriber);
+                }
+            }
             case 11 -> attempt(() -> channel.evict(random.nextInt(channel.subscribers() + 1)));
             case 12 -> counters();
             case 13 -> attempt(() -> publisher == null ? null : publisher.heldBy());

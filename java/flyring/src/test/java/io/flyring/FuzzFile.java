@@ -30,6 +30,8 @@ final class FuzzFile implements AutoCloseable {
     private final Path path;
     private final FileChannel file;
     private final List<byte[]> golden = new ArrayList<>();
+    /** Those of them that are queues, which have more to go wrong. */
+    private final List<byte[]> queues = new ArrayList<>();
     /** What the file's header said before anything was changed: where things of interest lie. */
     private Header shape;
     private ByteBuffer bytes;
@@ -40,10 +42,14 @@ final class FuzzFile implements AutoCloseable {
         try (Stream<Path> all = Files.walk(Rings.spec("golden"))) {
             for (Path one : all.filter(file -> file.toString().endsWith(".ring")
                 && !file.getParent().endsWith("refused")).sorted().toList()) {
-                golden.add(Files.readAllBytes(one));
+                byte[] whole = Files.readAllBytes(one);
+                golden.add(whole);
+                if (Header.parse(Arrays.copyOf(whole, Layout.HEADER_LENGTH), whole.length, path()).isQueue()) {
+                    queues.add(whole);
+                }
             }
         }
-        if (golden.isEmpty()) {
+        if (queues.isEmpty()) {
             throw new IllegalStateException("no golden files in " + Rings.spec("golden"));
         }
     }
@@ -54,7 +60,8 @@ final class FuzzFile implements AutoCloseable {
 
     /** Writes the next input: a golden file with a few changes, now and then any bytes at all. */
     void make(SplittableRandom random) {
-        byte[] from = golden.get(random.nextInt(golden.size()));
+        List<byte[]> some = random.nextInt(3) == 0 ? queues : golden;
+        byte[] from = some.get(random.nextInt(some.size()));
         shape = Header.parse(Arrays.copyOf(from, Layout.HEADER_LENGTH), from.length, path());
         byte[] all = from.clone();
         int kind = random.nextInt(32);
@@ -160,14 +167,24 @@ final class FuzzFile implements AutoCloseable {
                 position(random, trailer));
             case 5 -> random.nextInt(3) > 0 ? -1 : put(trailer + WORDS[random.nextInt(WORDS.length)], Long.BYTES,
                 position(random, trailer));
-            case 6 -> put(trailer + Header.gate(random.nextInt(Math.max(1, shape.subscribers))), Long.BYTES,
-                position(random, trailer));
+            case 6 -> gate(random, trailer);
             case 7 -> put((int) shape.controlOffset + random.nextInt((int) shape.controlLength / 4) * 4,
                 Integer.BYTES, small(random));
             case 8 -> shape.counters == 0 ? -1 : put((int) shape.counterMetadataOffset
                 + random.nextInt(shape.counters) * Layout.COUNTER_METADATA_STRIDE
                 + new int[] {0, 4, 8, 128, 132}[random.nextInt(5)], Integer.BYTES, small(random));
             default -> put(Layout.HEADER_LENGTH + random.nextInt(bytes.capacity()), 1, random.nextInt());
+        };
+    }
+
+    /** A gate, or of a queue what stands beside it, or how many jobs have changed hands. */
+    private int gate(SplittableRandom random, int trailer) {
+        int at = trailer + Header.gate(random.nextInt(Math.max(1, shape.subscribers)));
+        return switch (shape.isQueue() ? random.nextInt(5) : 0) {
+            case 1 -> put(at + Layout.GATE_TAKEN_END, Long.BYTES, position(random, trailer));
+            case 2 -> put(at + Layout.GATE_ATTEMPTS, Integer.BYTES, small(random));
+            case 3 -> put((int) shape.controlOffset + Layout.CONTROL_HANDOVERS, Long.BYTES, random.nextLong());
+            default -> put(at, Long.BYTES, position(random, trailer));
         };
     }
 

@@ -79,7 +79,7 @@ public final class FuzzMain {
         "publisher", "subscriber", "published", "back-pressured", "counter", "counter allocated", "peek valid", "lost",
         "handler threw", "CorruptRingException", "CorruptHeaderException", "TruncatedException", "SlotLostException",
         "NotAChannelException", "VersionTooNewException", "ChannelDiffersException", "InvalidArgumentException",
-        "MessageTooLargeException");
+        "MessageTooLargeException", "worker", "job", "repeated job", "done", "released", "worker died", "ended false");
 
     private static void watch(long limit, Thread worker) {
         Thread thread = new Thread(() -> {

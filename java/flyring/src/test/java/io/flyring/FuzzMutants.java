@@ -12,6 +12,7 @@ final class FuzzMutants {
         switch (name) {
             case "" -> { }
             case "over-read" -> overRead(file);
+            case "adopt" -> adopt(file);
             case "hang" -> Thread.sleep(Long.MAX_VALUE);
             case "other exception" -> throw new ArrayIndexOutOfBoundsException("seeded");
             default -> throw new IllegalArgumentException(name);
@@ -29,6 +30,29 @@ final class FuzzMutants {
                     if (length > 0 && data.getInt(at + Layout.RECORD_TYPE) > 0) {
                         // Not here: if (length < RECORD_HEADER_LENGTH || at + size > capacity) throw corrupt
                         last(data, at + length - 1);
+                    }
+                }
+                Reference.reachabilityFence(data);
+            }
+        } catch (FlyringException e) {
+            return; // not every input is a channel
+        } finally {
+            FuzzGuard.unmapAll();
+        }
+    }
+
+    /** What who adopts does, but for the look at what the record says before it is believed. */
+    private static void adopt(FuzzFile file) {
+        try (Channel opened = Channel.open(file.path()); Channel channel = FuzzGuard.guarded(opened)) {
+            Header header = channel.header();
+            for (int ring = 0; header.isQueue() && ring < header.publishers; ring++) {
+                Memory data = channel.file().map(header.ringOffset(ring), header.capacity, true);
+                for (int slot = 1; slot < header.subscribers; slot++) {
+                    long gate = channel.trailers().get(ring).getLongAcquire(Header.gate(slot));
+                    if (gate >= 0) {
+                        int at = (int) gate & header.capacity - 1 & -header.alignment;
+                        // Not here: if (!ring.isJob(gate, length, type) || gate + size > taken_end) throw corrupt
+                        last(data, at + Math.max(0, data.getIntAcquire(at) - 1));
                     }
                 }
                 Reference.reachabilityFence(data);

@@ -14,6 +14,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Fuzzing, spec 9, in a process of its own, for 15 seconds; {@code -Dflyring.fuzz.inputs=1000000} asks for so many
@@ -63,9 +65,10 @@ class FuzzTest {
         System.out.println(run.output.strip());
     }
 
-    @Test
-    void aReadBeyondAMappingIsNoticed() throws Exception {
-        Run run = fuzz(1, 0, 1000, SECONDS, "over-read");
+    @ParameterizedTest
+    @ValueSource(strings = {"over-read", "adopt"})
+    void aReadBeyondAMappingIsNoticed(String mutant) throws Exception {
+        Run run = fuzz(1, 0, 5000, SECONDS, mutant);
         assertNotEquals(0, run.status, run.output);
         assertTrue(run.output.contains(Raw.AVAILABLE ? "SIGSEGV" : "IndexOutOfBoundsException"), run.output);
         assertNotEquals("", where());

@@ -40,6 +40,7 @@ class GoldenTest {
     private final Map<String, Publisher> publishers = new HashMap<>();
     private final Map<String, Subscriber> subscribers = new HashMap<>();
     private final Map<String, Claim> claims = new HashMap<>();
+    private final GoldenJobs jobs = new GoldenJobs();
     private Channel channel;
 
     /** FOLDER/NAME of all files that can be read. */
@@ -99,6 +100,11 @@ class GoldenTest {
             }
             int mismatch = Arrays.mismatch(written(left, point.getAsJsonArray("after")), Files.readAllBytes(path));
             assertEquals(-1, mismatch, () -> what + ": byte 0x" + Integer.toHexString(mismatch));
+            if (jobs.has("reader")) {
+                assertEquals(GoldenJobs.sorted(point.getAsJsonArray("finds")), jobs.left(channel, "reader"), what);
+                channel.close();
+                continue;
+            }
             List<String> found = new ArrayList<>();
             Subscriber reader = subscribers.get("reader");
             for (Message message = reader.take(); message != null; message = reader.take()) {
@@ -142,8 +148,17 @@ class GoldenTest {
     }
 
     private static ChannelOptions options(JsonObject create, JsonObject inject) {
-        ChannelOptions options = create.get("kind").getAsString().equals("inbox")
-            ? ChannelOptions.inbox() : ChannelOptions.broadcast();
+        ChannelOptions options = switch (create.get("kind").getAsString()) {
+            case "inbox" -> ChannelOptions.inbox();
+            case "queue" -> ChannelOptions.queue();
+            default -> ChannelOptions.broadcast();
+        };
+        if (create.has("producers")) {
+            options.producers(create.get("producers").getAsInt());
+        }
+        if (create.has("workers")) {
+            options.workers(create.get("workers").getAsInt());
+        }
         options.capacity = number(create, "capacity", options.capacity);
         if (create.has("publishers")) {
             options.publishers(create.get("publishers").getAsInt());
@@ -199,6 +214,10 @@ class GoldenTest {
         String publisher = operation.has("publisher") ? operation.get("publisher").getAsString() : null;
         String subscriber = operation.has("subscriber") ? operation.get("subscriber").getAsString() : null;
         int type = number(operation, "type", 1);
+        if (operation.has("worker") || operation.get("op").getAsString().equals("worker")) {
+            jobs.perform(channel, operation, where);
+            return;
+        }
         switch (operation.get("op").getAsString()) {
             case "publisher" -> {
                 Publisher made = channel.publisher(operation.get("name").getAsString(),
@@ -295,6 +314,9 @@ class GoldenTest {
             }
             for (JsonElement each : expected.getAsJsonArray("still_there")) {
                 stillThere(each.getAsJsonObject());
+            }
+            if (opened.kind() == Kind.QUEUE) {
+                assertEquals(GoldenJobs.sorted(expected.getAsJsonArray("jobs")), GoldenJobs.left(opened));
             }
             for (JsonElement each : expected.getAsJsonArray("publishers")) {
                 publisher(each.getAsJsonObject());

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.util.SplittableRandom;
+import java.util.function.Consumer;
+
+/** Does with a queue of any bytes what its workers can do, and what happens to workers. */
+final class FuzzQueue {
+    private final Channel channel;
+    private final FuzzFile file;
+    private final SplittableRandom random;
+    private final Consumer<String> count;
+    private final Consumer<Runnable> attempt;
+    private final Worker[] workers = new Worker[2];
+    private Job job;
+
+    /** What goes on may refuse in {@code attempt}. */
+    FuzzQueue(Channel channel, FuzzFile file, SplittableRandom random, Consumer<String> count,
+        Consumer<Runnable> attempt) {
+        this.channel = channel;
+        this.file = file;
+        this.random = random;
+        this.count = count;
+        this.attempt = attempt;
+    }
+
+    void step(boolean full) {
+        int which = random.nextInt(workers.length);
+        Worker worker = workers[which];
+        if (worker == null) {
+            if (!full) {
+                attempt.accept(() -> {
+                    workers[which] = channel.worker(random.nextBoolean() ? "" : "w");
+                    count.accept("worker");
+                });
+            }
+            return;
+        }
+        switch (random.nextInt(16)) {
+            case 0 -> end(which);
+            case 1 -> attempt.accept(() -> count.accept("ended " + worker.ended()));
+            case 2 -> attempt.accept(() -> channel.evict(worker.slot()));
+            case 3 -> attempt.accept(worker::drain);
+            case 4, 5, 6, 7, 8 -> take(worker);
+            case 9, 10 -> attempt.accept(() -> worker.controlledPoll(each -> {
+                handle(each);
+                return random.nextInt(8) == 0 ? null : Action.values()[random.nextInt(Action.values().length)];
+            }, random.nextInt(20)));
+            default -> attempt.accept(() -> worker.poll(this::handle, random.nextInt(20)));
+        }
+    }
+
+    /** A close, or the end of its process. */
+    private void end(int which) {
+        Worker worker = workers[which];
+        workers[which] = null;
+        if (random.nextBoolean()) {
+            attempt.accept(worker::close);
+        } else {
+            worker.seat().abandon();
+            count.accept("worker died");
+        }
+    }
+
+    private void take(Worker worker) {
+        attempt.accept(() -> {
+            job = null;
+            job = worker.take();
+        });
+        if (job == null) {
+            return;
+        }
+        attempt.accept(() -> look(job));
+        switch (random.nextInt(5)) {
+            case 0 -> attempt.accept(() -> count.accept(job.release() ? "released" : "not released"));
+            case 1 -> attempt.accept(job::close);
+            case 2 -> file.scribble(random); // it stays open
+            default -> attempt.accept(() -> {
+                job.done();
+                count.accept("done");
+            });
+        }
+    }
+
+    private void handle(Job each) {
+        look(each);
+        switch (random.nextInt(32)) {
+            case 0 -> throw new FuzzDrive.Thrown();
+            case 1 -> file.scribble(random);
+            case 2 -> each.release();
+            case 3 -> each.done();
+            default -> { }
+        }
+    }
+
+    private void look(Job each) {
+        count.accept(each.repeat() ? "repeated job" : "job");
+        int length = each.length();
+        if (length < 0 || length > channel.capacity() - Layout.RECORD_HEADER_LENGTH || each.type() < 1
+            || each.attempts() < 0 || each.ring() < 0 || each.ring() >= channel.producers()
+            || !Recovery.isPosition(each.position(), channel.alignment()) || each.sender() == null
+            || each.toByteArray().length != length) {
+            throw new IllegalStateException("a job of type " + each.type() + " with " + length + " bytes, ring "
+                + each.ring() + " position " + each.position() + " attempts " + each.attempts());
+        }
+        for (int i = 0; i + Long.BYTES <= length; i += Long.BYTES) {
+            each.buffer().getLong(i);
+        }
+    }
+}
