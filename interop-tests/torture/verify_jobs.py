@@ -136,9 +136,13 @@ def check_published(channel, seats, evictions, verdict):
         for seat in seats
         if seat.how == "killed" and seat.life.phase in ANNOUNCING
     ]
-    evicted = [e.begin for found in evictions.values() for e in found]
+    evicted = [e for found in evictions.values() for e in found]
+    held = {e for seat in seats for job in seat.jobs for e in evictions[seat.slot] if job.time <= e.begin and job.end >= e.end}
     left = [seat.end for seat in seats if seat.how == "left"]
-    strangers = {"first": Budget(dead + evicted + left), "again": Budget(strange + evicted)}
+    strangers = {
+        "first": Budget(dead + [e.begin for e in evicted] + left),
+        "again": Budget(strange + [e.begin for e in evicted if e not in held]),
+    }
     finished = {key for key, story in stories.items() if check_job(key, story, evictions, strangers, verdict)}
     for life, text in strangers["again"].unpaid():
         verdict.fail("twice", life, text)
