@@ -75,7 +75,7 @@ def test_a_job_that_holds_its_producer_back(capsys: pytest.CaptureFixture[str]) 
             all_jobs(other)
         shown = text(capsys, "info", "jobs")
         assert "held by worker 1 (slow, pid" in shown
-        assert "worker 1 (slow, pid" in shown and "has a job of ring 0 at 0 in hand for" in shown
+        assert "worker 1 (slow, pid" in shown and "has a job of ring 0 at 64 in hand for" in shown
         job.done()
 
 
