@@ -15,6 +15,7 @@ RULES += ("living declared dead", "evicted", "waits", "left over", "counters", "
 ANNOUNCING = (Phase.fetching, Phase.finishing, Phase.giving_back)  # in which it may take jobs
 BATCH = 8  # jobs that a worker takes at once (WORKER.md)
 LONGEST_WAIT = 250_000_000  # ns, while an idle worker lives: two caps of 100 ms (one look may find the lock taken)
+LONGEST_STOP = 200_000_000  # ns, of a SIGSTOP, and what the machine takes
 LONGEST_HELD = 10_000_000_000  # ns that a producer finds no room
 
 
@@ -22,15 +23,20 @@ class Budget:
     """Ends of workers, each of which may explain one batch of jobs that somebody else had announced or in hand."""
 
     def __init__(self, times):
-        self.times, self.claims = sorted(times), []
+        self.times, self.left, self.claims = sorted(times), [BATCH] * len(times), []
 
-    def claim(self, time, life, text):
-        self.claims.append((time, life, text))
+    def claim(self, since, until, life, text):
+        """An end is wanted that was not before `since`, and before `until`."""
+        self.claims.append((until, since, life, text))
 
     def unpaid(self):
-        """The claims for which no end that came before is left."""
-        for number, (time, life, text) in enumerate(sorted(self.claims, key=lambda claim: claim[0])):
-            if number >= BATCH * bisect.bisect_left(self.times, time):
+        """The claims for which no end is left."""
+        for until, since, life, text in sorted(self.claims, key=lambda claim: claim[:2]):
+            for end in range(bisect.bisect_left(self.times, since), bisect.bisect_left(self.times, until)):
+                if self.left[end]:
+                    self.left[end] -= 1
+                    break
+            else:
                 yield life, text
 
 
@@ -77,13 +83,13 @@ def reasons(job, evictions):
         yield job.seat.life.killed
 
 
-def check_job(key, story, evictions, strangers, verdict):
-    """All hand-outs of one job, in the order of time."""
+def check_job(key, story, published, evictions, strangers, verdict):
+    """All hand-outs of one job, in the order of time. `published`: not before this time."""
     text = f"ring {key[0]} epoch {key[1]}: {key[2]}"
     if len({job.position for job in story}) > 1:
         verdict.fail("agreement", story[0].seat.life, f"{text} was at {sorted({job.position for job in story})}")
     if story[0].attempts:
-        strangers["first"].claim(story[0].time, story[0].seat.life, f"{text} says {story[0].attempts} the first time")
+        strangers["first"].claim(published, story[0].time, story[0].seat.life, f"{text} says {story[0].attempts} the first time")
     known, copies = [], False  # copies: of the job there may be two, each with its own number
     for before, job in zip(story, story[1:]):
         more = list(reasons(before, evictions))
@@ -101,9 +107,20 @@ def check_job(key, story, evictions, strangers, verdict):
         else:
             copies = True
             verdict.counts["announced by the dead"] += 1
-            strangers["again"].claim(job.time, life, f"{text} came after {before.seat.life.name} had it, for no reason")
+            # one that had announced it as well, before that worker took it, and that could stand still there
+            strangers["again"].claim(published, min(job.time, before.time + LONGEST_STOP), life, f"{text} came after {before.seat.life.name} had it, for no reason")
     verdict.counts["perhaps done"] += not any(job.done for job in story)
     return any(job.done or job.perhaps_done for job in story)
+
+
+def published_after(channel, key):
+    """When the message before it, of the same producer, was acknowledged, or that had its ring."""
+    ring, epoch, sequence = key
+    p = channel.rings[ring].get(epoch)
+    if p is None:
+        return 0
+    row = int(numpy.searchsorted(p.counts, sequence, "right"))
+    return int(p.times[row - 1]) if row else p.begin
 
 
 def check_published(channel, seats, evictions, verdict):
@@ -143,7 +160,11 @@ def check_published(channel, seats, evictions, verdict):
         "first": Budget(dead + [e.begin for e in evicted] + left),
         "again": Budget(strange + [e.begin for e in evicted if e not in held]),
     }
-    finished = {key for key, story in stories.items() if check_job(key, story, evictions, strangers, verdict)}
+    finished = {
+        key
+        for key, story in stories.items()
+        if check_job(key, story, published_after(channel, key), evictions, strangers, verdict)
+    }
     for life, text in strangers["again"].unpaid():
         verdict.fail("twice", life, text)
     for life, text in strangers["first"].unpaid():
