@@ -17,7 +17,7 @@ class JobWorker final : public Worker {
     /// What a handler throws.
     struct Broken {};
 
-    static constexpr std::chrono::milliseconds longest{400};  // longer than what a death may cost
+    static constexpr std::chrono::milliseconds longest{400};   // longer than what a death may cost
     static constexpr std::int64_t shortest_idle = 20'000'000;  // ns: what is worth an entry
 
     void session() override {
@@ -42,9 +42,8 @@ class JobWorker final : public Worker {
         while (!side_.full() && !drained && !kept && (polls > 0 || side_.stopped())) {
             polls -= polls > 0 ? 1 : 0;
             const bool last = side_.stopped();  // before the poll: what the poll does not find is not there
-            const std::array<std::chrono::milliseconds, 4> timeouts{std::chrono::milliseconds(0),
-                                                                    std::chrono::milliseconds(2),
-                                                                    std::chrono::milliseconds(20), longest};
+            const std::array<std::chrono::milliseconds, 4> timeouts{
+                std::chrono::milliseconds(0), std::chrono::milliseconds(2), std::chrono::milliseconds(20), longest};
             const auto timeout = last ? longest : timeouts.at(below(4));
             side_.phase(fetching);
             handed_ = 0;
@@ -182,11 +181,11 @@ class JobWorker final : public Worker {
         note(given, given_back, now());
     }
 
-    std::int64_t handed_ = 0;          // jobs of this poll
-    std::int64_t begun_ = 0;           // when it began, ns
-    bool unfinished_ = false;          // nothing became of the last job yet
-    bool silent_ = false;              // it is not logged
-    bool breaks_ = false;              // this poll ends early
+    std::int64_t handed_ = 0;             // jobs of this poll
+    std::int64_t begun_ = 0;              // when it began, ns
+    bool unfinished_ = false;             // nothing became of the last job yet
+    bool silent_ = false;                 // it is not logged
+    bool breaks_ = false;                 // this poll ends early
     std::array<std::int64_t, 6> last_{};  // the last job, as it is logged
 };
 

@@ -31,7 +31,9 @@ PHASES = {
 POOLED = 2  # workers of each language that wait for orders
 WORKED = 200  # entries of its log
 VACANT = 0.1  # seconds that the place of a killed subscriber stays empty, at most
-EARLY = {Phase[p] for p in ("taking", "recovering", "joining", "resuming", "starting", "counting", "evicting", "seating")}
+EARLY = {
+    Phase[p] for p in ("taking", "recovering", "joining", "resuming", "starting", "counting", "evicting", "seating")
+}
 
 
 MOST_ERRORS = 20  # of one round; a worker that cannot work would be started again and again
@@ -152,7 +154,7 @@ class Round:
     # What happens to them
 
     def evict(self, actor):
-        """An operator takes a slot away from whoever has it; of a queue from a worker that stands still, if one does."""
+        """An operator takes a slot away from whoever has it; of a queue from one that stands still, if one does."""
         workers = [a for a in self.actors if a.channel == actor.channel and a.role == "worker"]
         if workers:
             stopped = [a.worker for a in workers if a.worker and a.worker.stopped]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random SIGKILL torture of a queue (spec/queue.md): producers and workers of all languages are killed, stopped, evicted
-while they stand still, continued and restarted, in rounds of ten seconds. Workers throw, release, abort, and leave with
-jobs in hand. After each round every job is accounted for: it was done; it was handed out again only if a worker of it
-was killed or evicted, or gave it back; then it says so; and none waited while a worker found nothing.
+"""Random SIGKILL torture of queues (spec/queue.md): producers and workers of all languages are killed, stopped, evicted
+while they stand still, continued and restarted, in rounds of ten seconds. Workers throw, release, abort, and leave
+with jobs in hand. After each round every job is accounted for: it was done; it was handed out again only if a worker of
+it was killed or evicted, or gave it back; then it says so; and none waited while a worker found nothing.
 
     jobs.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--fault NAME:WHO] [--worker LANGUAGE=COMMAND]
     jobs.py --faults [--seconds 10] [--seed N] [--languages ...] [--worker ...]

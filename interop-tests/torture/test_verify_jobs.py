@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The own test of the queue's verifier: a story in which nothing is wrong, and the same with one thing wrong, which must
-be found under the rule that it breaks. Run by jobs.py, or alone."""
+"""The own test of the queue's verifier: a story in which nothing is wrong, and the same with one thing wrong, which
+must be found under the rule that it breaks. Run by jobs.py, or alone."""
 
 import sys
 
@@ -25,9 +25,9 @@ def acknowledged(sequence, time):
 
 
 def story():
-    """Ring 0, epoch 1: ten jobs. Worker `killed` does 0, is killed with 1; `heir` does 1 and 2, is evicted with 3 while
-    it is stopped, and learns of it; `last` does 3, releases 4, does it again with what it throws and does again (5), and
-    the rest; a worker closes with 9 in hand."""
+    """Ring 0, epoch 1: ten jobs. Worker `killed` does 0, and is killed with 1. `heir` does 2 and 1, is evicted with 3,
+    and learns of it. `last` releases 4, does 3 and 4, throws 5, does 6, 5, 7 and 8, and closes with 9 in hand, which it
+    does when it has its slot again."""
     return {
         "producer": [
             [Kind.TAKEN, 0, 1, 0, 1 * MS, 7, 0],

@@ -40,6 +40,8 @@ FAULT_ROUNDS = 3  # a fault may find no opportunity in one: nobody dies before a
 LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
 LONGER = 3  # times as many seconds at most, until that is so: a busy machine gives fewer opportunities
+
+
 @dataclasses.dataclass(frozen=True)
 class Game:
     """What is played, and how it is judged."""
@@ -97,7 +99,9 @@ def play(game, known, seed, seconds, kills, fault, folder, every=True):
     dice = random.Random(seed)
     channels = [folder / f"channel-{i}.ring" for i in range(len(game.channels))]
     least = {role: 2 * rate * seconds for role, rate in game.work.items()}  # twice, as not every entry is a message
-    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in game.actors], dice, kills, least, fault, every)
+    play = chaos.Round(
+        known, folder, channels, [chaos.Actor(*a) for a in game.actors], dice, kills, least, fault, every
+    )
     verdict = Verdict()
     try:
         for i, options in enumerate(game.channels):

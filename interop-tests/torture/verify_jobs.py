@@ -61,7 +61,9 @@ def check_seats(seats, evictions, verdict):
                 after = e.sure and seat.begin < e.begin
                 late = [job for job in seat.jobs if after and job.time > e.end and job.done]
                 for job in late[:1]:
-                    text = f"finished {job.key} which it was handed {(job.time - e.end) / 1e6:.1f} ms after its eviction"
+                    text = (
+                        f"finished {job.key} which it was handed {(job.time - e.end) / 1e6:.1f} ms after its eviction"
+                    )
                     verdict.fail("evicted", seat.life, text)
 
 
@@ -89,7 +91,9 @@ def check_job(key, story, published, evictions, strangers, verdict):
     if len({job.position for job in story}) > 1:
         verdict.fail("agreement", story[0].seat.life, f"{text} was at {sorted({job.position for job in story})}")
     if story[0].attempts:
-        strangers["first"].claim(published, story[0].time, story[0].seat.life, f"{text} says {story[0].attempts} the first time")
+        strangers["first"].claim(
+            published, story[0].time, story[0].seat.life, f"{text} says {story[0].attempts} the first time"
+        )
     known, copies = [], False  # copies: of the job there may be two, each with its own number
     for before, job in zip(story, story[1:]):
         more = list(reasons(before, evictions))
@@ -108,7 +112,12 @@ def check_job(key, story, published, evictions, strangers, verdict):
             copies = True
             verdict.counts["announced by the dead"] += 1
             # one that had announced it as well, before that worker took it, and that could stand still there
-            strangers["again"].claim(published, min(job.time, before.time + LONGEST_STOP), life, f"{text} came after {before.seat.life.name} had it, for no reason")
+            strangers["again"].claim(
+                published,
+                min(job.time, before.time + LONGEST_STOP),
+                life,
+                f"{text} came after {before.seat.life.name} had it, for no reason",
+            )
     verdict.counts["perhaps done"] += not any(job.done for job in story)
     return any(job.done or job.perhaps_done for job in story)
 
@@ -148,13 +157,15 @@ def check_published(channel, seats, evictions, verdict):
     for story in stories.values():
         story.sort(key=lambda job: job.time)
     dead = [seat.life.killed for seat in seats if seat.how == "killed"]
-    strange = [
-        seat.life.killed
-        for seat in seats
-        if seat.how == "killed" and seat.life.phase in ANNOUNCING
-    ]
+    strange = [seat.life.killed for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING]
     evicted = [e for found in evictions.values() for e in found]
-    held = {e for seat in seats for job in seat.jobs for e in evictions[seat.slot] if job.time <= e.begin and job.end >= e.end}
+    held = {
+        e
+        for seat in seats
+        for job in seat.jobs
+        for e in evictions[seat.slot]
+        if job.time <= e.begin and job.end >= e.end
+    }
     left = [seat.end for seat in seats if seat.how == "left"]
     strangers = {
         "first": Budget(dead + [e.begin for e in evicted] + left),
@@ -174,7 +185,9 @@ def check_published(channel, seats, evictions, verdict):
             missing = [n for n in range(p.acknowledged) if (ring, epoch, n) not in finished]
             if missing:
                 seen = sum((ring, epoch, n) in stories for n in missing)
-                text = f"ring {ring} epoch {epoch}: {len(missing)} are not done, such as {missing[:5]}; {seen} were begun"
+                text = (
+                    f"ring {ring} epoch {epoch}: {len(missing)} are not done, such as {missing[:5]}; {seen} were begun"
+                )
                 verdict.fail("loss", p.life, text)
     return stories
 

@@ -43,8 +43,12 @@ def run(path: str, content: bytes) -> None:
         TOUCHED["findings"] += bool(check_once(image).found)
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        for command in (lambda: info(path, False, True), lambda: recover(path, True), lambda: evict(path, 0, False),
-                        lambda: evict(path, 1, False)):
+        for command in (
+            lambda: info(path, False, True),
+            lambda: recover(path, True),
+            lambda: evict(path, 0, False),
+            lambda: evict(path, 1, False),
+        ):
             with contextlib.suppress(FlyringError):
                 assert command() in (0, 1)
 

@@ -14,7 +14,7 @@ LONGEST: Final = 0.4  # seconds: a time-out longer than what a death may cost
 SHORTEST_IDLE: Final = 20_000_000  # ns: what is worth an entry
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """What a handler throws."""
 
 
@@ -23,7 +23,9 @@ class JobWorker(Worker):
         super().__init__(orders)
         self.handed = 0  # jobs of this poll
         self.begun = 0  # when it began, ns
-        self.unfinished = self.silent = self.breaks = False  # of the last job: nothing became of it yet; it is not logged
+        self.unfinished = self.silent = self.breaks = (
+            False  # of the last job: nothing became of it yet; it is not logged
+        )
         self.last: tuple[int, ...] = ()
 
     def session(self) -> None:
@@ -95,7 +97,7 @@ class JobWorker(Worker):
         self.breaks = self.below(8) == 0
         try:
             worker.poll(self.handle, limit, timeout)
-        except Broken:
+        except BrokenError:
             return
         self.went_on()
 
@@ -107,7 +109,7 @@ class JobWorker(Worker):
             self.release(job)
         elif dice == 2:
             self.give_back()
-            raise Broken
+            raise BrokenError
         elif dice == 3:
             self.give_back()
             return flyring.Action.ABORT
