@@ -11,6 +11,7 @@ it was killed or evicted, or gave it back; then it says so; and none waited whil
 The options are those of torture.py. `--fault`: of a worker `drop`, `twice`, `forget`, `deaf`; of a publisher `skip`,
 `torn`, `epoch`, `lost` (WORKER.md)."""
 
+import pathlib
 import struct
 import subprocess
 import sys
@@ -18,8 +19,11 @@ import sys
 import test_verify_jobs
 import torture
 from counts import check_counters, read_counters
-from sleepers import File
 from verify_jobs import RULES, verify_jobs
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from sleepers import File
 
 QUEUE = {"kind": "queue", "capacity": 16384, "alignment": 64, "publishers": 3, "subscribers": 5, "counters": 1024}
 SMALL = {"kind": "queue", "capacity": 4096, "alignment": 8, "publishers": 2, "subscribers": 3, "counters": 1024}
