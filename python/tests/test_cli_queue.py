@@ -89,6 +89,18 @@ def test_a_job_that_was_given_back_is_listed_once(capsys: pytest.CaptureFixture[
         take(worker).done()
 
 
+def test_how_often_a_job_was_left_behind(child: Callable[..., Child], capsys: pytest.CaptureFixture[str]) -> None:
+    with queue(workers=3) as channel:
+        channel.publisher("feed").offer(b"one")
+        for times in ("in hand for", "handed out once before", "handed out 2 times before"):
+            victim = child(WORKER, "1")
+            assert victim.line() == "ready"
+            victim.say()
+            assert victim.line() == "one"
+            assert times in text(capsys, "info", "jobs")
+            victim.kill()
+
+
 def test_a_worker_that_died(child: Callable[..., Child], capsys: pytest.CaptureFixture[str]) -> None:
     with queue(workers=3) as channel:
         publisher = channel.publisher("feed")

@@ -58,7 +58,8 @@ def working(stats: Stats) -> Iterator[str]:
         if job is None:
             continue
         what = f"a job of ring {job.ring} at {job.position} in hand for {seconds_text(job.busy_for)}"
-        again = f", handed out {job.attempts} times before" if job.attempts else ""
+        times = "once" if job.attempts == 1 else f"{job.attempts} times"
+        again = f", handed out {times} before" if job.attempts else ""
         who = f"worker {slot.slot} ({slot.name or 'no name'}, pid {slot.pid})"
         if slot.state == "live":
             yield f"{who} has {what}{again}{', was evicted' if slot.evicting else ''}"
