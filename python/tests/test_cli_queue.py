@@ -91,7 +91,8 @@ def test_a_job_that_was_given_back_is_listed_once(capsys: pytest.CaptureFixture[
 
 def test_how_often_a_job_was_left_behind(child: Callable[..., Child], capsys: pytest.CaptureFixture[str]) -> None:
     with queue(workers=3) as channel:
-        channel.publisher("feed").offer(b"one")
+        publisher = channel.publisher("feed")
+        publisher.offer(b"one")
         for times in ("in hand for", "handed out once before", "handed out 2 times before"):
             victim = child(WORKER, "1")
             assert victim.line() == "ready"
