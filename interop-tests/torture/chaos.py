@@ -75,6 +75,7 @@ class Round:
         self.pool = {language: collections.deque() for language in commands}
         self.done, self.errors, self.kills = [], [], kills  # kills: how many by phase, language and whether napping
         self.pauses, self.number, self.played = 0, 0, 0.0  # played: seconds
+        self.evictions = 0.22 if any(a.role == "worker" for a in actors) else 0.18  # of a die that is 0.15 or more
 
     # Workers
 
@@ -221,7 +222,7 @@ class Round:
         if dice < 0.15 and busy:
             reliable = [w for w in busy if w.actor.role == "reliable"]  # whose death holds publishers back
             self.strike_at_work(reliable if reliable and self.random.random() < 0.5 else busy)
-        elif operators and (dice < 0.18 or self.wanted()[0][0] == "evicting"):
+        elif operators and (dice < self.evictions or self.wanted()[0][0] == "evicting"):
             self.evict(self.random.choice(operators))
         elif dice < 0.4 and busy:
             worker = self.random.choice(busy)
