@@ -303,7 +303,9 @@ def refusals(run, language):
     answer = a.call("create", channel=name, name=name, **SMALL)
     answer = answer.get("info", answer)
     equal("slots", (answer["kind"], answer["publishers"], answer["subscribers"]), ("queue", 3, 4))
-    equal("argument", refused("invalid-argument", a, "subscriber", channel=name, subscriber="s").get("argument"), "kind")
+    equal(
+        "argument", refused("invalid-argument", a, "subscriber", channel=name, subscriber="s").get("argument"), "kind"
+    )
     refused("invalid-argument", a, "publisher", channel=name, publisher="p", max_lag=4096)
     refused("invalid-argument", a, "lossy_subscriber", channel=name, subscriber="s", rings=[2])
     lossy = a.call("lossy_subscriber", channel=name, subscriber="looker")

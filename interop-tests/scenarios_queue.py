@@ -14,7 +14,9 @@ def shared_out(cell):
     for given in cell.p["streams"]:
         name, (creator, *others) = cell.run.name(), cell.random.sample([*producers, *workers], len(producers + workers))
         options = {"capacity": given["capacity"], "alignment": given["alignment"], "counters": 0}
-        creator.call("create", channel=name, name=name, kind="queue", producers=len(producers), workers=len(workers), **options)
+        creator.call(
+            "create", channel=name, name=name, kind="queue", producers=len(producers), workers=len(workers), **options
+        )
         for peer in others:
             peer.call("open", channel=name, name=name)
         rings = [p.call("publisher", channel=name, publisher=name)["ring"] for p in producers]
@@ -22,7 +24,15 @@ def shared_out(cell):
             worker.call("worker", channel=name, worker=name)
         streams = [cell.stream(min=8, max=given["max"], numbered=True) for _ in rings]
         for p, stream in zip(producers, streams):
-            p.send("publish_stream", publisher=name, how=given["how"], seconds=cell.patience, wait="block", spin=0, **stream)
+            p.send(
+                "publish_stream",
+                publisher=name,
+                how=given["how"],
+                seconds=cell.patience,
+                wait="block",
+                spin=0,
+                **stream,
+            )
         verified += work(cell, name, workers, dict(zip(rings, streams)), given["limit"])
         for p, stream, answer in zip(producers, streams, both(*producers, timeout=cell.patience + 5)):
             equal(f"{p.label}: published", answer["count"], stream["count"])

@@ -56,10 +56,17 @@ Json json(const flyring::SubscriberStats& subscriber) {
         gates.push_back(
             {{"ring", gate.ring}, {"position", gate.position}, {"lag", gate.lag}, {"lag_messages", gate.lag_messages}});
     }
-    return {{"slot", subscriber.slot}, {"state", text(subscriber.state)}, {"name", subscriber.name},
-            {"pid", subscriber.pid},   {"epoch", subscriber.epoch},       {"attached_at", subscriber.attached_at},
-            {"kept", subscriber.kept}, {"evicting", subscriber.evicting}, {"discarded", subscriber.discarded},
-            {"in_hand", json(subscriber.in_hand)}, {"gates", gates}};
+    return {{"slot", subscriber.slot},
+            {"state", text(subscriber.state)},
+            {"name", subscriber.name},
+            {"pid", subscriber.pid},
+            {"epoch", subscriber.epoch},
+            {"attached_at", subscriber.attached_at},
+            {"kept", subscriber.kept},
+            {"evicting", subscriber.evicting},
+            {"discarded", subscriber.discarded},
+            {"in_hand", json(subscriber.in_hand)},
+            {"gates", gates}};
 }
 
 /// The key without the zeros that fill it up.

@@ -3,6 +3,7 @@
 #include <memory>
 #include <sstream>
 
+#include "torture_jobs.hpp"
 #include "torture_publisher.hpp"
 #include "torture_subscriber.hpp"
 
@@ -14,11 +15,17 @@ namespace {
 void create(const Orders& orders) {
     const auto number = [&](const char* name) { return static_cast<std::uint32_t>(std::stoul(orders.at(name))); };
     flyring::Options options;
-    options.kind = orders.at("kind") == "inbox" ? flyring::Kind::inbox : flyring::Kind::broadcast;
     options.capacity = number("capacity");
     options.alignment = number("alignment");
-    options.publishers = number("publishers");
-    options.subscribers = number("subscribers");
+    if (orders.at("kind") == "queue") {
+        options.kind = flyring::Kind::queue;
+        options.producers = number("publishers");
+        options.workers = number("subscribers");
+    } else {
+        options.kind = orders.at("kind") == "inbox" ? flyring::Kind::inbox : flyring::Kind::broadcast;
+        options.publishers = number("publishers");
+        options.subscribers = number("subscribers");
+    }
     options.counters = number("counters");
     flyring::Channel::create(orders.at("channel"), options).counters().allocate("common");
 }
@@ -43,6 +50,7 @@ class Operator final : public Worker {
 
 std::unique_ptr<Worker> worker(const Orders& orders) {
     if (orders.at("role") == "publisher") return std::make_unique<PublishingWorker>(orders);
+    if (orders.at("role") == "worker") return std::make_unique<JobWorker>(orders);
     if (orders.at("role") == "operator") return std::make_unique<Operator>(orders);
     return std::make_unique<ReadingWorker>(orders);
 }

@@ -42,7 +42,11 @@ enum Phase : std::int64_t {
     starting,
     reading,
     evicting,
-    counting
+    counting,
+    seating,
+    fetching,
+    finishing,
+    giving_back
 };
 enum Kind : std::int64_t {
     taken = 1,
@@ -57,7 +61,13 @@ enum Kind : std::int64_t {
     slot_lost,
     lost,
     counter,
-    first
+    first,
+    seated,
+    job,
+    done_at,
+    giving,
+    given,
+    idle_span
 };
 
 inline std::int64_t now() {

@@ -19,12 +19,11 @@ class PublishingWorker final : public Worker {
 
   private:
     std::size_t length() {
-        const std::size_t most = channel_.capacity() / 4 - 8;
         const auto dice = below(100);
         return sizeof(Header) + (dice < 25   ? 0
                                  : dice < 75 ? below(100)
-                                 : dice < 97 ? below(most / 4)
-                                             : most - sizeof(Header) - below(2) * below(9));
+                                 : dice < 97 ? below(most_ / 4)
+                                             : most_ - sizeof(Header) - below(2) * below(9));
     }
 
     void fill(std::byte* to, std::size_t length, std::int64_t sequence) {
@@ -48,6 +47,7 @@ class PublishingWorker final : public Worker {
         orders_["recovering"] = "0";
         epoch_ = publisher.epoch();
         sequence_ = 0;
+        most_ = publisher.max_message_length();
         side_.log(taken, publisher.ring(), epoch_, publisher.position(), now(), number_,
                   static_cast<std::int64_t>(max_lag_));
         side_.phase(working);
@@ -138,7 +138,7 @@ class PublishingWorker final : public Worker {
 
     void acknowledge(std::int64_t count, std::int64_t position) {
         sequence_ += count;
-        side_.log(acknowledged, sequence_, position, count);
+        side_.log(acknowledged, sequence_, position, count, now());
         this->count(count);
     }
 
@@ -204,6 +204,7 @@ class PublishingWorker final : public Worker {
     std::uint64_t max_lag_;
     std::int64_t epoch_ = 0;
     std::int64_t sequence_ = 0;
+    std::size_t most_ = 0;  // bytes of a message
     std::byte filler_[4096];
 };
 

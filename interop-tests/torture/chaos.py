@@ -15,6 +15,8 @@ from side import (
     PUBLISHER,
     SUBSCRIBER,
     WORD_COUNT,
+    WORKER,
+    Kind,
     Phase,
 )
 
@@ -23,12 +25,15 @@ PHASES = {
     "reliable": SUBSCRIBER + COUNTERS,
     "kept": tuple(p for p in SUBSCRIBER if p != "joining") + KEPT + COUNTERS,
     "lossy": LOSSY,
+    "worker": WORKER,
     "operator": OPERATOR,
 }
 POOLED = 2  # workers of each language that wait for orders
 WORKED = 200  # entries of its log
 VACANT = 0.1  # seconds that the place of a killed subscriber stays empty, at most
-EARLY = {Phase[p] for p in ("taking", "recovering", "joining", "resuming", "starting", "counting", "evicting")}
+EARLY = {
+    Phase[p] for p in ("taking", "recovering", "joining", "resuming", "starting", "counting", "evicting", "seating")
+}
 
 
 MOST_ERRORS = 20  # of one round; a worker that cannot work would be started again and again
@@ -52,6 +57,13 @@ class Actor:
     due: float = 0  # when it may have the next one
 
 
+def seat(worker):
+    """The slot of a queue that it had last; 0: none."""
+    entries = worker.side.entries()
+    slots = entries[entries[:, 0] == Kind.SEATED, 1]
+    return int(slots[-1]) if len(slots) else 0
+
+
 class Round:
     """Workers of one round on channels that exist already."""
 
@@ -63,6 +75,7 @@ class Round:
         self.pool = {language: collections.deque() for language in commands}
         self.done, self.errors, self.kills = [], [], kills  # kills: how many by phase, language and whether napping
         self.pauses, self.number, self.played = 0, 0, 0.0  # played: seconds
+        self.evictions = 0.22 if any(a.role == "worker" for a in actors) else 0.18  # of a die that is 0.15 or more
 
     # Workers
 
@@ -142,9 +155,14 @@ class Round:
     # What happens to them
 
     def evict(self, actor):
-        """An operator takes a slot away from whoever has it."""
+        """An operator takes a slot away from whoever has it; of a queue from one that stands still, if one does."""
+        workers = [a for a in self.actors if a.channel == actor.channel and a.role == "worker"]
+        if workers:
+            stopped = [a.worker for a in workers if a.worker and a.worker.stopped]
+            slot = seat(self.random.choice(stopped)) if stopped else 0
+            return self.start(actor, slot=slot or 1 + self.random.randrange(len(workers)))
         slots = [a for a in self.actors if a.channel == actor.channel and a.role in ("reliable", "kept")]
-        self.start(actor, slot=self.random.randrange(len(slots)))
+        return self.start(actor, slot=self.random.randrange(len(slots)))
 
     def struck(self):
         """How many were killed, by the cells of the table: phase and language."""
@@ -204,7 +222,7 @@ class Round:
         if dice < 0.15 and busy:
             reliable = [w for w in busy if w.actor.role == "reliable"]  # whose death holds publishers back
             self.strike_at_work(reliable if reliable and self.random.random() < 0.5 else busy)
-        elif operators and (dice < 0.18 or self.wanted()[0][0] == "evicting"):
+        elif operators and (dice < self.evictions or self.wanted()[0][0] == "evicting"):
             self.evict(self.random.choice(operators))
         elif dice < 0.4 and busy:
             worker = self.random.choice(busy)
@@ -239,8 +257,9 @@ class Round:
         for _, worker in paused:
             worker.go_on()
         self.end_all("publisher")
+        self.end_all("operator")
         for actor in self.actors:
-            while actor.role == "kept" and not actor.worker:
+            while actor.role in ("kept", "worker") and not actor.worker:
                 self.start(actor)
                 time.sleep(0.001)
         self.end_all()

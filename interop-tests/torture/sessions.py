@@ -22,6 +22,7 @@ class Published:
     attempted: int
     closed: int  # ns; 0: not
     max_lag: int
+    times: numpy.ndarray = None  # when they were acknowledged, ns
 
     @property
     def acknowledged(self):
@@ -74,7 +75,8 @@ def published_by(life):
         ended = int(closed[0, 4]) if len(closed) else 0
         acknowledged = int(acks[-1, 1]) if len(acks) else 0
         attempted = max(life.attempted, acknowledged) if last and not ended else acknowledged
-        yield Published(ring, epoch, start, publisher, begin, life, acks[:, 1], acks[:, 2], attempted, ended, lag)
+        counts, ends, times = acks[:, 1], acks[:, 2], acks[:, 4]
+        yield Published(ring, epoch, start, publisher, begin, life, counts, ends, attempted, ended, lag, times)
 
 
 def read_by(life):

@@ -21,10 +21,12 @@ KEPT = ("resuming", "forgetting")
 LOSSY = ("starting", "reading")
 OPERATOR = ("evicting",)
 COUNTERS = ("counting",)  # publishers, reliable and kept subscribers
+WORKER = ("seating", "fetching", "handling", "finishing", "giving_back", "idle", "leaving")
 Phase = enum.IntEnum(
     "Phase",
     "working taking recovering offering claiming writing committing aborting in_batch held_back closing "
-    "joining resuming polling handling idle leaving forgetting starting reading evicting counting",
+    "joining resuming polling handling idle leaving forgetting starting reading evicting counting "
+    "seating fetching finishing giving_back",
 )
 
 
@@ -32,7 +34,7 @@ class Kind(enum.IntEnum):
     """Of an entry of the log; behind it what its words 1 to 7 hold."""
 
     TAKEN = 1  # ring, epoch, position, time, publisher, lag limit
-    ACKNOWLEDGED = 2  # how many messages of this session were acknowledged by now, position, how many at once
+    ACKNOWLEDGED = 2  # how many messages of this session were acknowledged by now, position, how many at once, time
     CLOSED = 3  # count, -, -, time
     DEAD_WAIT = 4  # slot, begin, end, ns lost to the machine, offers, those of them that had to look for the dead
     HELD = 5  # slot, begin, end, live, kept
@@ -44,6 +46,12 @@ class Kind(enum.IntEnum):
     LOST = 11  # ring, messages lost, position, bytes lost; at the end of a lossy one
     COUNTER = 12  # id of its own counter; -1: it is about to give it back
     FIRST = 13  # ring, bytes lost; before a lossy one's first message of this ring
+    SEATED = 14  # slot, epoch, time when it had its slot, time when it asked for it
+    JOB = 15  # ring, position, epoch, sequence, attempts, what is wrong (below), time
+    DONE = 16  # time; of the last JOB, as all that follow
+    GIVING = 17  # time, before it gives it back
+    GIVEN = 18  # whether others may have it, time
+    IDLE = 19  # begin, end: it had nothing in hand, and found nothing
 
 
 RIGHT, TORN, WRONG_SENDER, UNKNOWN_SENDER = range(4)  # of a message

@@ -12,7 +12,9 @@ The last line is `N passed, N failed`; on failure the files of the round are kep
 
 import argparse
 import collections
+import collections.abc
 import contextlib
+import dataclasses
 import fcntl
 import pathlib
 import random
@@ -33,51 +35,25 @@ from verify import Verdict, verify
 
 FOLDERS, FOLDER = pathlib.Path("/dev/shm"), "flyring-torture-"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RULES = ("order", "loss", "lost count", "duplicates", "tear", "never offered", "agreement", "owners", "sender")
-RULES += ("living declared dead", "waits", "offers", "counters", "errors", "phases", "work")
 ROUND, LONGEST = 10, 90  # seconds: what a round lasts, and at most if what it needs has not happened yet
 FAULT_ROUNDS = 3  # a fault may find no opportunity in one: nobody dies before a slow language's publisher, say
 LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
 EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
 LONGER = 3  # times as many seconds at most, until that is so: a busy machine gives fewer opportunities
-WORK = {"publisher": 50, "reliable": 30, "kept": 30, "lossy": 10}  # messages a second, each language, at least
-CHANNELS = (
-    {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 3, "subscribers": 5, "counters": 1024},
-    {"kind": "inbox", "capacity": 16384, "alignment": 8, "publishers": 2, "subscribers": 1, "counters": 1024},
-    {"kind": "broadcast", "capacity": 8192, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 1024},
-)
-ACTORS = (
-    (0, "publisher", "orders"),
-    (0, "publisher", "prices"),
-    (0, "publisher", "news"),
-    (0, "reliable", "first"),
-    (0, "reliable", "second"),
-    (0, "reliable", "third"),
-    (0, "kept", "journal"),
-    (1, "publisher", "left"),
-    (1, "publisher", "right"),
-    (1, "kept", "ledger"),
-    (2, "publisher", "impatient", 4096),
-    (2, "publisher", "patient"),
-    (2, "reliable", "fourth"),
-    (2, "kept", "diary"),
-    (0, "lossy", "tail"),
-    (1, "lossy", "tap"),
-    (0, "operator", "operator"),
-    (1, "operator", "operator"),
-)
-# under which rule (one of them) each planted fault must be found
-FAULTS = {
-    "skip": {"loss", "lost count"},
-    "torn": {"tear"},
-    "name": {"sender"},
-    "epoch": {"sender"},
-    "lost": {"loss", "lost count"},
-    "drop": {"loss", "lost count"},
-    "miscount": {"lost count"},
-    "count": {"counters"},
-    "asleep": {"waits"},
-}
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """What is played, and how it is judged."""
+
+    text: str  # of --help
+    channels: tuple  # options of each
+    actors: tuple  # arguments of chaos.Actor
+    work: dict  # messages a second, each language, at least, by role
+    rules: tuple
+    faults: dict  # under which rule (one of them) each planted fault must be found
+    judge: collections.abc.Callable  # lives of a channel, its number, path, verdict, gaps
+    self_test: collections.abc.Callable  # (passed, failed)
 
 
 def commands(languages, others):
@@ -118,15 +94,17 @@ def keep(folder):
     print(f"kept: {folder}", flush=True)
 
 
-def play(known, seed, seconds, kills, fault, folder, every=True):
+def play(game, known, seed, seconds, kills, fault, folder, every=True):
     """One round: its verdict, and the round."""
     dice = random.Random(seed)
-    channels = [folder / f"channel-{i}.ring" for i in range(len(CHANNELS))]
-    least = {role: 2 * rate * seconds for role, rate in WORK.items()}  # twice, as not every entry is a message
-    play = chaos.Round(known, folder, channels, [chaos.Actor(*a) for a in ACTORS], dice, kills, least, fault, every)
+    channels = [folder / f"channel-{i}.ring" for i in range(len(game.channels))]
+    least = {role: 2 * rate * seconds for role, rate in game.work.items()}  # twice, as not every entry is a message
+    play = chaos.Round(
+        known, folder, channels, [chaos.Actor(*a) for a in game.actors], dice, kills, least, fault, every
+    )
     verdict = Verdict()
     try:
-        for i, options in enumerate(CHANNELS):
+        for i, options in enumerate(game.channels):
             creator = chaos.Actor(i, "creator", "creator")
             play.actors.append(creator)
             while not (worker := play.start(creator, **options)):
@@ -140,8 +118,7 @@ def play(known, seed, seconds, kills, fault, folder, every=True):
         verdict.counts["ms taken by the host"] += round(sum(end - begin for begin, end in gaps) / 1e6)
         for i, path in enumerate(channels):
             mine = [life for life in play.done if life.channel == i and life.role != "creator"]
-            verify(mine, verdict, gaps, CHANNELS[i]["alignment"])
-            check_counters(mine, *read_counters(path), verdict)
+            game.judge(mine, i, path, verdict, gaps)
     finally:
         play.close()
     for error in play.errors:
@@ -150,9 +127,9 @@ def play(known, seed, seconds, kills, fault, folder, every=True):
     return verdict, play
 
 
-def phases(kills, languages, every):
+def phases(game, kills, languages, every):
     """The table: killed in a nap + killed at work. The phases in which none was killed."""
-    rows = dict.fromkeys(p for role in {a[1]: 0 for a in ACTORS} for p in chaos.PHASES[role])
+    rows = dict.fromkeys(p for role in {a[1]: 0 for a in game.actors} for p in chaos.PHASES[role])
     print(f"\n{'killed while':14}" + "".join(f"{language:>12}" for language in languages) + "   napping + at work")
     missing, totals = [], collections.Counter()
     for phase in [*rows, "working", "starting up"]:
@@ -168,20 +145,20 @@ def phases(kills, languages, every):
     return missing + [f"none was killed at work in {each}" for each in languages if not totals[each, False]]
 
 
-def work(done, languages, seconds):
+def work(game, done, languages, seconds):
     """The table of messages, and who did too little."""
     print(f"\n{'messages':14}" + "".join(f"{language:>12}" for language in languages) + "   at least")
-    for role, rate in WORK.items():
+    for role, rate in game.work.items():
         line = "".join(f"{done[language, role]:12}" for language in languages)
         print(f"{role:14}{line}   {int(rate * seconds)}")
-    return lacking(done, languages, seconds)
+    return lacking(game, done, languages, seconds)
 
 
-def lacking(done, languages, seconds):
+def lacking(game, done, languages, seconds):
     """Who did too little."""
     return [
         f"{done[each, role]} messages of {role} in {each}, at least {int(rate * seconds)}"
-        for role, rate in WORK.items()
+        for role, rate in game.work.items()
         for each in languages
         if done[each, role] < int(rate * seconds)
     ]
@@ -204,7 +181,7 @@ def waits(dead_waits):
     return []
 
 
-def torture(known, options):
+def torture(game, known, options):
     """(passed, failed) of the rules."""
     counts, kills, done = (collections.Counter() for _ in range(3))
     dead_waits, failures = [], collections.defaultdict(list)
@@ -212,14 +189,14 @@ def torture(known, options):
     while played < options.seconds - 1 or not enough and played < options.seconds * LONGER:
         seconds, seed = min(options.seconds, ROUND), options.seed + number
         with round_folder() as folder:
-            verdict, round_ = play(known, seed, seconds, kills, options.fault, folder, every)
+            verdict, round_ = play(game, known, seed, seconds, kills, options.fault, folder, every)
         played += round_.played
         for rule, texts in verdict.failures.items():
             failures[rule] += [f"seed {seed}: {text}" for text in texts]
         counts += verdict.counts
         done += verdict.work
         struck = not every or round_.struck_enough()
-        enough = struck and not lacking(done, list(known), options.seconds)
+        enough = struck and not lacking(game, done, list(known), options.seconds)
         dead_waits += verdict.dead_waits
         number += 1
         wrong = ", ".join(rule for rule, texts in verdict.failures.items() if texts) or "ok"
@@ -232,27 +209,27 @@ def torture(known, options):
             keep(folder)
         else:
             shutil.rmtree(folder)
-    failures["phases"] += phases(kills, list(known), every)
-    failures["work"] += work(done, list(known), options.seconds)
+    failures["phases"] += phases(game, kills, list(known), every)
+    failures["work"] += work(game, done, list(known), options.seconds)
     failures["waits"] += waits(dead_waits)
     print(", ".join(f"{n} {what}" for what, n in counts.items()) + f", {sum(kills.values())} kills, {played:.0f} s")
-    for rule in RULES:
+    for rule in game.rules:
         for text in failures[rule][:5]:
             print(f"FAIL  {rule}: {text}")
-    failed = sum(bool(failures[rule]) for rule in RULES)
-    return len(RULES) - failed, failed
+    failed = sum(bool(failures[rule]) for rule in game.rules)
+    return len(game.rules) - failed, failed
 
 
-def plant(known, options):
+def plant(game, known, options):
     """(passed, failed): each fault in each language, in a round of its own."""
     missed = 0
-    for number, (fault, rules) in enumerate(FAULTS.items()):
+    for number, (fault, rules) in enumerate(game.faults.items()):
         for language in known:
             for attempt in range(FAULT_ROUNDS):
                 kills, seconds = collections.Counter(), options.seconds
                 seed = options.seed + number + 1000 * attempt
                 with round_folder() as folder:
-                    verdict, _ = play(known, seed, seconds, kills, (fault, language), folder)
+                    verdict, _ = play(game, known, seed, seconds, kills, (fault, language), folder)
                 shutil.rmtree(folder)
                 verdict.failures["waits"] += waits(verdict.dead_waits)
                 found = {rule: len(texts) for rule, texts in verdict.failures.items() if texts}
@@ -264,11 +241,60 @@ def plant(known, options):
             print(f"{'ok   ' if good else 'FAIL '} {fault} in {language}{rounds}: {found or 'not noticed'}", flush=True)
             for text in verdict.failures["errors"]:
                 print(f"      {text}")
-    return len(FAULTS) * len(known) - missed, missed
+    return len(game.faults) * len(known) - missed, missed
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+RULES = ("order", "loss", "lost count", "duplicates", "tear", "never offered", "agreement", "owners", "sender")
+RULES += ("living declared dead", "waits", "offers", "counters", "errors", "phases", "work")
+WORK = {"publisher": 50, "reliable": 30, "kept": 30, "lossy": 10}  # messages a second, each language, at least
+CHANNELS = (
+    {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 3, "subscribers": 5, "counters": 1024},
+    {"kind": "inbox", "capacity": 16384, "alignment": 8, "publishers": 2, "subscribers": 1, "counters": 1024},
+    {"kind": "broadcast", "capacity": 8192, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 1024},
+)
+ACTORS = (
+    (0, "publisher", "orders"),
+    (0, "publisher", "prices"),
+    (0, "publisher", "news"),
+    (0, "reliable", "first"),
+    (0, "reliable", "second"),
+    (0, "reliable", "third"),
+    (0, "kept", "journal"),
+    (1, "publisher", "left"),
+    (1, "publisher", "right"),
+    (1, "kept", "ledger"),
+    (2, "publisher", "impatient", 4096),
+    (2, "publisher", "patient"),
+    (2, "reliable", "fourth"),
+    (2, "kept", "diary"),
+    (0, "lossy", "tail"),
+    (1, "lossy", "tap"),
+    (0, "operator", "operator"),
+    (1, "operator", "operator"),
+)
+FAULTS = {
+    "skip": {"loss", "lost count"},
+    "torn": {"tear"},
+    "name": {"sender"},
+    "epoch": {"sender"},
+    "lost": {"loss", "lost count"},
+    "drop": {"loss", "lost count"},
+    "miscount": {"lost count"},
+    "count": {"counters"},
+    "asleep": {"waits"},
+}
+
+
+def judge(lives, number, path, verdict, gaps):
+    verify(lives, verdict, gaps, CHANNELS[number]["alignment"])
+    check_counters(lives, *read_counters(path), verdict)
+
+
+BROADCAST_AND_INBOX = Game(__doc__, CHANNELS, ACTORS, WORK, RULES, FAULTS, judge, test_verify.run)
+
+
+def main(game):
+    parser = argparse.ArgumentParser(description=game.text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--languages", type=lambda text: text.split(","))
@@ -279,12 +305,12 @@ def main():
     known = commands(options.languages, options.worker)
     for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the round's workers end, its folder goes
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    passed, failed = test_verify.run()
+    passed, failed = game.self_test()
     print(f"verifier: {passed} self-tests passed, {failed} failed; seed {options.seed}", flush=True)
-    more = plant(known, options) if options.faults else torture(known, options)
+    more = plant(game, known, options) if options.faults else torture(game, known, options)
     print(f"{passed + more[0]} passed, {failed + more[1]} failed")
     return 1 if failed + more[1] else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(BROADCAST_AND_INBOX))

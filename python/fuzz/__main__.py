@@ -30,6 +30,7 @@ import target
 BATCH = 500  # inputs of one process
 HANG = 20  # seconds for one input
 NEEDED = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
+NEEDED += ("worker", "job", "repeat", "released", "ended", "in_hand")
 
 
 def main() -> int:

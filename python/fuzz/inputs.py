@@ -44,6 +44,13 @@ def places(header: Header) -> list[tuple[int, int]]:
         words = [*range(0, 128, 8), 128, 256, 320, 328, 336]
         here += [(trailer + at, 8) for at in words] * 2
         here += [(header.gate(ring, slot), 8) for slot in range(header.subscribers)]
+        if header.is_queue:
+            beside = ((layout.GATE_TAKEN_END, 8), (layout.GATE_ATTEMPTS, 4))
+            here += [(header.gate(ring, slot) + at, size) for slot in range(header.subscribers) for at, size in beside]
+    if header.is_queue:
+        here += [(header.control_offset + at, size) for at, size in QUEUE_WORDS]
+        workers = [header.subscriber_slot(k) for k in range(header.subscribers)]
+        here += [(slot + layout.SUBSCRIBER_SLOT_BUSY_SINCE, 8) for slot in workers]
     for i in range(min(header.counters, 4)):
         here += [(header.counter_metadata_offset + 512 * i + at, 4) for at in (0, 8, 128)]
     return here
@@ -52,16 +59,24 @@ def places(header: Header) -> list[tuple[int, int]]:
 WORDS = ("kind", "alignment", "capacity", "publishers", "subscribers", "counters", "schema_id", "schema_version")
 FIELDS = (*WORDS, "minor", "required_features", "file_length", "control_length", "rings_offset", "ring_stride",
           "schema_offset", "schema_length")  # fmt: skip
+QUEUE_WORDS = (
+    (layout.CONTROL_HANDOVERS, 8),
+    (layout.CONTROL_JOBS_SEQUENCE, 4),
+    (layout.CONTROL_JOBS_ASLEEP, 4),
+)
+QUEUES = [k for k, header in enumerate(HEADERS) if header.is_queue]  # a quarter more: most that can happen is there
 PLACES = [places(header) for header in HEADERS]
 
 
 def files(random: Random) -> bytes:
     """A golden file, up to 6 changes, the header's checksum made right again half of the time."""
-    chosen = random.randrange(len(SEEDS))
+    chosen = random.choice(QUEUES) if random.randrange(4) == 0 else random.randrange(len(SEEDS))
     seed, header = SEEDS[chosen], HEADERS[chosen]
     content = bytearray(seed)
     for _ in range(random.randint(0, 6)):
         change(random, content, header, PLACES[chosen])
+    if header.is_queue and random.randrange(2):
+        leave_in_hand(random, content, header)
     if random.randrange(2):
         if random.randrange(4):
             content[: layout.HEADER_LENGTH] = seed[: layout.HEADER_LENGTH]
@@ -91,6 +106,29 @@ def change(random: Random, content: bytearray, header: Header, places: list[tupl
             length = random.choice([8, 16, 64, 256, 768, 4096])
             source, target = (random.randint(0, (len(content) - length) // 8) * 8 for _ in range(2))
             content[target : target + length] = content[source : source + length]
+
+
+def leave_in_hand(random: Random, content: bytearray, header: Header) -> None:
+    """As if a worker had died, or had been evicted, with a batch in hand, or with one that it had only announced: of
+    real positions of a ring nearly always."""
+    ring, slot = random.randrange(header.publishers), random.randrange(1, header.subscribers)
+    trailer = header.trailer(ring)
+    known = [
+        int.from_bytes(content[at : at + 8], "little", signed=True)
+        for at in (header.gate(ring, 0), trailer + layout.TRAILER_PUBLISHED, trailer + layout.TRAILER_CLAIMED)
+    ]
+    begin = max(0, random.choice(known) - random.randrange(20) * header.alignment)
+    end = begin + random.randrange(-1, 12) * header.alignment
+    if random.randrange(8) == 0:
+        begin, end = number(random), number(random)
+    gate = header.gate(ring, slot)
+    put(content, gate, begin, 8)
+    put(content, gate + layout.GATE_TAKEN_END, end, 8)
+    put(content, gate + layout.GATE_ATTEMPTS, random.choice((0, 1, 5, -1, 2**31 - 1, -(2**31))), 4)
+    at = header.subscriber_slot(slot)
+    put(content, at + layout.SUBSCRIBER_SLOT_EVICTING, random.randrange(2), 4)
+    if random.randrange(2):  # who looks finds it taken
+        put(content, header.gate(ring, 0), max(begin, end), 8)
 
 
 def put(content: bytearray, at: int, value: int, size: int) -> None:

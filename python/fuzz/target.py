@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 import flyring.slots
-from flyring import Channel, FlyringError
+from flyring import Action, Channel, FlyringError, Worker
 from flyring.cli.check import check_once
 from flyring.cli.evict import evict
 from flyring.cli.image import open_image
@@ -35,7 +35,7 @@ def run(path: str, content: bytes) -> None:
         lossy(path)
     with contextlib.suppress(FlyringError), Channel.open(path) as channel:
         TOUCHED["attached"] += 1
-        for step in (reliable, counters, publish, reliable, kept):
+        for step in (reliable, counters, jobs, publish, jobs, reliable, kept):
             with contextlib.suppress(FlyringError):
                 step(channel)
     write(path, content)
@@ -43,7 +43,12 @@ def run(path: str, content: bytes) -> None:
         TOUCHED["findings"] += bool(check_once(image).found)
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        for command in (lambda: info(path, False, True), lambda: recover(path, True), lambda: evict(path, 0, False)):
+        for command in (
+            lambda: info(path, False, True),
+            lambda: recover(path, True),
+            lambda: evict(path, 0, False),
+            lambda: evict(path, 1, False),
+        ):
             with contextlib.suppress(FlyringError):
                 assert command() in (0, 1)
 
@@ -68,6 +73,63 @@ def drain(subscriber: Any) -> None:
             message = subscriber.take()
             if message is not None:
                 touch(message)
+
+
+def jobs(channel: Channel) -> None:
+    """What workers do: two of them, one of which is evicted with a job in hand."""
+    if channel.kind != "queue":
+        return
+    with contextlib.suppress(FlyringError), channel.worker("first") as worker:
+        TOUCHED["worker"] += 1
+        work(worker)
+        TOUCHED["in_hand"] += sum(slot.in_hand is not None for slot in channel.stats().subscribers)
+        with contextlib.suppress(FlyringError):
+            worker.take()
+        channel.evict(worker.slot)
+        with channel.worker("second") as other:
+            work(other)
+            with contextlib.ExitStack() as producers:
+                for _ in range(channel.producers):
+                    producers.enter_context(channel.publisher())
+            for _ in range(300):
+                job = other.take()
+                if job is None:
+                    break
+                job.done()
+            TOUCHED["ended"] += other.ended
+        with contextlib.suppress(FlyringError):
+            worker.take()
+
+
+def work(worker: Worker) -> None:
+    """Takes, finishes and gives back."""
+    results = [None, Action.BREAK, Action.ABORT, None]
+    for turn in range(6):
+        with contextlib.suppress(FlyringError):
+            job = worker.take()
+            if job is not None:
+                touch_job(job)
+                if turn % 3 == 2:
+                    job.done()
+                else:
+                    TOUCHED["released"] += job.release()
+        with contextlib.suppress(FlyringError):
+
+            def handle(job: Any, result: Action | None = results[turn % 4]) -> Action | None:
+                touch_job(job)
+                return result
+
+            worker.poll(handle, 1 + turn % 3)
+        with contextlib.suppress(FlyringError):
+            TOUCHED["ended"] += worker.ended
+
+
+def touch_job(job: Any) -> None:
+    """Reads every byte of it."""
+    TOUCHED["job"] += 1
+    TOUCHED["repeat"] += job.repeat
+    bytes(job)
+    assert job.attempts >= 0 and job.sender.ring == job.ring
 
 
 def kept(channel: Channel) -> None:

@@ -5,23 +5,28 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Literal
 
 import flyring
 from flyring._core import crc32c
+from flyring_torture_jobs import JobWorker
 from flyring_torture_publisher import Publisher
 from flyring_torture_worker import HEADER, NAP, Kind, Phase, Worker, publisher_number
 
 
 def create(orders: dict[str, str]) -> None:
-    with flyring.Channel.create(
-        orders["channel"],
-        "inbox" if orders["kind"] == "inbox" else "broadcast",
-        capacity=int(orders["capacity"]),
-        alignment=int(orders["alignment"]),
-        publishers=int(orders["publishers"]),
-        subscribers=int(orders["subscribers"]),
-        counters=int(orders["counters"]),
-    ) as channel:
+    options = {name: int(orders[name]) for name in ("capacity", "alignment", "counters")}
+    publishers, subscribers = int(orders["publishers"]), int(orders["subscribers"])
+    if orders["kind"] == "queue":
+        channel = flyring.Channel.create(
+            orders["channel"], "queue", producers=publishers, workers=subscribers, **options
+        )
+    else:
+        kind: Literal["inbox", "broadcast"] = "inbox" if orders["kind"] == "inbox" else "broadcast"
+        channel = flyring.Channel.create(
+            orders["channel"], kind, publishers=publishers, subscribers=subscribers, **options
+        )
+    with channel:
         channel.counters().allocate("common")
 
 
@@ -166,7 +171,7 @@ def main() -> int:
     if orders["role"] == "creator":
         create(orders)
     else:
-        kinds: dict[str, type[Worker]] = {"publisher": Publisher, "operator": Operator}
+        kinds: dict[str, type[Worker]] = {"publisher": Publisher, "worker": JobWorker, "operator": Operator}
         kinds.get(orders["role"], Reader)(orders).run()
     return 0
 

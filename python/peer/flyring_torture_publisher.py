@@ -17,11 +17,11 @@ class Publisher(Worker):
     def __init__(self, orders: dict[str, str]) -> None:
         super().__init__(orders)
         self.number = publisher_number(orders["name"])
-        self.epoch = self.sequence = 0
+        self.epoch = self.sequence = self.most = 0
         self.filler = self.random.randbytes(self.channel.capacity // 4)
 
     def length(self) -> int:
-        most = self.channel.capacity // 4 - 8
+        most = self.most
         dice = self.below(100)
         if dice < 25:
             return HEADER.size
@@ -47,7 +47,7 @@ class Publisher(Worker):
         publisher = self.channel.publisher(self.orders["name"], max_lag=int(self.orders["max_lag"]))
         self.linger(2)
         self.orders["recovering"] = "0"
-        self.epoch, self.sequence = publisher.epoch, 0
+        self.epoch, self.sequence, self.most = publisher.epoch, 0, publisher.max_message_length
         now, lag = time.monotonic_ns(), int(self.orders["max_lag"])
         side.log(Kind.TAKEN, publisher.ring, self.epoch, publisher.position, now, self.number, lag)
         side.phase(Phase.WORKING)
@@ -120,7 +120,7 @@ class Publisher(Worker):
 
     def acknowledge(self, count: int, position: int) -> None:
         self.sequence += count
-        self.side.log(Kind.ACKNOWLEDGED, self.sequence, position, count)
+        self.side.log(Kind.ACKNOWLEDGED, self.sequence, position, count, time.monotonic_ns())
         self.count(count)
 
     def offer(self, publisher: flyring.Publisher) -> None:

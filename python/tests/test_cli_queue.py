@@ -66,6 +66,42 @@ def test_info_of_a_queue_that_works(capsys: pytest.CaptureFixture[str]) -> None:
         assert "wait for" not in shown and "in hand" not in shown
 
 
+def test_a_job_that_holds_its_producer_back(capsys: pytest.CaptureFixture[str]) -> None:
+    with queue(workers=2) as channel:
+        publisher, slow, other = channel.publisher("feed"), channel.worker("slow"), channel.worker("other")
+        publisher.offer(b"first")
+        job = take(slow)
+        while publisher.offer(bytes(100)) is not None:
+            all_jobs(other)
+        shown = text(capsys, "info", "jobs")
+        assert "held by worker 1 (slow, pid" in shown
+        assert "worker 1 (slow, pid" in shown and "has a job of ring 0 at 64 in hand for" in shown
+        job.done()
+
+
+def test_a_job_that_was_given_back_is_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher("feed"), channel.worker("busy")
+        publisher.offer(b"one")
+        take(worker).release()
+        take(worker).release()
+        assert run(capsys, "ls")["channels"][0]["messages"] == 1
+        take(worker).done()
+
+
+def test_how_often_a_job_was_left_behind(child: Callable[..., Child], capsys: pytest.CaptureFixture[str]) -> None:
+    with queue(workers=3) as channel:
+        publisher = channel.publisher("feed")
+        publisher.offer(b"one")
+        for times in ("in hand for", "handed out once before", "handed out 2 times before"):
+            victim = child(WORKER, "1")
+            assert victim.line() == "ready"
+            victim.say()
+            assert victim.line() == "one"
+            assert times in text(capsys, "info", "jobs")
+            victim.kill()
+
+
 def test_a_worker_that_died(child: Callable[..., Child], capsys: pytest.CaptureFixture[str]) -> None:
     with queue(workers=3) as channel:
         publisher = channel.publisher("feed")

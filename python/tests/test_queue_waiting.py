@@ -17,6 +17,7 @@ import pytest
 
 from conftest import Child
 from flyring import (
+    Action,
     Channel,
     ChannelReplacedError,
     ClosedError,
@@ -149,6 +150,39 @@ def test_a_worker_that_does_not_wake(child: Callable[..., Child]) -> None:
         began = time.monotonic()
         assert job.release()
         assert finish(prompt(waits, began)) == b"two"
+
+
+def test_a_producer_looks_often_while_a_worker_does_not_wake() -> None:
+    with queue() as channel, Channel.open("jobs", wake=False) as quiet:
+        publisher, _, other = channel.publisher(), channel.worker(), quiet.worker()
+        while publisher.offer(bytes(900)):
+            pass
+        waits = Waits(lambda: publisher.send(bytes(900), timeout=10))
+        until(lambda: word(channel, layout.CONTROL_ROOM_ASLEEP) & 1)
+        time.sleep(1.2)  # from then on it looks every 20 ms, but for such workers
+        began = time.monotonic()
+        take(other).done()
+        assert waits.end() > 0
+        assert waits.ended - began < 0.015
+        publisher.close()
+
+
+def test_a_poll_that_aborts_its_first_job_does_not_wait() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer(b"one")
+        began = time.monotonic()
+        assert worker.poll(lambda job: Action.ABORT, 5, timeout=5) == 0
+        assert time.monotonic() - began < 1
+        assert finish(take(worker)) == b"one"
+
+
+def test_a_new_worker_wakes_all_who_sleep() -> None:
+    words = layout.CONTROL_ROOM_SEQUENCE, layout.CONTROL_JOBS_SEQUENCE
+    with queue() as channel, channel.worker():
+        before = [word(channel, at) for at in words]
+        with channel.worker():
+            assert [word(channel, at) for at in words] == [count + 1 for count in before]
 
 
 def test_the_job_of_one_that_dies_meanwhile_comes_at_a_cap(child: Callable[..., Child]) -> None:

@@ -36,7 +36,9 @@ class Queue(Channel):
     def __init__(self, options, inject):
         """2: slot 0 is shared."""
         raw = {"publishers": options["producers"] + 1, "subscribers": options["workers"] + 1}
-        super().__init__({key: value for key, value in options.items() if key not in ("producers", "workers")} | raw, inject)
+        super().__init__(
+            {key: value for key, value in options.items() if key not in ("producers", "workers")} | raw, inject
+        )
         self.returns, self.releasing = self.P - 1, False
         for k in range(self.P):
             self.set_gate(0, k, 64 * k % 4096)

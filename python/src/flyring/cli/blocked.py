@@ -15,20 +15,21 @@ def blocked(stats: Stats) -> Iterator[str]:
     for ring in stats.publishers:
         if not ring.blocked_since:
             continue
-        holders = "; ".join(holder(stats.subscribers[k]) for k in ring.blocked_by)
+        noun = "worker" if stats.kind == "queue" else "subscriber"
+        holders = "; ".join(holder(stats.subscribers[k], noun) for k in ring.blocked_by)
         who = f"publisher {ring.slot} ({ring.name or 'no name'}, pid {ring.pid})"
         wait = f"{seconds_text(ring.blocked_for)}, wants {ring.blocked_length} bytes"
         yield f"BLOCKED {who} for {wait}, held by {holders}"
 
 
-def holder(slot: SubscriberStats) -> str:
+def holder(slot: SubscriberStats, noun: str) -> str:
     if slot.state == "shared":
         return "jobs that no worker has taken"
     if slot.state == "foreign":
         return f"subscriber {slot.slot} (stock Agrona)"
     owner = f"pid {slot.pid}" if slot.state == "live" else "nobody owns it"
     free = ": flyring evict frees it" if slot.kept and slot.state != "live" else ""
-    return f"subscriber {slot.slot} ({slot.name or 'no name'}, {owner}{', kept' if slot.kept else ''}{free})"
+    return f"{noun} {slot.slot} ({slot.name or 'no name'}, {owner}{', kept' if slot.kept else ''}{free})"
 
 
 def waiting(stats: Stats) -> Iterator[str]:
@@ -57,7 +58,8 @@ def working(stats: Stats) -> Iterator[str]:
         if job is None:
             continue
         what = f"a job of ring {job.ring} at {job.position} in hand for {seconds_text(job.busy_for)}"
-        again = f", handed out {job.attempts} times before" if job.attempts else ""
+        times = "once" if job.attempts == 1 else f"{job.attempts} times"
+        again = f", handed out {times} before" if job.attempts else ""
         who = f"worker {slot.slot} ({slot.name or 'no name'}, pid {slot.pid})"
         if slot.state == "live":
             yield f"{who} has {what}{again}{', was evicted' if slot.evicting else ''}"

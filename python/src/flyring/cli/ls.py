@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ..errors import FlyringError, NoSuchChannelError
+from ..stats import PublisherStats
 from ..system import check_folder, default_folder, failed
 from .image import open_image
 from .report import age_text, print_json, printable, size_text, table
@@ -64,11 +65,16 @@ def describe(path: str) -> dict[str, Any]:
             "capacity": header.capacity,
             "live_publishers": sum(ring.state in ("live", "foreign") for ring in rings),
             "live_subscribers": sum(slot.state in ("live", "foreign") for slot in look.subscribers()),
-            "messages": None if header.foreign == "publisher" else sum(max(0, ring.messages) for ring in rings),
+            "messages": None if header.foreign == "publisher" else published(rings),
             "blocked": [ring.slot for ring in rings if ring.blocked_since],
             "file_length": header.file_length,
             "created_at": header.created_at,
         }
+
+
+def published(rings: list[PublisherStats]) -> int:
+    """What publishers have published: a job that was given back is none of it."""
+    return sum(max(0, ring.messages) for ring in rings if ring.state != "returns")
 
 
 def dimensions(channel: dict[str, Any]) -> str:

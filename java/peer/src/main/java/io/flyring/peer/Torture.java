@@ -34,18 +34,22 @@ public final class Torture {
         switch (orders.get("role")) {
             case "creator" -> create(orders);
             case "publisher" -> new TorturePublisher(orders).run();
+            case "worker" -> new TortureJobs(orders).run();
             case "operator" -> new Operator(orders).run();
             default -> new TortureSubscriber(orders).run();
         }
     }
 
     private static void create(Map<String, String> orders) {
-        ChannelOptions options = orders.get("kind").equals("inbox") ? ChannelOptions.inbox()
-            : ChannelOptions.broadcast();
+        int publishers = Integer.parseInt(orders.get("publishers"));
+        int subscribers = Integer.parseInt(orders.get("subscribers"));
+        ChannelOptions options = switch (orders.get("kind")) {
+            case "queue" -> ChannelOptions.queue().producers(publishers).workers(subscribers);
+            case "inbox" -> ChannelOptions.inbox().publishers(publishers).subscribers(subscribers);
+            default -> ChannelOptions.broadcast().publishers(publishers).subscribers(subscribers);
+        };
         options.capacity(Integer.parseInt(orders.get("capacity")))
-            .alignment(Integer.parseInt(orders.get("alignment"))).counters(Integer.parseInt(orders.get("counters")))
-            .publishers(Integer.parseInt(orders.get("publishers")))
-            .subscribers(Integer.parseInt(orders.get("subscribers")));
+            .alignment(Integer.parseInt(orders.get("alignment"))).counters(Integer.parseInt(orders.get("counters")));
         try (Channel channel = Channel.create(orders.get("channel"), options)) {
             channel.counters().allocate("common");
         }

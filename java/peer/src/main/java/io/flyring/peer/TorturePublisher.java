@@ -23,6 +23,7 @@ final class TorturePublisher extends TortureWorker {
     private final int maxLag;
     private long epoch;
     private long sequence;
+    private int most; // bytes of a message
 
     // How long a dead subscriber holds it back
     private int dead; // its slot; -1: nobody dead does
@@ -42,7 +43,6 @@ final class TorturePublisher extends TortureWorker {
     }
 
     private int length() {
-        int most = channel.capacity() / 4 - 8;
         int dice = below(100);
         return dice < 25 ? HEADER : dice < 75 ? HEADER + below(100)
             : dice < 97 ? HEADER + below(most / 4) : most - below(2) * below(9);
@@ -74,6 +74,7 @@ final class TorturePublisher extends TortureWorker {
         orders.put("recovering", "0");
         epoch = publisher.epoch();
         sequence = 0;
+        most = publisher.maxMessageLength();
         log(Entry.TAKEN, publisher.ring(), epoch, publisher.position(), System.nanoTime(), this.publisher,
             maxLag);
         phase(Phase.WORKING);
@@ -174,7 +175,7 @@ final class TorturePublisher extends TortureWorker {
 
     private void acknowledge(long count, long position) {
         sequence += count;
-        log(Entry.ACKNOWLEDGED, sequence, position, count);
+        log(Entry.ACKNOWLEDGED, sequence, position, count, System.nanoTime());
         count(count);
     }
 

@@ -64,13 +64,14 @@ abstract class TortureWorker {
     /** What is being done when it is killed; the order is that of side.py. */
     enum Phase {
         NONE, WORKING, TAKING, RECOVERING, OFFERING, CLAIMING, WRITING, COMMITTING, ABORTING, IN_BATCH, HELD_BACK,
-        CLOSING, JOINING, RESUMING, POLLING, HANDLING, IDLE, LEAVING, FORGETTING, STARTING, READING, EVICTING, COUNTING
+        CLOSING, JOINING, RESUMING, POLLING, HANDLING, IDLE, LEAVING, FORGETTING, STARTING, READING, EVICTING, COUNTING,
+        SEATING, FETCHING, FINISHING, GIVING_BACK
     }
 
     /** Of entries of the log; the order is that of side.py. */
     enum Entry {
         NONE, TAKEN, ACKNOWLEDGED, CLOSED, DEAD_WAIT, HELD, JOINED, MESSAGE, LEFT, EVICTED, SLOT_LOST, LOST, COUNTER,
-        FIRST
+        FIRST, SEATED, JOB, DONE, GIVING, GIVEN, IDLE
     }
 
     /** One slot taken and given back. */

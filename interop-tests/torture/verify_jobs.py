@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges what producers and workers of one queue wrote down in one round (spec/queue.md). It knows nothing of the
+binding: only which jobs were published, who was handed each, what became of that, and who was killed or evicted."""
+
+import bisect
+import collections
+
+import numpy
+from hand_outs import evictions_of, seats_of
+from side import TORN, WRONG_SENDER, Kind, Phase
+from verify import Channel, Verdict
+
+RULES = ("loss", "twice", "attempts", "never offered", "tear", "sender", "order", "agreement", "owners")
+RULES += ("living declared dead", "evicted", "waits", "left over", "counters", "errors", "phases", "work")
+ANNOUNCING = (Phase.fetching, Phase.finishing, Phase.giving_back)  # in which it may take jobs
+BATCH = 8  # jobs that a worker takes at once (WORKER.md)
+LONGEST_WAIT = 250_000_000  # ns, while an idle worker lives: two caps of 100 ms (one look may find the lock taken)
+LONGEST_STOP = 200_000_000  # ns, of a SIGSTOP, and what the machine takes
+LONGEST_HELD = 10_000_000_000  # ns that a producer finds no room
+
+
+class Budget:
+    """Ends of workers, each of which may explain one batch of jobs that somebody else had announced or in hand."""
+
+    def __init__(self, times):
+        self.times, self.left, self.claims = sorted(times), [BATCH] * len(times), []
+
+    def claim(self, since, until, life, text):
+        """An end is wanted that was not before `since`, and before `until`."""
+        self.claims.append((until, since, life, text))
+
+    def unpaid(self):
+        """The claims for which no end is left."""
+        for until, since, life, text in sorted(self.claims, key=lambda claim: claim[:2]):
+            for end in range(bisect.bisect_left(self.times, since), bisect.bisect_left(self.times, until)):
+                if self.left[end]:
+                    self.left[end] -= 1
+                    break
+            else:
+                yield life, text
+
+
+def check_seats(seats, evictions, verdict):
+    """One owner at a time; a slot is lost by eviction only; an evicted worker finishes nothing."""
+    by_slot = collections.defaultdict(list)
+    for seat in seats:
+        by_slot[seat.slot].append(seat)
+    for slot, owners in by_slot.items():
+        owners.sort(key=lambda seat: seat.epoch)
+        for old, new in zip(owners, owners[1:]):
+            if new.epoch == old.epoch:
+                verdict.fail("owners", new.life, f"slot {slot} has had epoch {old.epoch} twice")
+            if new.begin < old.end:
+                verdict.fail("living declared dead", new.life, f"took slot {slot} from {old.life.name}")
+        for seat in owners:
+            if seat.how == "lost":
+                verdict.counts["slot lost"] += 1
+                if not any(e.begin < seat.noticed and e.end > seat.asked for e in evictions[slot]):
+                    verdict.fail("living declared dead", seat.life, f"lost slot {slot}, which nobody evicted")
+            for e in evictions[slot]:
+                after = e.sure and seat.begin < e.begin
+                late = [job for job in seat.jobs if after and job.time > e.end and job.done]
+                for job in late[:1]:
+                    text = (
+                        f"finished {job.key} which it was handed {(job.time - e.end) / 1e6:.1f} ms after its eviction"
+                    )
+                    verdict.fail("evicted", seat.life, text)
+
+
+def taken_away(job, evictions):
+    """When its worker was evicted with the job in hand, perhaps; 0: it was not."""
+    found = [e.begin for e in evictions[job.seat.slot] if e.begin <= job.end and e.end >= job.seat.asked]
+    return found[-1] if found else 0
+
+
+def reasons(job, evictions):
+    """When there was a reason to hand it out once more, after this time. A worker that is killed while it gives a job
+    back may leave it in both places."""
+    if job.giving:
+        yield job.giving
+    evicted = taken_away(job, evictions)
+    if evicted:
+        yield evicted
+    elif job.cut_off or job.last and job.giving and not job.given and job.seat.how == "killed":
+        yield job.seat.life.killed
+
+
+def check_job(key, story, published, evictions, strangers, verdict):
+    """All hand-outs of one job, in the order of time. `published`: not before this time."""
+    text = f"ring {key[0]} epoch {key[1]}: {key[2]}"
+    if len({job.position for job in story}) > 1:
+        verdict.fail("agreement", story[0].seat.life, f"{text} was at {sorted({job.position for job in story})}")
+    if story[0].attempts:
+        strangers["first"].claim(
+            published, story[0].time, story[0].seat.life, f"{text} says {story[0].attempts} the first time"
+        )
+    known, copies = [], False  # copies: of the job there may be two, each with its own number
+    for before, job in zip(story, story[1:]):
+        more = list(reasons(before, evictions))
+        copies |= len(more) > 1
+        known += more
+        life = job.seat.life
+        if job.attempts <= 0:
+            verdict.fail("attempts", life, f"{text} was handed out before, by {before.seat.life.name}, and says 0")
+        elif not copies and before.others_may and before.given < job.time and job.attempts <= before.attempts:
+            verdict.fail("attempts", life, f"{text} says {job.attempts}, was released with {before.attempts}")
+        earlier = [time for time in known if time <= job.time]
+        if earlier:
+            known.remove(min(earlier))
+            verdict.counts["handed out again"] += 1
+        else:
+            copies = True
+            verdict.counts["announced by the dead"] += 1
+            # one that had announced it as well, before that worker took it, and that could stand still there
+            strangers["again"].claim(
+                published,
+                min(job.time, before.time + LONGEST_STOP),
+                life,
+                f"{text} came after {before.seat.life.name} had it, for no reason",
+            )
+    verdict.counts["perhaps done"] += not any(job.done for job in story)
+    return any(job.done or job.perhaps_done for job in story)
+
+
+def published_after(channel, key):
+    """When the message before it, of the same producer, was acknowledged, or that had its ring."""
+    ring, epoch, sequence = key
+    p = channel.rings[ring].get(epoch)
+    if p is None:
+        return 0
+    row = int(numpy.searchsorted(p.counts, sequence, "right"))
+    return int(p.times[row - 1]) if row else p.begin
+
+
+def check_published(channel, seats, evictions, verdict):
+    """Each job that was published is done, and none that was not. {key: hand-outs}, in the order of time."""
+    stories = collections.defaultdict(list)
+    for seat in seats:
+        verdict.work[seat.life.language, "worker"] += len(seat.jobs)
+        for job in seat.jobs:
+            ring, epoch, sequence = job.key
+            p = channel.rings[ring].get(epoch)
+            evicted = taken_away(job, evictions)
+            if job.wrong == TORN and not (evicted and not job.done):
+                verdict.fail("tear", seat.life, f"ring {ring}: torn job at position {job.position}")
+            elif job.wrong == WRONG_SENDER and not (evicted and not job.done):
+                verdict.fail("sender", seat.life, f"ring {ring}: wrong sender at position {job.position}")
+            elif job.wrong in (TORN, WRONG_SENDER):
+                verdict.counts["overwritten while it was read, by the evicted"] += 1
+                continue
+            if job.wrong == TORN:
+                continue
+            if p is None or not 0 <= sequence < p.attempted:
+                verdict.fail("never offered", seat.life, f"ring {ring} epoch {epoch}: {sequence}")
+            stories[job.key].append(job)
+        check_order(seat, verdict)
+    for story in stories.values():
+        story.sort(key=lambda job: job.time)
+    dead = [seat.life.killed for seat in seats if seat.how == "killed"]
+    strange = [seat.life.killed for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING]
+    evicted = [e for found in evictions.values() for e in found]
+    held = {
+        e
+        for seat in seats
+        for job in seat.jobs
+        for e in evictions[seat.slot]
+        if job.time <= e.begin and job.end >= e.end
+    }
+    left = [seat.end for seat in seats if seat.how == "left"]
+    strangers = {
+        "first": Budget(dead + [e.begin for e in evicted] + left),
+        "again": Budget(strange + [e.begin for e in evicted if e not in held]),
+    }
+    finished = {
+        key
+        for key, story in stories.items()
+        if check_job(key, story, published_after(channel, key), evictions, strangers, verdict)
+    }
+    for life, text in strangers["again"].unpaid():
+        verdict.fail("twice", life, text)
+    for life, text in strangers["first"].unpaid():
+        verdict.fail("attempts", life, text)
+    for ring, owners in channel.rings.items():
+        for epoch, p in owners.items():
+            missing = [n for n in range(p.acknowledged) if (ring, epoch, n) not in finished]
+            if missing:
+                seen = sum((ring, epoch, n) in stories for n in missing)
+                text = (
+                    f"ring {ring} epoch {epoch}: {len(missing)} are not done, such as {missing[:5]}; {seen} were begun"
+                )
+                verdict.fail("loss", p.life, text)
+    return stories
+
+
+def check_order(seat, verdict):
+    """Those of one producer that were never in another hand come in its order."""
+    places = {}
+    for job in seat.jobs:
+        if job.attempts == 0:
+            if job.position <= places.get(job.key[0], -1):
+                verdict.fail("order", seat.life, f"ring {job.key[0]}: {job.position} after {places[job.key[0]]}")
+            places[job.key[0]] = max(job.position, places.get(job.key[0], -1))
+
+
+def overlap(begin, end, spans):
+    return sum(max(0, min(end, b) - max(begin, a)) for a, b in spans)
+
+
+def waits(channel, stories, evictions):
+    """(job, since when it was there for all) of each hand-out of which that is known, and how long it lay there. The
+    jobs of a batch wait for those before them: its worker had them in hand since it was handed the first."""
+    for (ring, epoch, sequence), story in stories.items():
+        p = channel.rings[ring].get(epoch)
+        if p is None:
+            continue
+        for before, job in zip([None, *story], story):
+            if before is None:
+                if job.attempts or sequence >= p.acknowledged:
+                    continue
+                since = int(p.times[numpy.searchsorted(p.counts, sequence, "right")])
+            elif before.others_may:
+                since = before.given
+            elif before.cut_off:
+                since = before.seat.life.ended
+            elif found := taken_away(before, evictions):
+                since = max(e.end for e in evictions[before.seat.slot] if e.begin == found)
+            else:
+                continue
+            if job.time - since > LONGEST_WAIT:
+                jobs = job.seat.jobs
+                here = jobs.index(job)
+                yield job, since, jobs[max(0, here - BATCH + 1)].time
+
+
+def check_waits(channel, seats, stories, evictions, gaps, verdict):
+    """No job waits for long while a worker finds nothing."""
+    spans = [(begin, end, seat) for seat in seats for begin, end in seat.idle]
+    for job, since, until in waits(channel, stories, evictions):
+        for begin, end, seat in spans:
+            begin, end = max(begin, since), min(end, until)
+            if end - begin <= LONGEST_WAIT:
+                continue
+            alone = end - begin - overlap(begin, end, seat.life.stops) - overlap(begin, end, gaps)
+            if alone > LONGEST_WAIT:
+                text = f"{job.key} waited for {alone / 1e6:.0f} ms while {seat.life.name} found nothing"
+                verdict.fail("waits", job.seat.life, text)
+                break
+    for life in channel.lives:
+        held = life.entries[life.entries[:, 0] == Kind.HELD]
+        verdict.counts["held back over 2 ms"] += len(held)
+        if len(held) and (held[:, 3] - held[:, 2]).max() > LONGEST_HELD:
+            verdict.fail("waits", life, f"held back for {(held[:, 3] - held[:, 2]).max() / 1e9:.1f} s")
+
+
+def verify_jobs(lives, verdict=None, gaps=(), alignment=64):
+    """The verdict on producers and workers of one queue. `gaps`: when the host took a core away (canary.py)."""
+    verdict = verdict or Verdict()
+    channel = Channel(lives, verdict, alignment)
+    channel.lives = lives
+    seats = [seat for life in lives if life.role == "worker" for seat in seats_of(life)]
+    evictions = collections.defaultdict(list)
+    for eviction in sorted(evictions_of(lives), key=lambda e: e.begin):
+        evictions[eviction.slot].append(eviction)
+        verdict.counts["evicted"] += 1
+    verdict.counts["seats"] += len(seats)
+    check_seats(seats, evictions, verdict)
+    stories = check_published(channel, seats, evictions, verdict)
+    check_waits(channel, seats, stories, evictions, gaps, verdict)
+    verdict.counts["jobs"] += len(stories)
+    verdict.counts["hand-outs"] += sum(len(story) for story in stories.values())
+    verdict.counts["idle for long"] += sum(end - begin > LONGEST_WAIT for s in seats for begin, end in s.idle)
+    if not any(seat.drained and seat.life.final for seat in seats):
+        verdict.fail("left over", None, "no worker found the queue empty at the end")
+    return verdict
