@@ -12,7 +12,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "recording.hpp"
+#include "case.hpp"
+#include "queue_case.hpp"
 #include "states.hpp"
 
 // Kills a child after each of its instructions; README.md says how, and what the columns mean.
@@ -20,6 +21,8 @@
 namespace {
 
 using steps::Case;
+using steps::QueueCase;
+using steps::QueueScenario;
 using steps::Recording;
 using steps::Scenario;
 using steps::Setup;
@@ -65,6 +68,10 @@ class Program {
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
             test(scenario.name, [&] { one(scenario); });
         }
+        for (const QueueScenario& scenario : steps::queue_scenarios()) {
+            if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
+            test(scenario.name, [&] { one(scenario); });
+        }
         if (arguments_.states.empty()) {
             for (const Scenario& scenario : steps::scenarios()) {
                 const std::string name = "recover-all-of-" + scenario.name;
@@ -73,6 +80,9 @@ class Program {
             }
             for (const steps::Fault& fault : steps::faults()) {
                 if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see(fault); });
+            }
+            for (const steps::Fault& fault : steps::queue_faults()) {
+                if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see_in_queue(fault); });
             }
         }
         std::printf("%d passed, %d failed\n", passed_, failed_);
@@ -153,6 +163,62 @@ class Program {
         }
     }
 
+    const steps::Bytes& made_base(const QueueScenario& scenario) {
+        const auto key = std::make_pair(scenario.drained, scenario.alignment);
+        const auto found = queue_bases_.find(key);
+        if (found != queue_bases_.end()) return found->second;
+        return queue_bases_[key] =
+                   steps::make_queue_base(arguments_.setup.path, scenario.alignment, scenario.drained);
+    }
+
+    /// As check_all. Returns how often a child was stopped and went on.
+    std::size_t check_all(const QueueCase& test, const std::set<std::size_t>& points) {
+        std::size_t stopped = 0;
+        for (const std::size_t k : test.recording().kill_points) {
+            at_ = k;
+            if (test.recording().changed(k)) test.check_copy(k);
+            if (points.count(k) == 0) continue;
+            test.check_kill(k);
+            if (test.check_stop(k)) ++stopped;
+        }
+        return stopped;
+    }
+
+    void one(const QueueScenario& scenario) {
+        const bool states = !arguments_.states.empty();
+        const QueueCase test(arguments_.setup, scenario, made_base(scenario), states);
+        const Recording& recording = test.recording();
+        std::set<std::size_t> points;
+        std::size_t stopped = 0;
+        if (states) {
+            steps::write_states(arguments_.states + "/" + scenario.name, recording);
+        } else {
+            points = choose(recording, arguments_, scenario.python, random_);
+            stopped = check_all(test, points);
+        }
+        report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
+        if (stopped != 0) std::printf("%-26s and goes on: %zu times\n", "  stopped", stopped);
+    }
+
+    void see_in_queue(const steps::Fault& fault) {
+        for (const QueueScenario& scenario : steps::queue_scenarios()) {
+            if (scenario.name != fault.scenario) continue;
+            try {
+                const QueueCase test(arguments_.setup, scenario, made_base(scenario), false,
+                                     arguments_.setup.child + "-" + fault.name);
+                const std::vector<std::size_t>& all = test.recording().kill_points;
+                check_all(test, arguments_.quick ? choose(test.recording(), arguments_, false, random_)
+                                                 : std::set<std::size_t>{all.begin(), all.end()});
+            } catch (const steps::Wrong& wrong) {
+                std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
+                            scenario.name.c_str(), wrong.what());
+                return;
+            }
+            throw std::runtime_error("the fault was not seen");
+        }
+        throw std::runtime_error("there is no scenario " + fault.scenario);
+    }
+
     /// Each state that the scenario's death can leave is recovered by a child, which dies in turn wherever it changes
     /// the file.
     void recover_all(const std::string& name, const Scenario& scenario) {
@@ -206,6 +272,7 @@ class Program {
     Arguments arguments_;
     std::mt19937_64 random_;
     std::map<std::pair<steps::Base, std::uint32_t>, steps::Situation> bases_;
+    std::map<std::pair<bool, std::uint32_t>, steps::Bytes> queue_bases_;
     std::chrono::steady_clock::time_point start_;
     std::size_t at_ = 0;
     int passed_ = 0;
