@@ -313,8 +313,8 @@ void adopt_evicted(Run& run) {
 void adopt_untaken(Run& run) {
     std::vector<Worker> all = workers(run, 2);
     die_with_jobs(run, 3);
-    const flyring::detail::Ring ring = raw(run).ring(0);
-    *ring.gate(0) = *ring.gate(3);
+    const flyring::detail::ChannelFile file = raw(run);
+    *file.ring(0).gate(0) = *file.ring(0).gate(3);
     take_one(run, all);
 }
 

@@ -28,7 +28,8 @@ using steps::Scenario;
 using steps::Setup;
 
 constexpr const char* usage =
-    "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n";
+    "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n"
+    "             [--child PROGRAM]\n";
 
 struct Arguments {
     Setup setup;
@@ -294,6 +295,8 @@ bool parse(int count, char** words, Arguments& arguments) {
             arguments.setup.python = value;
         } else if (word == "--seed") {
             arguments.seed = std::stoull(value);
+        } else if (word == "--child") {
+            arguments.setup.child = value;
         } else if (word == "--states") {
             arguments.states = value;
         } else {
@@ -312,7 +315,7 @@ int main(int count, char** words) {
         return 2;
     }
     const std::filesystem::path here = std::filesystem::canonical("/proc/self/exe").parent_path();
-    arguments.setup.child = here / "child";
+    if (arguments.setup.child.empty()) arguments.setup.child = here / "child";
     arguments.setup.script = STEPS_SCRIPT;
     std::string folder = "/dev/shm/flyring-steps-XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) {

@@ -191,13 +191,14 @@ void QueueCase::overtake(std::size_t k) const {
     Tracee child(recorder_.command());
     recorder_.reach(child, k);
     Ledger due = ledger(k);
+    const bool owned = locked(setup_.path, lock_of(scenario_.slot));
     for (auto& [id, one] : due.dues()) one.least = one.most = one.news = 0;
     for (const auto& [id, job] : jobs_in(Image(read_file(setup_.path)))) {
         Ledger::Due& one = due.dues()[id];
         bool lies = false, mine = false;
         for (const Place& place : job.places) {
             lies = lies || place.slot == 0;
-            mine = mine || place.slot == scenario_.slot;
+            mine = mine || (owned && place.slot == scenario_.slot);
             if (place.slot == 0 && place.attempts == 0) one.news = 1;
         }
         one.most = lies || !mine ? 1 : 0;  // whose hand it is in lives
@@ -246,6 +247,12 @@ bool QueueCase::evict(std::size_t k) const {
     if (*status != lost_status && !(scenario_.takes_slot && !owned && *status == 0))
         throw Wrong("stopped and evicted: expected that the child ends with slot lost, found status " +
                     std::to_string(*status));
+    for (const auto& [id, one] : due.dues()) {  // whose end began before it stopped may be through
+        const auto before = std::to_integer<int>(recording().done(k).at(static_cast<std::size_t>(one.type)));
+        if (id != finished_ && finished(one.type) != before) {
+            throw Wrong(at(id) + "stopped and evicted: expected that done says slot lost, found that it works");
+        }
+    }
     for (auto& [id, one] : due.dues()) one.most += 2;  // it may have announced it, and died then
     check_queue(stage, due, read_file(setup_.path));
     return true;
