@@ -216,6 +216,9 @@ void QueueCase::overtake(std::size_t k) const {
                         " has nothing in hand, and its gate on ring " + std::to_string(ring) + " is " +
                         std::to_string(gate));
     }
+    const std::uint64_t returns = Image(there).publisher_slot(Image(there).publishers() - 1);
+    if (locked(setup_.path, layout::HEADER_LENGTH) || (!scenario_.holds_returns && locked(setup_.path, returns)))
+        throw Wrong("stopped while others take: the child is done, and holds the control lock or the returns ring's");
     if (const int end = child.finish(); end != 0)
         throw Wrong("stopped while others take: the child ended with status " + std::to_string(end));
     for (auto& [id, one] : due.dues()) {

@@ -77,7 +77,7 @@ const std::vector<QueueScenario>& queue_scenarios() {
         add("queue-release-again");
         add("queue-release-batch").alignment = 8;
         add("queue-release-full");
-        add("queue-release-busy");
+        add("queue-release-busy").holds_returns = true;
         add("queue-close").slot = 0;
         add("queue-evict").slot = 0;
         QueueScenario& wake = add("queue-wake-one");
