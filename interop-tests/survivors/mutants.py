@@ -111,11 +111,15 @@ SHARED = "store_release(source.shared, e), false"
 ATTEMPTS = "const std::int32_t attempts = more_attempts(load_relaxed(attempts_beside(gate)), 1);\n"
 OWN = "    store_relaxed(attempts_beside(own), attempts);  // adopt 5"
 RELEASE = "released = returns_.release("
-BEGIN, END = "store_release(taken_end_beside(source.gate), e);", "store_release(source.gate, p); "
+BEGIN, HAND = "store_release(taken_end_beside(source.gate), e);", "set_hand(source, p, e, 0, false);"
+GATE = "store_release(source.gate, p);"
 # name: what stands in one of the headers, what the mutant has there; and so on
 QUEUE = {
-    "queue take 2: the gate before taken_end": (BEGIN, "store_release(source.gate, p);", END, BEGIN),
-    "queue take 2: taken_end behind gate[0]": (BEGIN, "", "set_hand(source, p, e, 0, false);", BEGIN + "set_hand(source, p, e, 0, false);"),
+    "queue take 2: the gate before taken_end": (
+        BEGIN + "  // take 2; pairs with adopt 2\n        " + GATE,
+        GATE + "\n" + BEGIN,
+    ),
+    "queue take 2: taken_end behind gate[0]": (BEGIN, "", HAND, BEGIN + HAND),
     "queue take 2: attempts are not set to 0": ("store_relaxed(attempts_beside(source.gate), 0);", ""),
     "queue take 3: gate[0] is stored, not compared": ("FLYRING_UNLIKELY(!exchange_gate(source.shared, p, e))", f"({SHARED})"),
     "queue take 3: no -1 where another one was faster": ("store_release(source.gate, layout::NOT_GATING);  // take 3", "// take 3"),
