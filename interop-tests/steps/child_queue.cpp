@@ -201,7 +201,16 @@ void take_returned(Run& run) {
     take_one(run, all, 1);
 }
 
-/// One that slept; who wakes it has published two jobs, so it wakes one more.
+/// Another worker lives, and has a job in hand.
+void take_beside(Run& run) {
+    std::vector<Worker> all = workers(run, 2);
+    Worker other = run.channel.worker();
+    std::optional<Job> job = other.take();
+    take_one(run, all);
+    Finished(run).finish(*job);
+}
+
+/// It finds nothing, and sleeps.
 void take_asleep(Run& run) {
     const Finished finished(run);
     std::vector<Worker> all = workers(run, 2);
@@ -489,6 +498,7 @@ Operations queueing() {
         {"queue-take-padding", take_padding},
         {"queue-take-owner", take_owner},
         {"queue-take-returned", take_returned},
+        {"queue-take-beside", take_beside},
         {"queue-sleep", take_asleep},
         {"queue-done", done},
         {"queue-done-batch", [](Run& run) { done_of_batch(run, 1); }},

@@ -21,6 +21,8 @@ struct QueueScenario {
     bool finished = false;
     /// An eviction that comes in the middle may come before the child owns the slot.
     bool takes_slot = false;
+    /// Another worker of the child has a job in hand as long as it lives.
+    bool beside = false;
     /// It holds the lock of the returns ring's writer itself, on purpose.
     bool holds_returns = false;
     /// The producer's first job is committed by it.
