@@ -201,6 +201,18 @@ void take_returned(Run& run) {
     take_one(run, all, 1);
 }
 
+/// Behind a job of a dead one, whose number of attempts is not this one's.
+void take_after(Run& run) {
+    std::vector<Worker> all = workers(run, 1);
+    die_with_jobs(run, 3);
+    for (Worker& worker : workers(run, 2)) all.push_back(std::move(worker));
+    std::optional<Job> job = all.back().take();
+    require(job && job->attempts() == 1, "it did not adopt");
+    job->done();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // so that it looks for the dead, in every run
+    take_one(run, all);
+}
+
 /// Another worker lives, and has a job in hand.
 void take_beside(Run& run) {
     std::vector<Worker> all = workers(run, 2);
@@ -498,6 +510,7 @@ Operations queueing() {
         {"queue-take-padding", take_padding},
         {"queue-take-owner", take_owner},
         {"queue-take-returned", take_returned},
+        {"queue-take-after", take_after},
         {"queue-take-beside", take_beside},
         {"queue-sleep", take_asleep},
         {"queue-done", done},

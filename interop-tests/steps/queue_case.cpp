@@ -74,8 +74,13 @@ Ledger QueueCase::ledger(std::size_t k) const {
         due.least = id == finished_ ? 0 : 1;
         due.most = due.news = 0;
         if (found != now.end()) {
+            const bool lay = job.places.size() == 1 && job.places[0].slot == 0;
             for (const Place& place : found->second.places) {
                 ++due.most;
+                if (lay && place.slot != 0 && place.attempts != job.places[0].attempts) {
+                    throw Wrong(at(id) + "was taken, and has another number of attempts: " +
+                                std::to_string(place.attempts));
+                }
                 if (place.slot == 0 && place.attempts == 0) ++due.news;
             }
             if (found->second.payload != job.payload) throw Wrong(at(id) + "its bytes have changed");

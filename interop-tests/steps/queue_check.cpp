@@ -50,6 +50,7 @@ void add_jobs(const Image& image, std::uint32_t ring, std::int64_t from, std::in
                       image.get<std::int64_t>(payload + layout::RELEASED_ORIGIN_POSITION)};
                 attempts += image.get<std::int32_t>(payload + layout::RELEASED_ATTEMPTS);
                 require(id.first + 1 < image.publishers(), "a released job has no origin");
+                require(attempts > 0, name(id) + " was released, and says that nobody had it");
             }
             QueueJob& job = jobs[id];
             job.type = type;

@@ -62,6 +62,7 @@ const std::vector<QueueScenario>& queue_scenarios() {
         add("queue-take-padding");
         add("queue-take-owner");
         add("queue-take-returned");
+        add("queue-take-after");
         add("queue-take-beside").beside = true;
         add("queue-sleep").slot = 0;
         for (const char* done : {"queue-done", "queue-done-batch", "queue-done-middle", "queue-done-last",
