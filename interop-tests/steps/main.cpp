@@ -71,6 +71,7 @@ class Program {
         }
         for (const QueueScenario& scenario : steps::queue_scenarios()) {
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
+            if (scenario.only_full && !arguments_.full) continue;
             test(scenario.name, [&] { one(scenario); });
         }
         if (arguments_.states.empty()) {

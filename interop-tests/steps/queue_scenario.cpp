@@ -92,13 +92,14 @@ const std::vector<QueueScenario>& queue_scenarios() {
         reserve.slot = 0;
         reserve.live = 1;
         reserve.adopted_from = true;
-        for (const char* operation : {"queue-take", "queue-take-batch", "queue-done", "queue-adopt",
-                                      "queue-take-worker", "queue-release", "queue-close", "queue-evict"}) {
+        for (const char* operation : {"queue-take", "queue-take-batch", "queue-done", "queue-adopt", "queue-release",
+                                      "queue-close", "queue-take-worker", "queue-evict"}) {
             for (const QueueScenario& scenario : list) {
                 if (scenario.name != operation) continue;
                 QueueScenario python = scenario;
                 python.name = std::string("python-") + operation;
                 python.python = true;
+                python.only_full = scenario.takes_slot || python.operation == "queue-evict";  // much of it is Python
                 list.push_back(python);
                 break;
             }

@@ -36,6 +36,8 @@ struct QueueScenario {
     /// The slot of the worker that lives.
     std::uint32_t live = 4;
     bool python = false;
+    /// It takes so long that only --full does it.
+    bool only_full = false;
 };
 
 const std::vector<QueueScenario>& queue_scenarios();
