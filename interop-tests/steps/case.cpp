@@ -17,8 +17,7 @@ Case::Case(const Setup& setup, const Scenario& scenario, const Situation& base, 
       scenario_(scenario),
       base_(base),
       child_(child.empty() ? setup.child : child),
-      recorder_(setup, command(), scenario.python,
-                [this] { return std::make_shared<Stage>(setup_.path, base_); }) {
+      recorder_(setup, command(), scenario.python, [this] { return std::make_shared<Stage>(setup_.path, base_); }) {
     const Recording& recorded = recording();
     for (std::size_t k = 0; k < recorded.next.size(); ++k) done_.push_back(counts_of(recorded.done(k)));
     const Image image(recorded.states[0]);

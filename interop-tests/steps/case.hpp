@@ -48,10 +48,10 @@ class Case {
     const Situation& base_;
     std::string child_;
     Recorder recorder_;
-    std::vector<Counts> done_;         // by k: what a polling child's handler has seen
-    Streams streams_;                  // committed at the first mark
-    std::int64_t published_ = 0;       // of ring 0, at the first mark
-    std::int64_t committed_ = 0;       // committed(), at the first mark
+    std::vector<Counts> done_;    // by k: what a polling child's handler has seen
+    Streams streams_;             // committed at the first mark
+    std::int64_t published_ = 0;  // of ring 0, at the first mark
+    std::int64_t committed_ = 0;  // committed(), at the first mark
     std::size_t contender_first_ = 0;
     std::size_t contender_waited_ = 0;
 };

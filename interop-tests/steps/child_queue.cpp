@@ -12,10 +12,10 @@
 
 #include "child.hpp"
 
-// Operations of a queue's workers, and of its producers (spec/queue.md). The worker that dies has slot 2; those in front
-// of it are the child's, too. Behind the second mark it goes on: it works off all there is, and makes a third mark when
-// it has nothing in hand. If it was evicted meanwhile it ends with SlotLost instead, and the child with a status of its
-// own (child.cpp).
+// Operations of a queue's workers, and of its producers (spec/queue.md). The worker that dies has slot 2; those in
+// front of it are the child's, too. Behind the second mark it goes on: it works off all there is, and makes a third
+// mark when it has nothing in hand. If it was evicted meanwhile it ends with SlotLost instead, and the child with a
+// status of its own (child.cpp).
 
 namespace steps {
 

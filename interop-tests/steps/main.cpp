@@ -169,8 +169,7 @@ class Program {
         const auto key = std::make_pair(scenario.drained, scenario.alignment);
         const auto found = queue_bases_.find(key);
         if (found != queue_bases_.end()) return found->second;
-        return queue_bases_[key] =
-                   steps::make_queue_base(arguments_.setup.path, scenario.alignment, scenario.drained);
+        return queue_bases_[key] = steps::make_queue_base(arguments_.setup.path, scenario.alignment, scenario.drained);
     }
 
     /// As check_all. Returns how often a child was stopped and went on.

@@ -78,8 +78,8 @@ Ledger QueueCase::ledger(std::size_t k) const {
             for (const Place& place : found->second.places) {
                 ++due.most;
                 if (lay && place.slot != 0 && place.attempts != job.places[0].attempts) {
-                    throw Wrong(at(id) + "was taken, and has another number of attempts: " +
-                                std::to_string(place.attempts));
+                    throw Wrong(at(id) +
+                                "was taken, and has another number of attempts: " + std::to_string(place.attempts));
                 }
                 if (place.slot == 0 && place.attempts == 0) ++due.news;
             }
@@ -188,8 +188,8 @@ bool QueueCase::check_stop(std::size_t k) const {
     return scenario_.beside || evict(k);
 }
 
-/// Others take all they can while the child stands, nobody its job. It ends as if nothing had happened: each job is done
-/// once, and no gate of it stays.
+/// Others take all they can while the child stands, nobody its job. It ends as if nothing had happened: each job is
+/// done once, and no gate of it stays.
 void QueueCase::overtake(std::size_t k) const {
     recorder_.clear_page();
     QueueStage stage(setup_.path, base_, live_);
@@ -228,7 +228,8 @@ void QueueCase::overtake(std::size_t k) const {
         throw Wrong("stopped while others take: the child ended with status " + std::to_string(end));
     for (auto& [id, one] : due.dues()) {
         const int done = one.seen + finished(one.type);
-        if (done != 1) throw Wrong(at(id) + "stopped while others take: it was done " + std::to_string(done) + " times");
+        if (done != 1)
+            throw Wrong(at(id) + "stopped while others take: it was done " + std::to_string(done) + " times");
         one.most = one.seen;  // it must not come again
     }
     check_queue(stage, due, read_file(setup_.path));

@@ -24,8 +24,8 @@ class QueueCase {
     void check_copy(std::size_t k) const;
     /// Runs a child to instruction k, kills it there and checks what it left: the worker that lives goes on.
     void check_kill(std::size_t k) const;
-    /// Stops a child at instruction k. Others take all jobs, or it is evicted and its job adopted and done; then it goes
-    /// on. False: nothing of this can happen there.
+    /// Stops a child at instruction k. Others take all jobs, or it is evicted and its job adopted and done; then it
+    /// goes on. False: nothing of this can happen there.
     bool check_stop(std::size_t k) const;
 
   private:

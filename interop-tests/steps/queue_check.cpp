@@ -280,7 +280,7 @@ void Ledger::hand_out(const Job& job) {
                        std::to_string(job.type()) + ", or others");
     ++due.seen;
     require(due.seen <= due.most, name(id) + " was handed out " + std::to_string(due.seen) + " times, expected " +
-                                        std::to_string(due.most) + " at most");
+                                      std::to_string(due.most) + " at most");
     require(job.repeat() == (job.attempts() > 0), name(id) + ": repeat is not attempts > 0");
     if (!job.repeat()) {
         ++due.seen_new;
@@ -302,8 +302,8 @@ bool Ledger::is_complete() const {
 
 void Ledger::require_complete() const {
     for (const auto& [id, due] : dues_) {
-        require(due.seen >= due.least, name(id) + " was handed out " + std::to_string(due.seen) +
-                                           " times, expected " + std::to_string(due.least) + ": it is lost");
+        require(due.seen >= due.least, name(id) + " was handed out " + std::to_string(due.seen) + " times, expected " +
+                                           std::to_string(due.least) + ": it is lost");
     }
 }
 

@@ -15,7 +15,8 @@
 
 namespace steps {
 
-using JobId = std::pair<std::uint32_t, std::int64_t>;  // ring and position of the record in which it was published first
+using JobId =
+    std::pair<std::uint32_t, std::int64_t>;  // ring and position of the record in which it was published first
 
 /// Where a job is.
 struct Place {

@@ -65,12 +65,12 @@ const std::vector<QueueScenario>& queue_scenarios() {
         add("queue-take-after");
         add("queue-take-beside").beside = true;
         add("queue-sleep").slot = 0;
-        for (const char* done : {"queue-done", "queue-done-batch", "queue-done-middle", "queue-done-last",
-                                 "queue-done-stayed"}) {
+        for (const char* done :
+             {"queue-done", "queue-done-batch", "queue-done-middle", "queue-done-last", "queue-done-stayed"}) {
             add(done).finished = true;
         }
-        for (const char* adopt : {"queue-adopt", "queue-adopt-again", "queue-adopt-batch", "queue-adopt-evicted",
-                                  "queue-adopt-untaken"}) {
+        for (const char* adopt :
+             {"queue-adopt", "queue-adopt-again", "queue-adopt-batch", "queue-adopt-evicted", "queue-adopt-untaken"}) {
             add(adopt);
         }
         add("queue-take-worker").takes_slot = true;
@@ -111,8 +111,10 @@ const std::vector<QueueScenario>& queue_scenarios() {
 
 const std::vector<Fault>& queue_faults() {
     static const std::vector<Fault> all = {
-        {"take-stored", "queue-take"},           {"take-kept", "queue-take"},
-        {"adopt-cleared-first", "queue-adopt"},  {"release-done-first", "queue-release"},
+        {"take-stored", "queue-take"},
+        {"take-kept", "queue-take"},
+        {"adopt-cleared-first", "queue-adopt"},
+        {"release-done-first", "queue-release"},
         {"room-without-handovers", "queue-reserve"},
     };
     return all;

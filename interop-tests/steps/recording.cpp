@@ -90,13 +90,11 @@ void Recorder::record(const Stage& stage) {
     core_ = python_ ? child.code_of(extension) : Range{0, UINT64_MAX};
     for (bool more = true; more; more = child.step()) {
         const std::size_t k = recording_.next.size();
-        if (recording_.states.empty() ||
-            std::memcmp(file.data(), recording_.states.back().data(), length) != 0) {
+        if (recording_.states.empty() || std::memcmp(file.data(), recording_.states.back().data(), length) != 0) {
             recording_.states.emplace_back(file.data(), file.data() + length);
         }
         recording_.state.push_back(recording_.states.size() - 1);
-        if (recording_.pages.empty() ||
-            std::memcmp(page.data(), recording_.pages.back().data(), page_length) != 0) {
+        if (recording_.pages.empty() || std::memcmp(page.data(), recording_.pages.back().data(), page_length) != 0) {
             recording_.pages.emplace_back(page.data(), page.data() + page_length);
         }
         recording_.page.push_back(recording_.pages.size() - 1);

@@ -125,7 +125,11 @@ class QueueWorld(World):
             if sequence not in self.had:
                 equal(f"{where}: attempts", attempts, [] if sequence in self.done else [0])
             elif sequence in self.done or len(attempts) > 1:
-                true(f"{where}: handed out again", min(attempts[1 if sequence not in self.done else 0 :], default=1) > 0, attempts)
+                true(
+                    f"{where}: handed out again",
+                    min(attempts[1 if sequence not in self.done else 0 :], default=1) > 0,
+                    attempts,
+                )
         true("what nobody published", set(seen) <= self.uncertain, seen)
 
 
@@ -166,7 +170,13 @@ def scenarios():
 
     worker = {"channel": "v", "worker": "w", "name": "reader"}
     return [
-        scenario("create", "create", {"channel": "v", **OPTIONS, "more": lambda w: {"name": w.name + "-new"}}, lambda w: None, takes=True),
+        scenario(
+            "create",
+            "create",
+            {"channel": "v", **OPTIONS, "more": lambda w: {"name": w.name + "-new"}},
+            lambda w: None,
+            takes=True,
+        ),
         scenario("worker", "worker", worker, World.open, takes=True),
         scenario("worker, after a dead one", "worker", worker, successor, takes=True),
         scenario("wait, worker", "worker", {**worker, "timeout": 0.05}, World.open, takes=True),
@@ -182,6 +192,12 @@ def scenarios():
         scenario("ended", "jobs_ended", {"worker": "w"}, in_hand, evictable=True),
         scenario("close worker", "close", {"worker": "w"}, in_hand, evictable=True),
         scenario("evict", "evict", {"channel": "v", "slot": 2}, in_hand),
-        scenario("offer, held back by the dead", "offer", {"publisher": "p", "type": 1, "more": message}, QueueWorld.held_back, publishes=True),
+        scenario(
+            "offer, held back by the dead",
+            "offer",
+            {"publisher": "p", "type": 1, "more": message},
+            QueueWorld.held_back,
+            publishes=True,
+        ),
         scenario("close channel", "close", {"channel": "v"}, owning, once=True),
     ]
