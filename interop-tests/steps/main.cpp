@@ -40,11 +40,13 @@ struct Arguments {
     std::uint64_t seed = std::random_device{}();
 };
 
+constexpr std::size_t queue_short = 100;  // instructions of a short scenario of a queue, which stops children, too
+
 /// The kill points at which a child is really killed: all of them; or, in the short form, all of a short C++ scenario,
 /// else those that change the file, both ends, and some at random; the quick form has no short scenarios.
 std::set<std::size_t> choose(const Recording& recording, const Arguments& arguments, bool python,
-                             std::mt19937_64& random) {
-    const std::size_t short_scenario = arguments.quick ? 0 : 500;
+                             std::mt19937_64& random, std::size_t short_length = 500) {
+    const std::size_t short_scenario = arguments.quick ? 0 : short_length;
     const std::size_t some = arguments.quick ? 5 : python ? 10 : 40;
     const std::vector<std::size_t>& all = recording.kill_points;
     if (arguments.full || (!python && all.size() <= short_scenario)) return {all.begin(), all.end()};
@@ -194,7 +196,7 @@ class Program {
         if (states) {
             steps::write_states(arguments_.states + "/" + scenario.name, recording);
         } else {
-            points = choose(recording, arguments_, scenario.python, random_);
+            points = choose(recording, arguments_, scenario.python, random_, queue_short);
             stopped = check_all(test, points);
         }
         report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
@@ -207,9 +209,7 @@ class Program {
             try {
                 const QueueCase test(arguments_.setup, scenario, made_base(scenario), false,
                                      arguments_.setup.child + "-" + fault.name);
-                const std::vector<std::size_t>& all = test.recording().kill_points;
-                check_all(test, arguments_.quick ? choose(test.recording(), arguments_, false, random_)
-                                                 : std::set<std::size_t>{all.begin(), all.end()});
+                check_all(test, choose(test.recording(), arguments_, false, random_, queue_short));
             } catch (const steps::Wrong& wrong) {
                 std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
                             scenario.name.c_str(), wrong.what());
