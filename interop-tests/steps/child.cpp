@@ -59,8 +59,11 @@ int main(int count, char** arguments) {
         for (std::size_t i = 3; i < words.size(); ++i) run.lengths.push_back(std::stoul(words[i]));
         steps::Operations operations = steps::publishing();
         operations.merge(steps::owning());
+        operations.merge(steps::queueing());
         operations.at(words[0])(run);
         return 0;
+    } catch (const flyring::SlotLost&) {
+        return steps::lost_status;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "child: %s\n", error.what());
         return 1;

@@ -83,5 +83,9 @@ using Operations = std::map<std::string, std::function<void(Run&)>>;
 
 Operations publishing();
 Operations owning();
+Operations queueing();
+
+/// The child's status if its worker was evicted.
+inline constexpr int lost_status = 3;
 
 }  // namespace steps

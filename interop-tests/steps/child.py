@@ -2,6 +2,7 @@
 """The Python child: as child.cpp, for what the extension does in C. Marks are signals to itself."""
 
 import mmap
+import os
 import signal
 import struct
 import sys
@@ -133,6 +134,99 @@ class Run:
         polled = poll(handler)
         mark()
         assert polled > 3
+
+    def workers(self, slot):
+        """Up to that slot; the last one has it."""
+        made = [self.channel.worker()]
+        while made[-1].slot < slot:
+            made.append(self.channel.worker())
+        assert made[-1].slot == slot
+        return made
+
+    def dies_with_a_job(self, slot):
+        """Another process, without a word."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # or it is a stop for who traces this one
+        pid = os.fork()
+        if pid == 0:
+            other = Run(self.path, self.sequence, [])
+            other.workers(slot)[-1].poll(lambda job: os._exit(0))
+            os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    def work_off(self):
+        """By another worker, which keeps its slot."""
+        self.other = self.channel.worker()
+        while self.other.poll(lambda job: None, 256):
+            pass
+
+    def take_once(self, workers, attempts=0):
+        take = workers[-1].take
+        mark()
+        job = take()
+        mark()
+        assert job.attempts == attempts
+
+    def queue_take(self):
+        self.take_once(self.workers(2))
+
+    def queue_take_batch(self):
+        def handler(job):
+            if not marked:
+                marked.append(job.position)
+                mark()
+
+        marked, poll = [], self.workers(2)[-1].poll
+        mark()
+        assert poll(handler, 3) == 3
+
+    def queue_done(self):
+        workers = self.workers(2)
+        done = workers[-1].take().done
+        mark()
+        done()
+        mark()
+
+    def queue_adopt(self):
+        workers = self.workers(1)
+        self.dies_with_a_job(3)
+        self.take_once(workers + self.workers(2), 1)
+
+    def queue_take_worker(self):
+        workers = self.workers(1)
+        self.dies_with_a_job(2)
+        worker = self.channel.worker
+        mark()
+        workers.append(worker("heir"))
+        mark()
+        assert workers[-1].slot == 2
+
+    def queue_release(self):
+        workers = self.workers(2)
+        job = workers[-1].take()
+        self.work_off()
+        release = job.release
+        mark()
+        released = release()
+        mark()
+        assert released
+
+    def queue_close(self):
+        worker = self.workers(2)[-1]
+        worker.poll(lambda job: flyring.Action.BREAK, 3)
+        self.work_off()
+        close = worker.close
+        mark()
+        close()
+        mark()
+
+    def queue_evict(self):
+        workers = self.workers(2)
+        job = workers[-1].take()
+        evict = self.channel.evict
+        mark()
+        evict(2)
+        mark()
+        assert job is not None
 
 
 def main():

@@ -4,7 +4,7 @@
 simulation made: each of these is reached, in the same order, and whatever lies between two of them are bytes of the one
 or the other: stores that the spec does not order among each other, and copies in portions.
 
-    dead.py FOLDER    the last line is `N passed, N failed`"""
+    dead.py FOLDER [PREFIX]    those whose names begin so; the last line is `N passed, N failed`"""
 
 import json
 import pathlib
@@ -59,7 +59,8 @@ def compare(points, states):
 
 def main():
     folder, failed = pathlib.Path(sys.argv[1]), 0
-    paths = sorted(path for path in GOLDEN.glob("*.json") if path.stem not in BY_HAND)
+    prefix = sys.argv[2] if len(sys.argv) > 2 else ""
+    paths = sorted(path for path in GOLDEN.glob(f"{prefix}*.json") if path.stem not in BY_HAND)
     for path in paths:
         stem = folder / path.stem
         wrong = compare(dead(path), reached(stem)) if stem.with_suffix(".ring").exists() else "no scenario of steps"

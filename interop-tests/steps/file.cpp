@@ -41,6 +41,28 @@ std::int64_t Image::trailer(std::uint32_t ring, std::uint64_t word) const {
     return get<std::int64_t>(rings_ + ring * stride_ + static_cast<std::uint64_t>(capacity_) + word);
 }
 
+std::uint64_t Image::record(std::uint32_t ring, std::int64_t position) const {
+    return rings_ + ring * stride_ + static_cast<std::uint64_t>(position & (capacity_ - 1));
+}
+
+std::uint64_t Image::gate_at(std::uint32_t ring, std::uint32_t slot) const {
+    const std::uint64_t word =
+        slot == 0 ? layout::TRAILER_GATE : layout::TRAILER_MORE_GATES + (slot - 1) * layout::TRAILER_GATE_STRIDE;
+    return rings_ + ring * stride_ + static_cast<std::uint64_t>(capacity_) + word;
+}
+
+std::int64_t Image::gate(std::uint32_t ring, std::uint32_t slot) const {
+    return get<std::int64_t>(gate_at(ring, slot));
+}
+
+std::int64_t Image::taken_end(std::uint32_t ring, std::uint32_t slot) const {
+    return get<std::int64_t>(gate_at(ring, slot) + layout::GATE_TAKEN_END);
+}
+
+std::int32_t Image::attempts(std::uint32_t ring, std::uint32_t slot) const {
+    return get<std::int32_t>(gate_at(ring, slot) + layout::GATE_ATTEMPTS);
+}
+
 std::uint64_t Image::publisher_slot(std::uint32_t slot) const {
     return layout::HEADER_LENGTH + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
 }
@@ -61,9 +83,7 @@ bool Image::waits_for(const std::string& wanted) const {
         const std::uint64_t at = subscriber_slot(slot);
         if (name(at) != wanted || get<std::int32_t>(at + layout::SUBSCRIBER_SLOT_KEPT) != 1) continue;
         if (get<std::int32_t>(at + layout::SUBSCRIBER_SLOT_EVICTING) != 0) return false;
-        const std::uint64_t gate =
-            slot == 0 ? layout::TRAILER_GATE : layout::TRAILER_MORE_GATES + (slot - 1) * layout::TRAILER_GATE_STRIDE;
-        return trailer(0, gate) >= 0 || trailer(1, gate) >= 0;
+        return gate(0, slot) >= 0 || gate(1, slot) >= 0;
     }
     return false;
 }
@@ -81,9 +101,9 @@ Image::Walk Image::walk(std::uint32_t ring, std::int64_t from, std::int64_t unti
     };
     Walk walk{0, from};
     while (walk.end < until && walk.end < from + capacity_) {
-        const std::uint64_t record = rings_ + ring * stride_ + static_cast<std::uint64_t>(walk.end & (capacity_ - 1));
-        const auto length = get<std::int32_t>(record + layout::RECORD_LENGTH);
-        const auto type = get<std::int32_t>(record + layout::RECORD_TYPE);
+        const std::uint64_t at = record(ring, walk.end);
+        const auto length = get<std::int32_t>(at + layout::RECORD_LENGTH);
+        const auto type = get<std::int32_t>(at + layout::RECORD_TYPE);
         if (length <= 0) break;
         const std::int64_t size = (length + alignment_ - 1) & -alignment_;
         if (length < 8 || (walk.end & (capacity_ - 1)) + size > capacity_) fail(walk.end, "a length is out of range");

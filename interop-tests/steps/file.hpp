@@ -32,6 +32,14 @@ class Image {
         return *reinterpret_cast<const T*>(&bytes_.at(offset));
     }
     std::int64_t trailer(std::uint32_t ring, std::uint64_t word) const;
+    std::int64_t gate(std::uint32_t ring, std::uint32_t slot) const;
+    /// Beside a gate of a queue: GATE_TAKEN_END, GATE_ATTEMPTS (spec/queue.md 2).
+    std::int64_t taken_end(std::uint32_t ring, std::uint32_t slot) const;
+    std::int32_t attempts(std::uint32_t ring, std::uint32_t slot) const;
+    /// Where a record lies in the file.
+    std::uint64_t record(std::uint32_t ring, std::int64_t position) const;
+    std::int64_t capacity() const { return capacity_; }
+    std::int64_t align(std::int64_t length) const { return (length + alignment_ - 1) & -alignment_; }
     std::uint64_t publisher_slot(std::uint32_t slot) const;
     std::uint64_t subscriber_slot(std::uint32_t slot) const;
     /// Empty if there is none, or its owner died while it wrote it.
@@ -55,6 +63,8 @@ class Image {
     void check_ring(std::uint32_t ring, std::int64_t messages, bool recovered) const;
 
   private:
+    std::uint64_t gate_at(std::uint32_t ring, std::uint32_t slot) const;
+
     const Bytes& bytes_;
     std::int64_t capacity_;
     std::int64_t alignment_;

@@ -12,7 +12,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "recording.hpp"
+#include "case.hpp"
+#include "queue_case.hpp"
 #include "states.hpp"
 
 // Kills a child after each of its instructions; README.md says how, and what the columns mean.
@@ -20,12 +21,15 @@
 namespace {
 
 using steps::Case;
+using steps::QueueCase;
+using steps::QueueScenario;
 using steps::Recording;
 using steps::Scenario;
 using steps::Setup;
 
 constexpr const char* usage =
-    "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n";
+    "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n"
+    "             [--child PROGRAM]\n";
 
 struct Arguments {
     Setup setup;
@@ -36,11 +40,13 @@ struct Arguments {
     std::uint64_t seed = std::random_device{}();
 };
 
+constexpr std::size_t queue_short = 100;  // instructions of a short scenario of a queue, which stops children, too
+
 /// The kill points at which a child is really killed: all of them; or, in the short form, all of a short C++ scenario,
 /// else those that change the file, both ends, and some at random; the quick form has no short scenarios.
 std::set<std::size_t> choose(const Recording& recording, const Arguments& arguments, bool python,
-                             std::mt19937_64& random) {
-    const std::size_t short_scenario = arguments.quick ? 0 : 500;
+                             std::mt19937_64& random, std::size_t short_length = 500) {
+    const std::size_t short_scenario = arguments.quick ? 0 : short_length;
     const std::size_t some = arguments.quick ? 5 : python ? 10 : 40;
     const std::vector<std::size_t>& all = recording.kill_points;
     if (arguments.full || (!python && all.size() <= short_scenario)) return {all.begin(), all.end()};
@@ -65,6 +71,11 @@ class Program {
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
             test(scenario.name, [&] { one(scenario); });
         }
+        for (const QueueScenario& scenario : steps::queue_scenarios()) {
+            if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
+            if (scenario.only_full && !arguments_.full) continue;
+            test(scenario.name, [&] { one(scenario); });
+        }
         if (arguments_.states.empty()) {
             for (const Scenario& scenario : steps::scenarios()) {
                 const std::string name = "recover-all-of-" + scenario.name;
@@ -73,6 +84,9 @@ class Program {
             }
             for (const steps::Fault& fault : steps::faults()) {
                 if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see(fault); });
+            }
+            for (const steps::Fault& fault : steps::queue_faults()) {
+                if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see_in_queue(fault); });
             }
         }
         std::printf("%d passed, %d failed\n", passed_, failed_);
@@ -153,6 +167,59 @@ class Program {
         }
     }
 
+    const steps::Bytes& made_base(const QueueScenario& scenario) {
+        const auto key = std::make_pair(scenario.drained, scenario.alignment);
+        const auto found = queue_bases_.find(key);
+        if (found != queue_bases_.end()) return found->second;
+        return queue_bases_[key] = steps::make_queue_base(arguments_.setup.path, scenario.alignment, scenario.drained);
+    }
+
+    /// As check_all. Returns how often a child was stopped and went on.
+    std::size_t check_all(const QueueCase& test, const std::set<std::size_t>& points) {
+        std::size_t stopped = 0;
+        for (const std::size_t k : test.recording().kill_points) {
+            at_ = k;
+            if (test.recording().changed(k)) test.check_copy(k);
+            if (points.count(k) == 0) continue;
+            test.check_kill(k);
+            if (test.check_stop(k)) ++stopped;
+        }
+        return stopped;
+    }
+
+    void one(const QueueScenario& scenario) {
+        const bool states = !arguments_.states.empty();
+        const QueueCase test(arguments_.setup, scenario, made_base(scenario), states);
+        const Recording& recording = test.recording();
+        std::set<std::size_t> points;
+        std::size_t stopped = 0;
+        if (states) {
+            steps::write_states(arguments_.states + "/" + scenario.name, recording);
+        } else {
+            points = choose(recording, arguments_, scenario.python, random_, queue_short);
+            stopped = check_all(test, points);
+        }
+        report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
+        if (stopped != 0) std::printf("%-26s and goes on: %zu times\n", "  stopped", stopped);
+    }
+
+    void see_in_queue(const steps::Fault& fault) {
+        for (const QueueScenario& scenario : steps::queue_scenarios()) {
+            if (scenario.name != fault.scenario) continue;
+            try {
+                const QueueCase test(arguments_.setup, scenario, made_base(scenario), false,
+                                     arguments_.setup.child + "-" + fault.name);
+                check_all(test, choose(test.recording(), arguments_, false, random_, queue_short));
+            } catch (const steps::Wrong& wrong) {
+                std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
+                            scenario.name.c_str(), wrong.what());
+                return;
+            }
+            throw std::runtime_error("the fault was not seen");
+        }
+        throw std::runtime_error("there is no scenario " + fault.scenario);
+    }
+
     /// Each state that the scenario's death can leave is recovered by a child, which dies in turn wherever it changes
     /// the file.
     void recover_all(const std::string& name, const Scenario& scenario) {
@@ -206,6 +273,7 @@ class Program {
     Arguments arguments_;
     std::mt19937_64 random_;
     std::map<std::pair<steps::Base, std::uint32_t>, steps::Situation> bases_;
+    std::map<std::pair<bool, std::uint32_t>, steps::Bytes> queue_bases_;
     std::chrono::steady_clock::time_point start_;
     std::size_t at_ = 0;
     int passed_ = 0;
@@ -227,6 +295,8 @@ bool parse(int count, char** words, Arguments& arguments) {
             arguments.setup.python = value;
         } else if (word == "--seed") {
             arguments.seed = std::stoull(value);
+        } else if (word == "--child") {
+            arguments.setup.child = value;
         } else if (word == "--states") {
             arguments.states = value;
         } else {
@@ -245,7 +315,7 @@ int main(int count, char** words) {
         return 2;
     }
     const std::filesystem::path here = std::filesystem::canonical("/proc/self/exe").parent_path();
-    arguments.setup.child = here / "child";
+    if (arguments.setup.child.empty()) arguments.setup.child = here / "child";
     arguments.setup.script = STEPS_SCRIPT;
     std::string folder = "/dev/shm/flyring-steps-XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) {

@@ -41,6 +41,10 @@ inline flyring::detail::InEnvironment fixed(std::int32_t pid) {
     return made;
 }
 
+/// Of PATH.done, in which a worker says how often it has finished the job of each type, a byte each: not 0 if the
+/// tracer does something while it stops the child.
+inline constexpr std::int32_t disturbed_at = 4095;
+
 inline constexpr std::int32_t tracer_pid = 1001;
 inline constexpr std::int32_t child_pid = 1002;
 

@@ -165,6 +165,17 @@ void Tracee::align_stack() {
     trace(PTRACE_POKEUSER, pid_, rsp, to);
 }
 
+std::optional<int> Tracee::run_to_mark() {
+    int status = 0;
+    resume(PTRACE_CONT);
+    while (::waitpid(pid_, &status, 0) >= 0 && WIFSTOPPED(status)) {
+        if (WSTOPSIG(status) == SIGTRAP) return std::nullopt;
+        trace(PTRACE_CONT, pid_, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
+    }
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 int Tracee::finish() {
     resume(PTRACE_CONT);
     int status = 0;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ class Tracee {
     bool run_to(std::uint64_t place, std::size_t times);
     /// The place of the next instruction.
     std::uint64_t next_instruction() const;
+    /// Lets it run to its next mark; or to its end: its exit status, as of finish.
+    std::optional<int> run_to_mark();
     /// Lets it end by itself. Returns its exit status, or 128 + the signal.
     int finish();
     /// SIGKILL, and waits until it is dead: the kernel has dropped its locks then.

@@ -15,6 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import driven_asleep
+import driven_queue
 from driver import ROOT, commands
 from harness import Run, drain, equal, refused, true
 from tracer import Watcher, Word
@@ -225,12 +226,24 @@ def retiring(run, language):
     observer.call("close", channel=name)
 
 
-TESTS = (publishing, joining, evicted_in_a_poll, lapped_and_empty, retiring, *driven_asleep.TESTS)
+def of_queue(test):
+    """A test of driven_queue.py, which gets File from here."""
+
+    def named(run, language):
+        test(run, language, File)
+
+    named.__name__ = f"queue_{test.__name__}"
+    return named
+
+
+QUEUE = tuple(map(of_queue, driven_queue.TESTS))
+TESTS = (publishing, joining, evicted_in_a_poll, lapped_and_empty, retiring, *driven_asleep.TESTS, *QUEUE)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--language", action="append")
+    parser.add_argument("--only", default="", help="the tests whose names begin so")
     parser.add_argument("--peer", help="this program instead of that language's in peers.toml")
     arguments = parser.parse_args()
     logs = ROOT / "build" / "log" / "driven"
@@ -242,7 +255,8 @@ def main():
     try:
         for language in arguments.language or run.commands:
             for test in TESTS:
-                run.test(f"{language}: {test.__name__.replace('_', ' ')}", test, language)
+                if (name := test.__name__.replace("_", " ")).startswith(arguments.only):
+                    run.test(f"{language}: {name}", test, language)
     finally:
         run.end()
     print(f"{run.passed} passed, {len(run.failed)} failed")

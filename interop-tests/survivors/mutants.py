@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the
 dead or driven.py must convict each of MUTANTS; C++'s own tests of waits those of WAITS; driven.py, and sleeping.py if
-wake-ups are lost, those of ASLEEP.
+wake-ups are lost, those of ASLEEP; ../steps, and what it compares with the files of the dead, those of QUEUE.
 
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
@@ -107,6 +107,63 @@ ASLEEP = {
         "",
     ),
 }
+SHARED = "store_release(source.shared, e), false"
+ATTEMPTS = "const std::int32_t attempts = more_attempts(load_relaxed(attempts_beside(gate)), 1);\n"
+OWN = "    store_relaxed(attempts_beside(own), attempts);  // adopt 5"
+RELEASE = "released = returns_.release("
+BEGIN, HAND = "store_release(taken_end_beside(source.gate), e);", "set_hand(source, p, e, 0, false);"
+GATE = "store_release(source.gate, p);"
+# name: what stands in one of the headers, what the mutant has there; and so on
+QUEUE = {
+    "queue take 2: the gate before taken_end": (
+        BEGIN + "  // take 2; pairs with adopt 2\n        " + GATE,
+        GATE + "\n" + BEGIN,
+    ),
+    "queue take 2: taken_end behind gate[0]": (BEGIN, "", HAND, BEGIN + HAND),
+    "queue take 2: attempts are not set to 0": ("store_relaxed(attempts_beside(source.gate), 0);", ""),
+    "queue take 3: gate[0] is stored, not compared": (
+        "FLYRING_UNLIKELY(!exchange_gate(source.shared, p, e))",
+        f"({SHARED})",
+    ),
+    "queue take 3: no -1 where another one was faster": (
+        "store_release(source.gate, layout::NOT_GATING);  // take 3",
+        "// take 3",
+    ),
+    "queue take 4, done 5: the epoch is not compared": (
+        "const bool good = usable();\n    if (FLYRING_LIKELY(good)) {",
+        "const bool good = true;\n    if (good) {",
+    ),
+    "queue room 2c: handovers is not compared": ("if (load_acquire(handovers) != before) continue;", "(void)before;"),
+    "queue adopt 1: the living too": (
+        "if (lives && load_acquire(subscriber_slot(file, it).evicting()) == 0) return std::nullopt;",
+        "",
+        "if (!left) break;",
+        "(void)left;",
+    ),
+    "queue adopt 4: where it was never taken": ("if (!is_taken(ring, p, e, g)) {  ", "if (false) {  "),
+    "queue adopt 5: attempts are not raised": (ATTEMPTS + OWN, "const std::int32_t attempts = 0;\n" + OWN),
+    "queue adopt 5: its gate first": (
+        OWN,
+        "store_release(gate, layout::NOT_GATING);\n" + OWN,
+        "if (!exchange_gate(gate, p, layout::NOT_GATING)) {  // adopt 5",
+        "if (false) {  // adopt 5",
+    ),
+    "queue adopt 5: handovers is not raised": ("store_release(file.handovers(),", "static_cast<void>("),
+    "queue next owner: its predecessor's job is not looked at": (
+        "if (found || !is_taken(ring, p, e, g)) {",
+        "if (true) {",
+    ),
+    "queue evict: evicting before the epoch": (
+        "    std::int64_t epoch = load_relaxed(words.epoch());\n    while (",
+        "    store_release(words.evicting(), 1);\n    std::int64_t epoch = load_relaxed(words.epoch());\n    while (",
+    ),
+    "queue release: done before the commit": (
+        RELEASE,
+        "store_release(hand_.source->gate, layout::NOT_GATING); " + RELEASE,
+    ),
+    "queue release: attempts of the copy are not raised": ("more_attempts(job.attempts, 1)", "job.attempts"),
+    "queue release: the returns ring's lock is kept": ("const SlotGuard guard(description, lock_);", ""),
+}
 LOSES = ("sleep: no membarrier", "sleep: no look behind the bits", "wake: nobody is called")  # wake-ups
 LOOKED_FOR = 100_000  # waits of sleeping.py
 NONE, LOST = "no mistake", "lost wake-ups"
@@ -134,7 +191,10 @@ def compile_all(name, folder):
     ]
     sources = [file for file in sorted(peer.glob("*.cpp")) if not file.name.startswith("torture")]
     builds = []
-    if name not in WAITS:
+    if name in (*QUEUE, NONE):
+        child = sorted((ROOT / "interop-tests" / "steps").glob("child*.cpp"))
+        builds += [["c++", "-std=c++17", "-O2", "-static", f"-I{folder}/include", *child, "-o", folder / "child"]]
+    if name not in (*WAITS, *QUEUE):
         builds += [[*common, f"-I{peer}", '-DFLYRING_VERSION="mutant"', *sources, "-o", folder / "peer"]]
     if name in (*MUTANTS, NONE):
         builds += [[*common, f"-I{test}", *golden, "-o", folder / "golden"]]
@@ -152,9 +212,24 @@ def failures(*command):
     return [line for line in suite.stdout.splitlines() if line.startswith("FAIL")]
 
 
+def of_steps(folder):
+    """What the kills and stops of a queue's operations, and its files of the dead, say of the child in `folder`."""
+    steps, dead = ROOT / "build" / "steps" / "steps", ROOT / "interop-tests" / "steps" / "dead.py"
+    command = [steps, "--child", folder / "child", "--only", "queue-"]
+    said = [run([*command, "--quick"], folder, 300)]
+    run([*command, "--states", folder / "states"], folder, 60)
+    said.append(run([sys.executable, dead, folder / "states", "queue-"], folder, 60))
+    if not all(re.search(r"^\d+ passed, \d+ failed$", one.stdout, re.MULTILINE) or one.returncode < 0 for one in said):
+        sys.exit(f"steps does not run: {said}")
+    found = [f"steps {name}" for name in re.findall(r"^(\S+) +FAILED", said[0].stdout, re.MULTILINE)]
+    return found + [f"the dead {name}" for name in re.findall(r"^FAIL  (\S+):", said[1].stdout, re.MULTILINE)]
+
+
 def convicted_by(name, folder):
     """The names of what fails."""
     found, here = [], Path(__file__).resolve().parent
+    if name in (*QUEUE, NONE):
+        found += of_steps(folder)
     if name in (*WAITS, NONE):
         said = run([folder / "waits", "--gtest_brief=1"], folder, timeout=120)
         failed = re.findall(r"^\[  FAILED  \] Wait\w+\.(\w+) ", said.stdout, re.MULTILINE)
@@ -164,7 +239,7 @@ def convicted_by(name, folder):
         and run([folder / "golden", "--gtest_filter=*dead*", "--gtest_brief=1"], folder, 60).returncode
     ):
         found.append("golden files of the dead")
-    if name not in WAITS:
+    if name not in (*WAITS, *QUEUE):
         driven = failures(here / "driven.py", "--language", "cpp", "--peer", folder / "peer")
         found += [line.split(":", 2)[1].strip() for line in driven]
     if name in (*LOSES, NONE):
@@ -173,27 +248,35 @@ def convicted_by(name, folder):
     return found
 
 
+def plant(name, folder, headers, right, wrong):
+    """One edit, where the text stands: once, in one header."""
+    if not right:
+        return
+    there = [file for file in sorted(folder.glob(headers)) if right in file.read_text()]
+    if [file.read_text().count(right) for file in there] != [1]:
+        sys.exit(f"{name}: expected once in {headers}, found {len(there)} headers with it: {right!r}")
+    there[0].write_text(there[0].read_text().replace(right, wrong))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     passed = failed = 0
-    plan = {NONE: ("ring.hpp", "", ""), **MUTANTS, **WAITS, **ASLEEP}
+    queue = {name: ("*.hpp", *edits) for name, edits in QUEUE.items()}
+    plan = {NONE: ("ring.hpp", "", ""), **MUTANTS, **WAITS, **ASLEEP, **queue}
     chosen = {name: what for name, what in plan.items() if name.startswith(options.only)}
     if not chosen:
         sys.exit(f"--only: no mutant begins with {options.only!r}; there are: {', '.join(plan)}")
-    for name, (header, right, wrong) in chosen.items():
+    for name, (headers, *edits) in chosen.items():
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             shutil.copytree(ROOT / "cpp" / "include", folder / "include")
-            file = folder / "include" / "flyring" / "detail" / header
-            text = file.read_text()
-            if right and text.count(right) != 1:
-                sys.exit(f"{name}: {header} has {text.count(right)} times {right!r}")
-            text = text.replace(right, wrong) if right else text
             if name.startswith("publish: claimed"):
-                text = text.replace(FIRST_STORE, "        // ")
-            file.write_text(text)
+                edits += [FIRST_STORE, "        // "]
+            for right, wrong in zip(edits[::2], edits[1::2]):
+                plant(name, folder / "include" / "flyring" / "detail", headers, right, wrong)
+            right = edits[0]
             wrong_build = compile_all(name, folder)
             found = ["it does not compile: " + wrong_build] if wrong_build else convicted_by(name, folder)
         fine = bool(found) == bool(right) and not wrong_build and (LOST in found or name not in LOSES)

@@ -25,200 +25,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from driver import ROOT, Refused, commands
 from harness import Run, Wrong, equal, true
+import survivors_queue
 from tracer import OFD_GETLK, Ended, Tracer
+from worlds import nothing, scenarios
 
 LAYOUT = tomllib.loads((ROOT / "spec" / "layout.toml").read_text())
 CODES = set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "spec" / "api.md").read_text(), re.M))
-OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 3, "subscribers": 4, "counters": 4}
-SMALL = struct.Struct("<q")
-
-
-class World:
-    """A channel with an observer in a process of its own, and the peer that is to survive."""
-
-    def __init__(self, run, victim, observer):
-        self.run, self.victim, self.observer = run, victim, observer
-        self.name = run.name("survivors")
-        self.path = run.folder / f"{self.name}.ring"
-        self.published, self.uncertain, self.sequence = [], set(), 0
-        victim.call("hello")  # Java: forgets an interrupt
-        observer.call("create", channel="o", name=self.name, **OPTIONS)
-        observer.call("subscriber", channel="o", subscriber="keeper", name="keeper", kept=True)
-        observer.call("publisher", channel="o", publisher="other", name="other")
-
-    def data(self):
-        """The payload of the next message, and a note that it may be published."""
-        self.sequence += 1
-        return (SMALL.pack(self.sequence) * 4).hex()
-
-    def open(self):
-        self.victim.call("open", channel="v", name=self.name)
-
-    def publisher(self):
-        self.open()
-        self.victim.call("publisher", channel="v", publisher="p", name="pub")
-
-    def subscriber(self, **options):
-        self.open()
-        self.victim.call("subscriber", channel="v", subscriber="s", **options)
-
-    def unread(self, messages):
-        for _ in range(messages):
-            self.observer.call("offer", publisher="other", data=(SMALL.pack(0) * 4).hex(), type=9)
-
-    def fill(self):
-        """The ring of the victim is full, and the one that holds it back is dead."""
-        dead = self.run.fresh("python")
-        dead.call("open", channel="d", name=self.name)
-        dead.call("subscriber", channel="d", subscriber="gone", rings=[1])
-        while True:
-            data = self.data()
-            if self.victim.call("offer", publisher="p", data=data, type=1)["position"] < 0:
-                self.sequence -= 1
-                break
-            self.published.append(self.sequence)
-            self.drain()
-        dead.kill()
-        time.sleep(0.002)
-
-    def drain(self):
-        """What the keeper gets of the victim's ring."""
-        got = []
-        while messages := self.observer.call("poll", subscriber="keeper", limit=256)["messages"]:
-            got += [SMALL.unpack_from(bytes.fromhex(m["data"]))[0] for m in messages if m["ring"] == 1]
-        self.got = getattr(self, "got", []) + got
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.observer.call("close", channel="o")
-
-
-@dataclass
-class Scenario:
-    name: str
-    op: str
-    fields: dict
-    prepare: object = World.open
-    publishes: bool = False
-    """Its data is a message of the victim."""
-    again: tuple = ()
-    """(op, fields) to do after it; else the same once more."""
-    takes: bool = False
-    """What it makes is closed with the channel; once more needs another handle."""
-    removes_name: bool = False
-    evictable: bool = False
-    once: bool = False
-    """It is not done again: what it was done to is gone."""
-
-
-def new(world):
-    """A name that no file has."""
-    return {"name": world.name + "-new"}
-
-
-def same(world):
-    return {"name": world.name}
-
-
-def message(world):
-    return {"data": world.data()}
-
-
-def nothing(world):
-    """No channel is open."""
-
-
-def scenarios():
-    prepared = World.publisher
-
-    def claimed(world):
-        world.publisher()
-        world.victim.call("claim", publisher="p", length=32, type=1)
-
-    def full(world):
-        world.publisher()
-        world.fill()
-
-    def joined(world):
-        world.subscriber(name="reader")
-        world.unread(5)
-
-    def kept(world):
-        world.subscriber(name="reader", kept=True)
-        world.unread(5)
-
-    def away(world):
-        world.subscriber(name="reader", kept=True)
-        world.unread(5)
-        world.victim.call("close", subscriber="s")
-
-    def lossy(world):
-        world.unread(5)
-        world.open()
-        world.victim.call("lossy_subscriber", channel="v", subscriber="s", start="oldest")
-
-    def counter(world):
-        world.open()
-        world.victim.call("counter_allocate", channel="v", label="c", type_id=1, key="")
-
-    def two(world):
-        world.publisher()
-        world.victim.call("subscriber", channel="v", subscriber="s", name="reader", kept=True)
-        world.victim.call("subscriber", channel="v", subscriber="t")
-
-    def empty(world):
-        world.subscriber(name="reader")
-
-    def lossy_end(world):
-        world.open()
-        world.victim.call("lossy_subscriber", channel="v", subscriber="s")
-
-    take = {"takes": True}
-    return [
-        # What waits (channel.md 6.16). Its system calls are points as all others are.
-        Scenario("wait, take", "take", {"subscriber": "s", "timeout": 0.05}, empty, evictable=True),
-        Scenario("wait, poll", "poll", {"subscriber": "s", "limit": 256, "timeout": 0.05}, empty, evictable=True),
-        Scenario("wait, lossy", "take", {"subscriber": "s", "timeout": 0.05}, lossy_end),
-        Scenario("wait, send", "offer", {"publisher": "p", "type": 1, "timeout": 5, "more": message}, full, True),
-        Scenario("wait, flush", "flush", {"publisher": "p", "timeout": 0.05}, full),
-        Scenario("wait, subscriber", "subscriber", {"channel": "v", "subscriber": "s", "timeout": 0.05}, **take),
-        Scenario("wait, open", "open", {"channel": "v", "timeout": 1, "more": same}, nothing, **take),
-        Scenario("create", "create", {"channel": "v", **OPTIONS, "more": new}, nothing, **take),
-        Scenario("open", "open", {"channel": "v", "more": same}, nothing, **take),
-        Scenario("open-or-create", "open_or_create", {"channel": "v", **OPTIONS, "more": new}, nothing, **take),
-        Scenario("open-or-create, there", "open_or_create", {"channel": "v", **OPTIONS, "more": same}, nothing, **take),
-        Scenario("replace", "replace", {"channel": "v", **OPTIONS, "more": same}, nothing, removes_name=True, **take),
-        Scenario("unlink", "unlink", {"more": same}, nothing, removes_name=True),
-        Scenario("publisher", "publisher", {"channel": "v", "publisher": "p", "name": "pub"}, **take),
-        Scenario("subscriber", "subscriber", {"channel": "v", "subscriber": "s"}, **take),
-        Scenario(
-            "subscriber, kept",
-            "subscriber",
-            {"channel": "v", "subscriber": "s", "name": "reader", "kept": True},
-            **take,
-        ),
-        Scenario(
-            "subscriber, resumed", "subscriber", {"channel": "v", "subscriber": "s", "name": "reader"}, away, **take
-        ),
-        Scenario("lossy", "lossy_subscriber", {"channel": "v", "subscriber": "s", "start": "oldest"}, **take),
-        Scenario("offer, held back by the dead", "offer", {"publisher": "p", "type": 1, "more": message}, full, True),
-        Scenario("offer", "offer", {"publisher": "p", "type": 1, "more": message}, prepared, True),
-        Scenario("commit", "commit", {"publisher": "p", "more": message}, claimed, True),
-        Scenario("held-by", "held_by", {"publisher": "p"}, full),
-        Scenario("poll", "poll", {"subscriber": "s", "limit": 256}, joined, evictable=True),
-        Scenario("take", "take", {"subscriber": "s"}, kept, evictable=True),
-        Scenario("lossy poll", "poll", {"subscriber": "s", "limit": 256}, lossy),
-        Scenario("close publisher", "close", {"publisher": "p"}, claimed),
-        Scenario("close subscriber", "close", {"subscriber": "s"}, joined, evictable=True),
-        Scenario("close kept", "close", {"subscriber": "s"}, kept, evictable=True),
-        Scenario("forget", "forget", {"subscriber": "s"}, kept, evictable=True),
-        Scenario("evict", "evict", {"channel": "v", "slot": 1}, kept),
-        Scenario("allocate", "counter_allocate", {"channel": "v", "label": "c", "type_id": 1, "key": ""}),
-        Scenario("free", "counter_free", {"channel": "v", "counter": 0}, counter),
-        Scenario("close channel", "close", {"channel": "v"}, two, once=True),
-    ]
 
 
 @dataclass(frozen=True)
@@ -329,7 +141,7 @@ class Survivors:
         if more := scenario.fields.get("more"):
             fields |= more(world)
         if again and scenario.takes:
-            handle = scenario.op if scenario.op in ("publisher", "subscriber") else "channel"
+            handle = scenario.op if scenario.op in ("publisher", "subscriber", "worker") else "channel"
             handle = "subscriber" if scenario.op == "lossy_subscriber" else handle
             fields[handle] += "2"
         return fields
@@ -344,14 +156,8 @@ class Survivors:
         except Ended as e:
             raise Wrong(str(e)) from None
         code, answer = self.answer(victim.receive)
-        self.note(scenario, world, sequence, code, answer)
+        world.note(scenario, sequence, code, answer)
         return points, code
-
-    def note(self, scenario, world, sequence, code, answer):
-        if scenario.publishes and (answer is None or answer["position"] > 0):
-            world.published.append(sequence)
-            if code is not None:
-                world.uncertain.add(sequence)
 
     @staticmethod
     def answer(call):
@@ -368,7 +174,7 @@ class Survivors:
 
     def baseline(self, scenario):
         """The points of an undisturbed request, what is locked, and what the victim holds before and after it."""
-        with World(self.run, *self.peers()) as world:
+        with scenario.world(self.run, *self.peers()) as world:
             scenario.prepare(world)
             before = locks(world.path), holdings(world.victim.pid, self.run.folder)
             points, code = self.follow(scenario, world)
@@ -380,7 +186,7 @@ class Survivors:
 
     def round(self, scenario, point, plan, before, after):
         self.rounds += 1
-        with World(self.run, *self.peers()) as world:
+        with scenario.world(self.run, *self.peers()) as world:
             scenario.prepare(world)
             then = {"": None, "evict": self.evict, "signal": self.signal}.get(plan.action)
             if plan.action and then is None:
@@ -423,7 +229,7 @@ class Survivors:
     def evict(self, world):
         """The victim's slot gets another owner while the victim stands in the middle of its request."""
         if "control" not in locks(world.path):  # else it would wait for the victim
-            world.observer.call("evict", channel="o", slot=1)
+            world.observer.call("evict", channel="o", slot=world.EVICTED)
 
     def signal(self, world):
         os.kill(world.victim.pid, signal.SIGINT)
@@ -434,7 +240,7 @@ class Survivors:
         fields = self.request(scenario, world, again=True)
         sequence = world.sequence
         code, answer = self.answer(lambda: victim.call(scenario.op, **fields))
-        self.note(scenario, world, sequence, code, answer)
+        world.note(scenario, sequence, code, answer)
 
     def end(self, scenario, world):
         """All is closed, as a user would."""
@@ -445,36 +251,11 @@ class Survivors:
                 raise Wrong(f"expected close of the channel to work, found {code}")
 
     def check_end(self, scenario, world):
-        victim, observer = world.victim, world.observer
+        victim = world.victim
         equal("what the victim still holds", self.left(victim), {"descriptors": 0, "mappings": 0})
         locked = locks(world.path)
-        true("only the observer's slots are locked", locked <= {"publisher 0", "subscriber 0"}, locked)
-        if scenario.removes_name:
-            return
-        for i in range(300):  # three laps: nobody holds the others back
-            deadline = time.monotonic() + 1
-            while observer.call("offer", publisher="other", data=(SMALL.pack(0) * 4).hex(), type=9)["position"] < 0:
-                world.drain()
-                for slot in range(1, 4):
-                    if "reader" in self.kept(world, slot):
-                        observer.call("evict", channel="o", slot=slot)
-                true("the observer's publisher goes on within 1 s", time.monotonic() < deadline, f"held back at {i}")
-        world.drain()
-        for n in range(2):
-            observer.call("publisher", channel="o", publisher=f"n{n}", name=("pub", "new")[n])
-            observer.call("offer", publisher=f"n{n}", data=SMALL.pack(-1 - n).hex(), type=1)
-        for n in range(3):
-            observer.call("subscriber", channel="o", subscriber=f"m{n}", name=("reader", "", "")[n])
-        world.drain()
-        got = [s for s in world.got if s > 0]
-        expected = [s for s in world.published if s not in world.uncertain or s in got]
-        equal("the messages of the victim that the keeper got", got, expected)
-
-    def kept(self, world, slot):
-        at = 4096 + 256 + 256 * (OPTIONS["publishers"] + slot)
-        with open(world.path, "rb") as file:
-            content = os.pread(file.fileno(), 256, at)
-        return content[24:88].rstrip(b"\0").decode() if int.from_bytes(content[16:20], "little") else ""
+        true("only the observer's slots are locked", locked <= world.EXPECTED, locked)
+        world.check(scenario)
 
 
 def main():
@@ -492,7 +273,7 @@ def main():
     try:
         for language in arguments.language or run.commands:
             survivors = Survivors(run, language)
-            for scenario in scenarios():
+            for scenario in (*scenarios(), *survivors_queue.scenarios()):
                 if arguments.scenario and not scenario.name.startswith(tuple(arguments.scenario)):
                     continue
                 title = f"{language}: {scenario.name}"

@@ -96,6 +96,10 @@ class ThrownError(Exception):
     """What the handler of poll_jobs throws."""
 
 
+def settle() -> None:
+    """A signal that came while an exception passed through a binding's code is raised here at the latest."""
+
+
 def described_holder(holder: Holder | None) -> Answer | None:
     return None if holder is None else asdict(holder)
 
@@ -130,6 +134,7 @@ class Peer:
             if not isinstance(request, dict) or request.get("op") not in self.ops:
                 raise BadRequestError(f"no such request: {line.strip()[:200]}")
             result = {"ok": True} | self.ops[request["op"]](request)
+            settle()
         except FlyringError as error:
             result = {"ok": False, "error": error.code, "message": str(error)}
             if isinstance(error, (BackPressuredError, BusyError)):

@@ -87,7 +87,9 @@ def release(s, again=False, limit=1):
 
 
 def close(s):
-    worker = s.with_job(limit=2)
+    """Two jobs are left of a batch of three."""
+    worker = s.with_job(limit=3)
+    s.channel.done(worker)
     s.channel.poll_jobs(s.worker(3), 256)
     return lambda: s.channel.close_subscriber(worker)
 
