@@ -46,10 +46,8 @@ def send() -> None:
 
 def read(number: int) -> None:
     with inbox(number) as channel, channel.subscriber() as subscriber:
-        for message in subscriber:  # sleeps while there is none
-            text = bytes(message).decode()
-            if text.endswith(" stop"):
-                break
+        # take(None) sleeps while there is nothing; iteration would end when those who send have gone.
+        while not (text := bytes(subscriber.take(None)).decode()).endswith(" stop"):
             print(text, flush=True)
 
 

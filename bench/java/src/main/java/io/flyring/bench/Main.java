@@ -30,7 +30,7 @@ public final class Main {
 
     private static void run(Setup setup, PrintStream out) throws Exception {
         if (setup.block != (setup.contender.equals("flyring-block") || setup.scenario == Setup.Scenario.JOBS)) {
-            throw new IllegalArgumentException("cannot: flyring-block and workers sleep (--wait block), all others spin");
+            throw new IllegalArgumentException("cannot: flyring-block and workers sleep (--wait block), others spin");
         }
         try (Contender contender = contender(setup, Messages.of(setup.size, setup.whole))) {
             // After opening: threads of a library are not to sit on this thread's core.
