@@ -164,7 +164,9 @@ def routing(first: str) -> str | None:
             for sender in (*LANGUAGES, "stop"):
                 program = programs["python" if sender == "stop" else sender]
                 numbers = range(1 if sender == "stop" else 5)
-                lines = [f"{c} {sender if sender == 'stop' else f'{n} of {sender}'}" for n in numbers for c in customers]
+                lines = [
+                    f"{c} {sender if sender == 'stop' else f'{n} of {sender}'}" for n in numbers for c in customers
+                ]
                 if sender == "stop":  # one for each inbox
                     lines = list({keys.inbox_of(line.split()[0]): line for line in lines}.values())
                 else:
@@ -191,7 +193,11 @@ def main() -> int:
     subprocess.run(["cmake", "-S", EXAMPLES, "-B", BUILD], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", BUILD, "--parallel", "2"], check=True, stdout=subprocess.DEVNULL)
     passed = failed = 0
-    tests = [(f"{e.__name__} in {language}", partial(e, language)) for e in (waiting, queue, routing) for language in LANGUAGES]
+    tests = [
+        (f"{e.__name__} in {language}", partial(e, language))
+        for e in (waiting, queue, routing)
+        for language in LANGUAGES
+    ]
     for name, test in [*tests, ("as many keys for each inbox", keys.even_keys)]:
         wrong = test()
         failed, passed = failed + (wrong is not None), passed + (wrong is None)

@@ -70,8 +70,8 @@ class Flyring {
             options.publishers = senders;
         }
         if (options.kind == flyring::Kind::broadcast) {
-            options.subscribers =
-                static_cast<std::uint32_t>(beside + std::max(std::size_t{2}, setup.option("consumers", std::size_t{2})));
+            options.subscribers = static_cast<std::uint32_t>(
+                beside + std::max(std::size_t{2}, setup.option("consumers", std::size_t{2})));
         }
         options.wake = setup.option("wake", std::size_t{1}) != 0;
         options.counters = 0;

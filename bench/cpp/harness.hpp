@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -43,8 +43,9 @@ struct Nothing {
 template <class Contender, class = void>
 inline constexpr bool has_jobs = false;
 template <class Contender>
-inline constexpr bool has_jobs<Contender, decltype(std::declval<Contender&>().receive_within(
-                                              Nothing(), std::chrono::milliseconds(0)))> = true;
+inline constexpr bool
+    has_jobs<Contender, decltype(std::declval<Contender&>().receive_within(Nothing(), std::chrono::milliseconds(0)))> =
+        true;
 
 /// M: what a message looks like; Message, or the like of it for what a contender's Write and Read get instead of bytes.
 template <class Contender, std::size_t Size, bool Whole, class M = Message<Size, Whole>>

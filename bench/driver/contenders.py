@@ -140,7 +140,9 @@ class Table:
     rounds: int = 7
     time_slice: float = 0.0  # seconds, if shorter than the run's
     starts: int = 1  # how often each contender is started anew; the rounds are spread over them
-    compared_with: str = ""  # a contender: each row's ratio to it is shown, with its interval. */NAME: of the row's program
+    compared_with: str = (
+        ""  # a contender: each row's ratio to it is shown, with its interval. */NAME: of the row's program
+    )
     interruptions: bool = False  # samples far above the median are counted
     quick: tuple[str, ...] = ()  # patterns for --quick; none: not in it
     headline: bool = False

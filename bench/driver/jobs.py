@@ -12,9 +12,9 @@ WORD = (1 << 64) - 1
 
 
 def together(sent: int, workers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One slice. Failure unless each job was done exactly once: jobs are numbered from 0, and of those that a worker did
-    it says how many they are, the sum of their numbers, and that of their squares. (That it got them in order, it checks
-    itself.) The time is from the first job of all to the end of the last one."""
+    """One slice. Failure unless each job was done exactly once: jobs are numbered from 0, and of those that a worker
+    did it says how many they are, the sum of their numbers, and that of their squares. (That it got them in order, it
+    checks itself.) The time is from the first job of all to the end of the last one."""
     done = sum(int(w["count"]) for w in workers)
     if done != sent:
         raise Failure(f"{sent} jobs were sent, {done} done")

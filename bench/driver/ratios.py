@@ -79,13 +79,12 @@ def paired(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> list[t
 
 
 def beside(results: Results, table: Table, contender: str, class_: str) -> tuple[float, float, float] | None:
-    """How many times longer a round trip, or a message, of the contender takes than one of the table's `compared_with` in
-    the same round: the median over rounds, between the ends of its interval. None: too few rounds of both in this
+    """How many times longer a round trip, or a message, of the contender takes than one of the table's `compared_with`
+    in the same round: the median over rounds, between the ends of its interval. None: too few rounds of both in this
     class."""
     reference = table.reference(contender)
     mine, other = (
-        [s for s in results.slices.get((table.name, c), []) if s.kind == "mean"]
-        for c in (contender, reference)
+        [s for s in results.slices.get((table.name, c), []) if s.kind == "mean"] for c in (contender, reference)
     )
     pairs = list(by_round(mine, other, class_, slowest=0).values())
     if not reference or len(pairs) < FEWEST_SHOWN:

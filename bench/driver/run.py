@@ -69,7 +69,9 @@ def estimate_turns(table: Table, time_slice: float) -> float:
 
 
 def estimate_start(table: Table, contender: Contender, time_slice: float) -> float:
-    start = sum(START_SECONDS[(contender.a if side[0] == "a" else contender.b)[0].build] for side in table.sides(contender))
+    start = sum(
+        START_SECONDS[(contender.a if side[0] == "a" else contender.b)[0].build] for side in table.sides(contender)
+    )
     return start + 2.5 * len(contender.extras) + 8 * (time_slice + 0.012) + 1.2
 
 

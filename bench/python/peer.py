@@ -47,7 +47,9 @@ def parse() -> Setup:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--contender", required=True, choices=[*CONTENDERS, *PACED])
     parser.add_argument("--side", required=True, choices=("a", "b", "a2", "b2"))
-    parser.add_argument("--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced", "jobs", "burst"))
+    parser.add_argument(
+        "--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced", "jobs", "burst")
+    )
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--mode", choices=("write", "look"), default="write")
     parser.add_argument("--wait", choices=("spin", "block"), default="spin")

@@ -65,8 +65,8 @@ class List(Contender):
 
 
 class Move(List):
-    """LPUSH, LMOVE to a list of the worker's own, and LREM from there when the job is done: so that somebody can find the
-    jobs of a worker that died (the pattern of Redis' documentation of LMOVE)."""
+    """LPUSH, LMOVE to a list of the worker's own, and LREM from there when the job is done: so that somebody can find
+    the jobs of a worker that died (the pattern of Redis' documentation of LMOVE)."""
 
     receive = "got = move(key, mine, 0, 'RIGHT', 'LEFT')"
     release = "remove(mine, 1, got)"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page `words` of the sides' folder (PEER.md, jobs and burst): 64-bit words, a cache line each. Right on x86 only, as
-memoryviews.py says."""
+"""The page `words` of the sides' folder (PEER.md, jobs and burst): 64-bit words, a cache line each. Right on x86 only,
+as memoryviews.py says."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ int main(int argc, char** argv) {
         send();
     } else if (words == std::vector<std::string>{"where"}) {
         where();
-    } else if (words.size() == 2 && words[0] == "read" && words[1].find_first_not_of("0123456789") == std::string::npos &&
-               std::stoul(words[1]) < inboxes) {
+    } else if (words.size() == 2 && words[0] == "read" &&
+               words[1].find_first_not_of("0123456789") == std::string::npos && std::stoul(words[1]) < inboxes) {
         read(std::stoul(words[1]));
     } else {
         std::cerr << "Use routing send, routing read K (below " << inboxes << "), or routing where.\n";
