@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
-import org.agrona.concurrent.UnsafeBuffer;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 
-/** The page {@code words} of the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, a cache line each. */
+/**
+ * The page {@code words} of the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, a cache line each. Without
+ * Agrona, whose buffers need a JVM flag.
+ */
 final class Words {
     /** Messages that are sent, of all slices. */
     static final int SENT = 0;
@@ -14,20 +20,22 @@ final class Words {
     /** Of consumer k: word FIRST + k, the messages that it is done with. */
     static final int FIRST = 2;
 
+    private static final VarHandle WORD =
+        MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
     private static final int LENGTH = 4096;
     private static final int LINE = 64;
 
-    private final UnsafeBuffer page;
+    private final ByteBuffer page;
 
     Words(Setup setup) {
-        page = new UnsafeBuffer(Mapped.file(setup, "words", LENGTH));
+        page = Mapped.file(setup, "words", LENGTH);
     }
 
     long get(int word) {
-        return page.getLongVolatile(word * LINE);
+        return (long) WORD.getAcquire(page, word * LINE);
     }
 
     void set(int word, long value) {
-        page.putLongOrdered(word * LINE, value);
+        WORD.setRelease(page, word * LINE, value);
     }
 }
