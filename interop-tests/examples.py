@@ -9,9 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import flyring
+import routing as keys
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -27,7 +29,7 @@ def commands(example: str) -> dict[str, list[str]]:
     return {
         "python": [sys.executable, str(EXAMPLES / example / f"{example}.py")],
         "cpp": [str(BUILD / example)],
-        "java": ["java", "-cp", str(jars[0]), str(EXAMPLES / example / f"{example.capitalize()}.java")],
+        "java": ["java", "-cp", f"{jars[0]}:{BUILD}/lib/*", str(EXAMPLES / example / f"{example.capitalize()}.java")],
     }
 
 
@@ -133,16 +135,73 @@ def queue(first: str) -> str | None:
     return None
 
 
+def routing(first: str) -> str | None:
+    """An inbox for each language's reader; who sends are all three, one after the other. And where keys go."""
+    languages = [*LANGUAGES, *LANGUAGES]
+    languages = languages[languages.index(first) :][: len(LANGUAGES)]
+    programs = commands("routing")
+    asked = [key for key, _ in keys.vectors()] + [key for family in keys.families().values() for key in family]
+    text = "".join(f"{key}\n" for key in asked)
+    answered = subprocess.run(
+        [*programs[first], "where"], input=text, stdout=subprocess.PIPE, encoding="utf-8", timeout=PATIENCE
+    )
+    if wrong := keys.where(answered.stdout.splitlines(), asked):
+        return wrong
+    customers = [f"customer-{i}" for i in range(20)]
+    for inbox in range(keys.INBOXES):
+        if inbox not in map(keys.inbox_of, customers):
+            return f"no customer goes to inbox {inbox}"
+    sent: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
+        environment = os.environ | {"FLYRING_DIR": folder}
+        readers = [
+            subprocess.Popen(
+                [*programs[language], "read", str(inbox)], env=environment, stdout=subprocess.PIPE, encoding="utf-8"
+            )
+            for inbox, language in enumerate(languages)
+        ]
+        try:
+            for sender in (*LANGUAGES, "stop"):
+                program = programs["python" if sender == "stop" else sender]
+                numbers = range(1 if sender == "stop" else 5)
+                lines = [
+                    f"{c} {sender if sender == 'stop' else f'{n} of {sender}'}" for n in numbers for c in customers
+                ]
+                if sender == "stop":  # one for each inbox
+                    lines = list({keys.inbox_of(line.split()[0]): line for line in lines}.values())
+                else:
+                    sent += lines
+                text = "".join(f"{line}\n" for line in lines)
+                subprocess.run(
+                    [*program, "send"], env=environment, input=text, encoding="utf-8", check=True, timeout=PATIENCE
+                )
+            printed = [reader.communicate(timeout=PATIENCE)[0].splitlines() for reader in readers]
+        finally:
+            for reader in readers:
+                reader.kill()
+                reader.wait()
+    for inbox, lines in enumerate(printed):
+        wanted = [line for line in sent if keys.inbox_of(line.split()[0]) == inbox]
+        if lines != wanted:
+            return f"inbox {inbox}, read by {languages[inbox]}: {lines}, not {wanted}"
+        if readers[inbox].returncode != 0:
+            return f"the reader of inbox {inbox} ended with {readers[inbox].returncode}"
+    return None
+
+
 def main() -> int:
     subprocess.run(["cmake", "-S", EXAMPLES, "-B", BUILD], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", BUILD, "--parallel", "2"], check=True, stdout=subprocess.DEVNULL)
     passed = failed = 0
-    for example in (waiting, queue):
-        for language in LANGUAGES:
-            wrong = example(language)
-            failed, passed = failed + (wrong is not None), passed + (wrong is None)
-            name = f"{example.__name__} in {language}"
-            print(f"FAILED: {name}: {wrong}" if wrong else f"ok: {name}")
+    tests = [
+        (f"{e.__name__} in {language}", partial(e, language))
+        for e in (waiting, queue, routing)
+        for language in LANGUAGES
+    ]
+    for name, test in [*tests, ("as many keys for each inbox", keys.even_keys)]:
+        wrong = test()
+        failed, passed = failed + (wrong is not None), passed + (wrong is None)
+        print(f"FAILED: {name}: {wrong}" if wrong else f"ok: {name}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -18,6 +18,9 @@ void run_beside(const Setup&);
 // typed.cpp
 void run_flyring_typed(const Setup&);
 
+// queue.cpp
+void run_flyring_queue(const Setup&);
+
 // floors.cpp
 void run_raw_line(const Setup&);
 void run_bare_ring(const Setup&);
@@ -39,5 +42,6 @@ void run_boost_mq(const Setup&);
 void run_boost_spsc(const Setup&);
 void run_boost_queue(const Setup&);
 void run_zeromq_ipc(const Setup&);
+void run_zeromq_jobs(const Setup&);
 
 }  // namespace bench

@@ -48,19 +48,31 @@ class Flyring {
 
     static std::string version() { return "0.1.0"; }
 
+    /// `--option kind=inbox`, queue: else a broadcast channel.
     static flyring::Channel open(const Setup& setup) {
+        const std::string kind = setup.option("kind", std::string("broadcast"));
         flyring::Options options;
-        options.kind = flyring::Kind::broadcast;
+        options.kind = kind == "inbox"   ? flyring::Kind::inbox
+                       : kind == "queue" ? flyring::Kind::queue
+                                         : flyring::Kind::broadcast;
         // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
         const std::size_t messages = setup.whole ? 128 : 512;
         const std::size_t least = setup.scenario == Scenario::stream ? messages * setup.size : 0;  // powers of two
         options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::max(std::size_t{1} << 20, least)));
         options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
         const std::size_t beside = setup.option("first-ring", std::size_t{0});  // rings of a program beside the sides
-        options.publishers =
+        const auto senders =
             static_cast<std::uint32_t>(beside + (setup.one_way() ? setup.option("producers", std::size_t{1}) : 2));
-        options.subscribers =
-            static_cast<std::uint32_t>(beside + std::max(std::size_t{2}, setup.option("consumers", std::size_t{2})));
+        if (options.kind == flyring::Kind::queue) {
+            options.producers = senders;
+            options.workers = static_cast<std::uint32_t>(setup.option("workers", std::size_t{1}));
+        } else {
+            options.publishers = senders;
+        }
+        if (options.kind == flyring::Kind::broadcast) {
+            options.subscribers = static_cast<std::uint32_t>(
+                beside + std::max(std::size_t{2}, setup.option("consumers", std::size_t{2})));
+        }
         options.wake = setup.option("wake", std::size_t{1}) != 0;
         options.counters = 0;
         return flyring::Channel::open_or_create(setup.path("channel.ring"), options);

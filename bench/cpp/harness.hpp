@@ -7,20 +7,19 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <vector>
+#include <type_traits>
 
+#include "clock.hpp"
+#include "jobs.hpp"
+#include "message.hpp"
 #include "probe.h"
 #include "setup.hpp"
-
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 // Turns and slices of bench/PEER.md, the same for every contender. A contender is a class with
 //
@@ -29,109 +28,24 @@
 //   template <class Write> void send(Write&&);   one message, waiting for room; Write is void(std::byte* to)
 //   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message there is
 //   static std::string version();
+//   template <class Read> void receive_within(Read&&, std::chrono::milliseconds);
+//                                                for jobs: waits for a message, so long at most
 //
 // and is compiled once per message size and mode, as a user's program would be.
 
 namespace bench {
 
-inline constexpr std::uint64_t factor = 0x9E3779B97F4A7C15;
-inline constexpr std::uint64_t end_word = ~std::uint64_t{0};
 inline constexpr std::uint64_t most_timed = 2'000'000;
 
-/// Ticks of the cheapest clock.
-inline std::uint64_t ticks() {
-#if defined(__x86_64__)
-    return __rdtsc();
-#else
-    return static_cast<std::uint64_t>(bench_now());
-#endif
-}
-
-struct Clock {
-    double ns_per_tick = 1;
-    double cost = 0;
-
-    Clock() {
-        const auto t0 = bench_now();
-        const auto c0 = ticks();
-        while (bench_now() - t0 < 20'000'000) {
-        }
-        const auto c1 = ticks();
-        ns_per_tick = static_cast<double>(bench_now() - t0) / static_cast<double>(c1 - c0);
-        std::uint64_t sum = 0;
-        const auto start = bench_now();
-        for (int i = 0; i < 100'000; ++i) sum += ticks();
-        cost = static_cast<double>(bench_now() - start) / 100'000;
-        if (sum == 0) throw std::runtime_error("the clock stands");
-    }
+struct Nothing {
+    void operator()(const std::byte*) const {}
 };
-
-[[noreturn, gnu::cold, gnu::noinline]] inline void wrong(std::uint64_t number, std::uint64_t tag, std::uint64_t found) {
-    std::ostringstream text;
-    text << "message " << number << " of this slice, tag " << tag << ", begins with word " << std::hex << found
-         << " or has wrong bytes";
-    throw std::runtime_error(text.str());
-}
-
-/// The words of messages (bench/PEER.md, messages).
-template <std::size_t Size, bool Whole>
-struct Message {
-    static constexpr std::size_t words = Size / 8;
-    static constexpr std::size_t rest = Size % 8;  // bytes of one more word
-
-    static std::uint64_t tag(unsigned producer, std::uint64_t number) { return producer * 64 + number % 64; }
-
-    static void write(std::byte* to, std::uint64_t tag) {
-        std::memcpy(to, &tag, 8);
-        if constexpr (Whole) {
-            const std::uint64_t first = tag * factor;
-            for (std::size_t i = 1; i < words; ++i) {
-                const std::uint64_t word = first + i * factor;
-                std::memcpy(to + 8 * i, &word, 8);
-            }
-            if constexpr (rest != 0) {
-                const std::uint64_t word = first + words * factor;
-                std::memcpy(to + 8 * words, &word, rest);
-            }
-        }
-    }
-
-    static void write_end(std::byte* to) { std::memset(to, 0xff, Whole ? Size : 8); }
-
-    static bool is(const std::byte* from, std::uint64_t tag) {
-        std::uint64_t word;
-        std::memcpy(&word, from, 8);
-        std::uint64_t difference = word ^ tag;
-        if constexpr (Whole) {
-            const std::uint64_t first = tag * factor;
-            for (std::size_t i = 1; i < words; ++i) {
-                std::memcpy(&word, from + 8 * i, 8);
-                difference |= word ^ (first + i * factor);
-            }
-            if constexpr (rest != 0) {
-                const std::uint64_t last = first + words * factor;
-                word = 0;
-                std::memcpy(&word, from + 8 * words, rest);
-                difference |= word ^ (last & ((std::uint64_t{1} << 8 * rest) - 1));
-            }
-        }
-        return difference == 0;
-    }
-
-    static std::uint64_t word0(const std::byte* from) {
-        std::uint64_t word;
-        std::memcpy(&word, from, 8);
-        return word;
-    }
-
-    /// After is() said no: returns if it is the end.
-    [[gnu::cold, gnu::noinline]] static void must_be_end(const std::byte* from, std::uint64_t number,
-                                                         std::uint64_t expected) {
-        for (std::size_t i = 0; i < (Whole ? Size : 8); ++i) {
-            if (from[i] != std::byte{0xff}) wrong(number, expected, word0(from));
-        }
-    }
-};
+template <class Contender, class = void>
+inline constexpr bool has_jobs = false;
+template <class Contender>
+inline constexpr bool
+    has_jobs<Contender, decltype(std::declval<Contender&>().receive_within(Nothing(), std::chrono::milliseconds(0)))> =
+        true;
 
 /// M: what a message looks like; Message, or the like of it for what a contender's Write and Read get instead of bytes.
 template <class Contender, std::size_t Size, bool Whole, class M = Message<Size, Whole>>
@@ -139,6 +53,14 @@ class Runner {
   public:
     explicit Runner(const Setup& setup) : setup_(setup), shared_(bench_map(setup.dir.c_str())), contender_(setup) {
         if (shared_ == nullptr) throw std::runtime_error("cannot map " + setup.dir + "/shared");
+        if (setup.scenario == Scenario::jobs) {
+            if constexpr (has_jobs<Contender>) {
+                jobs_.emplace(setup, contender_, clock_.ns_per_tick);
+            } else {
+                throw std::runtime_error("cannot: " + setup.contender + ": it has no jobs");
+            }
+        }
+        if (setup.scenario == Scenario::burst) burst_.emplace(setup);
         if (!setup.one_way() && setup.client()) {
             samples_ = static_cast<std::uint32_t*>(mmap(nullptr, most_timed * 4, PROT_READ | PROT_WRITE,
                                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
@@ -203,6 +125,10 @@ class Runner {
 
     std::string slice(bool timed) {
         if (setup_.scenario == Scenario::stream) return setup_.producer() ? produce() : consume();
+        if (setup_.scenario == Scenario::burst) return setup_.producer() ? produce_bursts() : consume_bursts();
+        if constexpr (has_jobs<Contender>) {
+            if (setup_.scenario == Scenario::jobs) return setup_.producer() ? produce_jobs() : jobs_->work();
+        }
         if (!setup_.client()) {
             serve();
             return "";
@@ -329,6 +255,45 @@ class Runner {
         }
         ran(n, bench_now() - start);
         contender_.send([](auto&& to) { M::write_end(to); });
+        return sent(n);
+    }
+
+    std::string produce_jobs() {
+        const std::uint64_t n = count(false);
+        ran(n, jobs_->send(n));
+        return sent(n);
+    }
+
+    [[gnu::noinline]] std::string produce_bursts() {
+        const std::uint64_t n = count(false);
+        std::int64_t ns = 0;
+        for (std::uint64_t i = 0; i < n;) {
+            const std::uint64_t first = i, behind = std::min(n, i + Burst::messages);
+            const std::int64_t start = bench_now();
+            for (; i < behind; ++i) {
+                const std::uint64_t tag = M::tag(0, i);
+                contender_.send([tag](auto&& to) { M::write(to, tag); });
+            }
+            ns += bench_now() - start;
+            burst_->wait_until_read(i - first);
+        }
+        ran(n, ns);
+        contender_.send([](auto&& to) { M::write_end(to); });
+        burst_->wait_until_read(1);
+        return mean(n, ns);
+    }
+
+    [[gnu::noinline]] std::string consume_bursts() {
+        std::uint64_t number = 0, received = 0;
+        for (bool ended = false; !ended;) {
+            const std::uint64_t before = number, wanted = burst_->wait_for_burst();
+            while (number - before < wanted && !ended) look<false>(number, received, ended);
+            burst_->have_read(wanted);
+        }
+        return sent(received);
+    }
+
+    static std::string sent(std::uint64_t n) {
         std::ostringstream text;
         text << "{\"kind\": \"mean\", \"count\": " << n << "}";
         return text.str();
@@ -428,6 +393,8 @@ class Runner {
     Clock clock_;
     void* shared_;
     Contender contender_;
+    std::optional<Jobs<Contender, M>> jobs_;
+    std::optional<Burst> burst_;
     std::uint32_t* samples_ = nullptr;
     double rate_ = 0;
     std::uint64_t last_ = 16;

@@ -21,6 +21,8 @@ static Setup parse(int count, char** words) {
             setup.scenario = value == "rtt"        ? Scenario::rtt
                              : value == "schedule" ? Scenario::schedule
                              : value == "idle"     ? Scenario::idle
+                             : value == "jobs"     ? Scenario::jobs
+                             : value == "burst"    ? Scenario::burst
                                                    : Scenario::stream;
         } else if (name == "--size") {
             setup.size = std::stoul(value);
@@ -58,6 +60,7 @@ static constexpr Contender contenders[] = {
     {"flyring-claim", run_flyring_claim},
     {"flyring-block", run_flyring_block},
     {"flyring-typed", run_flyring_typed},
+    {"flyring-queue", run_flyring_queue},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},
     {"cas-counter", run_cas_counter},
@@ -76,6 +79,7 @@ static constexpr Contender contenders[] = {
     {"boost-spsc", run_boost_spsc},
     {"boost-queue", run_boost_queue},
     {"zeromq-ipc", run_zeromq_ipc},
+    {"zeromq-jobs", run_zeromq_jobs},
 #endif
 };
 

@@ -12,7 +12,7 @@
 namespace bench {
 
 enum class Side { a, b, a2, b2 };
-enum class Scenario { rtt, schedule, stream, idle };
+enum class Scenario { rtt, schedule, stream, idle, jobs, burst };
 
 struct Setup {
     std::string contender;
@@ -29,7 +29,7 @@ struct Setup {
     std::map<std::string, std::string> options;
 
     /// Messages go from a to b only.
-    bool one_way() const { return scenario == Scenario::stream || scenario == Scenario::idle; }
+    bool one_way() const { return scenario != Scenario::rtt && scenario != Scenario::schedule; }
     bool client() const { return side == Side::a; }
     bool producer() const { return side == Side::a || side == Side::a2; }
     /// 0 or 1: which producer, or which consumer.

@@ -85,7 +85,81 @@ class ZeromqIpc {
     zmq_msg_t in_;
 };
 
+/// PUSH and PULL with several that pull: who sends hands messages out in turn, up to 1000 ahead to each
+/// (ZMQ_SNDHWM, ZMQ_RCVHWM), and sleeps when all are full.
+class ZeromqJobs {
+  public:
+    explicit ZeromqJobs(const Setup& setup) : size_(setup.size), context_(zmq_ctx_new()) {
+        if (setup.scenario != Scenario::jobs || !setup.block) cannot(setup, "jobs only; it sleeps (--wait block)");
+        socket_ = zmq_socket(context_, setup.producer() ? ZMQ_PUSH : ZMQ_PULL);
+        if (context_ == nullptr || socket_ == nullptr) fail("socket");
+        set(ZMQ_LINGER, 0);
+        const std::string address = "ipc://" + setup.path("socket");
+        check((setup.producer() ? zmq_bind : zmq_connect)(socket_, address.c_str()), "bind or connect");
+        check(zmq_msg_init(&in_), "msg_init");
+    }
+    ZeromqJobs(const ZeromqJobs&) = delete;
+    ~ZeromqJobs() {
+        zmq_msg_close(&in_);
+        zmq_close(socket_);
+        zmq_ctx_term(context_);
+    }
+
+    void connect() {}
+
+    template <class Write>
+    void send(Write&& write) {
+        zmq_msg_t message;
+        check(zmq_msg_init_size(&message, size_), "msg_init_size");
+        write(static_cast<std::byte*>(zmq_msg_data(&message)));
+        if (zmq_msg_send(&message, socket_, 0) < 0) fail("msg_send");
+    }
+    template <class Read>
+    void receive(Read&& read) {
+        get(read, ZMQ_DONTWAIT);
+    }
+    template <class Read>
+    void receive_within(Read&& read, std::chrono::milliseconds time) {
+        if (time != limit_) {
+            set(ZMQ_RCVTIMEO, static_cast<int>(time.count()));
+            limit_ = time;
+        }
+        get(read, 0);
+    }
+    static std::string version() { return ZeromqIpc::version(); }
+
+  private:
+    [[noreturn, gnu::cold, gnu::noinline]] static void fail(const std::string& what) {
+        throw std::runtime_error("zmq " + what + ": " + zmq_strerror(zmq_errno()));
+    }
+    static void check(int result, const char* what) {
+        if (__builtin_expect(result != 0, 0)) fail(what);
+    }
+    void set(int option, int value) { check(zmq_setsockopt(socket_, option, &value, sizeof value), "setsockopt"); }
+    template <class Read>
+    void get(Read&& read, int flags) {
+        const int n = zmq_msg_recv(&in_, socket_, flags);
+        if (n < 0 && zmq_errno() == EAGAIN) return;
+        if (n != static_cast<int>(size_)) {
+            if (n < 0) fail("msg_recv");
+            throw std::runtime_error("received " + std::to_string(n) + " bytes");
+        }
+        read(static_cast<const std::byte*>(zmq_msg_data(&in_)));
+    }
+
+    std::size_t size_;
+    std::chrono::milliseconds limit_{-1};
+    void* context_;
+    void* socket_ = nullptr;
+    zmq_msg_t in_;
+};
+
 }  // namespace
+
+void run_zeromq_jobs(const Setup& setup) {
+    if (setup.size != 32 || !setup.whole) cannot(setup, "32 bytes, every one written and compared");
+    Runner<ZeromqJobs, 32, true>(setup).run();
+}
 
 void run_zeromq_ipc(const Setup& setup) {
     run<ZeromqIpc>(setup);

@@ -91,6 +91,11 @@ class Contender:
         return first.family if first == second else "Mixed pairs"
 
     @property
+    def workers(self) -> int:
+        """How many processes share the jobs of scenario `jobs`."""
+        return int(self.options.get("workers", "1"))
+
+    @property
     def own_pairs(self) -> tuple[str, ...]:
         """Of a mixed pair: the ids of the two pairs of one language each."""
         programs, name = self.id.split("/")
@@ -129,12 +134,15 @@ class Table:
     contenders: tuple[str, ...]  # patterns of ids
     rate: float = 0.0
     seconds: float = 0.0  # of one turn of idle and paced
+    job: int = 0  # nanoseconds that a job of scenario `jobs` takes
     producers: int = 1
     consumers: int = 1
     rounds: int = 7
     time_slice: float = 0.0  # seconds, if shorter than the run's
     starts: int = 1  # how often each contender is started anew; the rounds are spread over them
-    compared_with: str = ""  # a contender: each row's ratio to it is shown, with its interval
+    compared_with: str = (
+        ""  # a contender: each row's ratio to it is shown, with its interval. */NAME: of the row's program
+    )
     interruptions: bool = False  # samples far above the median are counted
     quick: tuple[str, ...] = ()  # patterns for --quick; none: not in it
     headline: bool = False
@@ -144,19 +152,29 @@ class Table:
     note: str = ""
     targets: tuple[Mapping[str, Any], ...] = field(default=())
 
-    @property
-    def sides(self) -> tuple[str, ...]:
+    def sides(self, contender: Contender) -> tuple[str, ...]:
         """In the order they are started. What follows a slash tells alike sides apart."""
         if self.scenario == "idle":
             return ("b", *(f"b/{n}" for n in range(2, self.consumers + 1)), "a")
-        return ("b", *(("b2",) if self.consumers > 1 else ()), "a", *(("a2",) if self.producers > 1 else ()))
+        second = contender.workers > 1 if self.scenario == "jobs" else self.consumers > 1
+        return ("b", *(("b2",) if second else ()), "a", *(("a2",) if self.producers > 1 else ()))
 
     @property
     def kinds(self) -> tuple[tuple[int, str], ...]:
         """The turns of one round: slices and kind."""
-        return {"rtt": ((2, "mean"), (1, "timed")), "schedule": ((2, "timed"),), "stream": ((2, "mean"),)}.get(
-            self.scenario, ()
-        )
+        means = ((2, "mean"),)
+        return {
+            "rtt": ((2, "mean"), (1, "timed")),
+            "schedule": ((2, "timed"),),
+            "stream": means,
+            "jobs": means,
+            "burst": means,
+        }.get(self.scenario, ())
+
+    def reference(self, contender: str) -> str:
+        """Whom a contender is compared with, or nothing. Nobody is compared with itself."""
+        found = self.compared_with.replace("*", contender.partition("/")[0])
+        return "" if found == contender else found
 
     @property
     def what(self) -> str:
@@ -167,6 +185,11 @@ class Table:
             return f"{self.consumers} readers, each in its own process, {wait}; nothing comes for {self.seconds:g} s"
         if self.scenario == "paced":
             return f"1 → 1, {size_text(self.size)} messages, {self.rate:g} a second, {wait}, {self.seconds:g} s a round"
+        if self.scenario == "jobs":
+            long = f"{self.job / 1000:g} µs long" if self.job else "empty"
+            return f"jobs of {size_text(self.size)}, {long}, each to one of the workers, {how}, {wait}"
+        if self.scenario == "burst":
+            return f"what it takes to send {size_text(self.size)} messages while nobody reads, {how}"
         if self.scenario == "stream":
             return f"{self.producers} → {self.consumers}, {size_text(self.size)} messages, {how}, {wait}"
         due = f", one due every {1e6 / self.rate:g} µs" if self.scenario == "schedule" else ""

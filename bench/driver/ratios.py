@@ -79,14 +79,15 @@ def paired(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> list[t
 
 
 def beside(results: Results, table: Table, contender: str, class_: str) -> tuple[float, float, float] | None:
-    """How many times longer a round trip of the contender takes than one of the table's `compared_with` in the same
-    round: the median over rounds, between the ends of its interval. None: too few rounds of both in this class."""
+    """How many times longer a round trip, or a message, of the contender takes than one of the table's `compared_with`
+    in the same round: the median over rounds, between the ends of its interval. None: too few rounds of both in this
+    class."""
+    reference = table.reference(contender)
     mine, other = (
-        [s for s in results.slices.get((table.name, c), []) if s.kind == "mean"]
-        for c in (contender, table.compared_with)
+        [s for s in results.slices.get((table.name, c), []) if s.kind == "mean"] for c in (contender, reference)
     )
     pairs = list(by_round(mine, other, class_, slowest=0).values())
-    if contender == table.compared_with or len(pairs) < FEWEST_SHOWN:
+    if not reference or len(pairs) < FEWEST_SHOWN:
         return None
     low, middle, high = map(math.exp, interval([math.log(a / b) for a, b in pairs]))
     return low, middle, high

@@ -185,22 +185,19 @@ class Group:
             options = dict(contender.options)
             options |= {"producers": str(table.producers)} if table.producers > 1 else {}
             options |= {"consumers": str(table.consumers)} if table.consumers > 1 else {}
-            for side in table.sides:
+            options |= {"job": str(table.job)} if table.scenario == "jobs" else {}
+            sides = table.sides(contender)
+            for side in sides:
                 producer = side[0] == "a"
                 program, name = contender.a if producer else contender.b
+                # The second worker has the producer's core.
+                core = cores[0 if producer or table.scenario == "jobs" and side == "b2" else 1]
                 argv = [
                     *fill_in(program.argv, contender, {}),
                     *("--contender", name, "--side", side.partition("/")[0], "--scenario", table.scenario),
                     *("--size", str(table.size)),
-                    *(
-                        "--mode",
-                        table.mode,
-                        "--wait",
-                        contender.wait_in(table),
-                        "--core",
-                        str(cores[0 if producer else 1]),
-                    ),
-                    *("--dir", self.folder, "--sides", str(len(table.sides)), "--rate", f"{table.rate:g}"),
+                    *("--mode", table.mode, "--wait", contender.wait_in(table), "--core", str(core)),
+                    *("--dir", self.folder, "--sides", str(len(sides)), "--rate", f"{table.rate:g}"),
                     *("--time-slice", f"{time_slice:g}"),
                     *(word for key, value in options.items() for word in ("--option", f"{key}={value}")),
                 ]

@@ -74,12 +74,15 @@ def part(results: Results, table: Table, class_: str) -> Part | None:
 
 
 def figures_grid(results: Results, table: Table, class_: str, figures: Sequence[tuple[str, Figure]]) -> Grid:
-    unit = {"rtt": "round trip", "schedule": "rate kept", "stream": "messages"}[table.scenario]
+    unit = {"rtt": "round trip", "schedule": "rate kept", "jobs": "jobs"}.get(table.scenario, "messages")
+    streaming = table.scenario in ("stream", "burst")
     head = ["contender", unit, "spread of rounds", "raw line"]
-    head += {"rtt": ["ratio (spread)"], "schedule": [], "stream": ["per raw round trip (spread)"]}[table.scenario]
-    against = table.compared_with if any(c == table.compared_with for c, _ in figures) else ""
-    head += [f"times {results.title(against)} (95 % interval)"] if against else []
-    head += ["bytes"] if table.scenario == "stream" else []
+    head += ["ratio (spread)"] if table.scenario == "rtt" else ["per raw round trip (spread)"] if streaming else []
+    against = next((r for c, _ in figures if (r := table.reference(c)) in dict(figures)), "")
+    own = "*" in table.compared_with
+    title = f"{results.run['contenders'][against]['title']}, same language" if own and against else ""
+    head += [f"times {title or results.title(against)} (95 % interval)"] if against else []
+    head += ["bytes"] if streaming else []
     lossy = any(f.lost > 0 for _, f in figures)
     head += ["lost"] if lossy else []
     head += ["rounds"]
@@ -91,9 +94,9 @@ def figures_grid(results: Results, table: Table, class_: str, figures: Sequence[
             range_text(f.value, table.scenario),
             ns_text(f.floor.median),
         ]
-        row += [] if table.scenario == "schedule" else [ratio_text(f.ratio)]
+        row += [ratio_text(f.ratio)] if table.scenario == "rtt" or streaming else []
         row += [interval_text(ratios.beside(results, table, contender, class_))] if against else []
-        row += [bytes_text(f.value.median * table.size)] if table.scenario == "stream" else []
+        row += [bytes_text(f.value.median * table.size)] if streaming else []
         row += [f"{100 * f.lost:.1f} %" if f.lost else "0"] if lossy else []
         few = "" if f.rounds >= FEWEST_ROUNDS else " (few)"
         rows.append((*row, f"{f.rounds}{few}, {f.starts} starts" if f.starts > 1 else f"{f.rounds}{few}"))
@@ -172,7 +175,7 @@ def headline_row(results: Results, p: Part, mine: Ranked, other: Ranked | None) 
     if other is not None:
         factor = f.value.median / other[1].value.median
         against = f"{results.run['contenders'][other[0]]['title']} {value_text(other[1].value, p.table.scenario)}"
-        ratio = f"{factor:.2f}× the {'rate' if p.table.scenario == 'stream' else 'time'}"
+        ratio = f"{factor:.2f}× the {'time' if p.table.scenario in ('rtt', 'schedule') else 'rate'}"
     if p.table.scenario == "rtt":
         floor = f"{f.ratio.median:.2f}× the raw line ({ns_text(f.floor.median)})"
     measured = value_text(f.value, p.table.scenario)

@@ -127,7 +127,7 @@ def judge_one(
         if beside is None:
             return Verdict(table.name, text, class_, f"{mine.title} {mine}; nothing to compare with", None)
         low, middle, high = beside
-        floor = results.title(table.compared_with)
+        floor = results.title(table.reference(mine.contender))
         measured = f"{mine.title} {mine}, {middle:.3f} ({low:.3f}–{high:.3f}) times {floor}"
         reached = high <= target["interval_at_most"]
     elif "above_floor_at_most_ns" in target and mine.above_floor is not None:

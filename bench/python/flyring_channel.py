@@ -46,29 +46,35 @@ class Flyring(Contender):
         super().__init__(setup)
         # Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
         least = (128 if setup.whole else 512) * setup.size if setup.streaming else 0
+        kind = setup.options.get("kind", "broadcast")
+        senders = setup.producers if setup.streaming else 2
+        slots = {
+            "broadcast": {"publishers": senders, "subscribers": max(2, setup.consumers)},
+            "inbox": {"publishers": senders},
+            "queue": {"producers": senders, "workers": int(setup.options.get("workers", 1))},
+        }
         self.channel = flyring.Channel.open_or_create(
             setup.path("channel.ring"),
-            "broadcast",
+            kind,
             capacity=int(setup.options.get("capacity", max(1 << 20, least))),
             alignment=int(setup.options.get("alignment", 64)),
-            publishers=setup.producers if setup.streaming else 2,
-            subscribers=max(2, setup.consumers),
             counters=0,
+            **slots[kind],
         )
         self.publisher: flyring.Publisher | None = None
-        self.subscriber: flyring.Subscriber | None = None
+        self.subscriber: flyring.Subscriber | flyring.Worker | None = None
         if setup.producer or not setup.streaming:
             name = f"a{setup.number}" if setup.producer else "b"
             self.publisher = self.channel.publisher(name)
         if not setup.producer or not setup.streaming:
             # A channel's first publisher has ring 0, and the driver opens b before a.
             rings = None if setup.streaming else [0 if setup.producer else 1]
-            self.subscriber = self.channel.subscriber(rings=rings)
+            self.subscriber = self.channel.worker() if kind == "queue" else self.channel.subscriber(rings=rings)
         if not setup.streaming and int(setup.options.get("prefetch", 1)):
             self.receive += PREFETCH  # whoever receives a message sends one next
 
     def names(self) -> dict[str, Any]:
-        names: dict[str, Any] = {"size": self.setup.size}
+        names: dict[str, Any] = {"size": self.setup.size, "limit": 256}
         if self.publisher:
             names |= {"offer": self.publisher.offer, "send": self.publisher.send, "claim": self.publisher.try_claim}
             names |= {"offer_batch": self.publisher.offer_batch, "prefetch": self.publisher.prefetch}
@@ -130,6 +136,8 @@ class SendTake(Flyring):
 class OfferPoll(Flyring):
     """Read in place: poll calls a handler for each of up to 256 messages, which compares it."""
 
+    scenarios = ("rtt", "schedule", "stream", "burst")
+
     load = "check, ends = checker(must_be_end)"
     send = OFFER
     receive = POLL
@@ -141,7 +149,7 @@ class OfferPoll(Flyring):
                 pass
             number, start = first, clock()
             while not ends:
-                number += poll(check)
+                number += poll(check, limit)
             result = number - 1, number - 1 - first, clock() - start
         """,
         "consume_several": """
@@ -150,8 +158,18 @@ class OfferPoll(Flyring):
                 pass
             number, start = first, clock()
             while len(ends) < 2:
-                number += poll(check)
+                number += poll(check, limit)
             result = number - 2, number - 2 - first, clock() - start
+        """,
+        "consume_bursts": """
+            number = 0
+            while not ends:
+                if there := words[SENT] - words[FIRST]:
+                    wanted = number + there
+                    while number < wanted:
+                        number += poll(check, limit)
+                    words[FIRST] += there
+            result = number - 1
         """,
     }
 

@@ -65,7 +65,7 @@ class Setup:
     @property
     def streaming(self) -> bool:
         """Messages go from a to b only."""
-        return self.scenario in ("stream", "idle", "paced")
+        return self.scenario not in ("rtt", "schedule")
 
     @property
     def whole(self) -> bool:
@@ -196,6 +196,11 @@ class Runner:
             raise BenchError(f"cannot map {setup.path('shared')}: {os.strerror(ctypes.get_errno())}")
         self.contender = contender(setup)
         self.rate, self.last, self.files = 0.0, 16, 0
+        self.jobs: Any = None
+        if setup.scenario == "jobs":
+            import jobs
+
+            self.jobs = jobs.Jobs(self.contender)
         self.samples = None
         if setup.producer and not setup.streaming:
             self.samples = array.array("Q", bytes(8 * MOST_TIMED))
@@ -256,6 +261,10 @@ class Runner:
 
     def slice(self, timed: bool) -> dict[str, Any] | None:
         setup = self.setup
+        if setup.scenario == "jobs":
+            return self.send_jobs() if setup.producer else self.jobs.work()
+        if setup.scenario == "burst":
+            return self.bursts() if setup.producer else {"kind": "mean", "count": self.loops["consume_bursts"]()}
         if setup.streaming:
             return self.produce() if setup.producer else self.consume()
         if not setup.producer:
@@ -294,6 +303,17 @@ class Runner:
         n = self.count(False)
         self.ran(n, self.loops["produce"](n=n))
         return {"kind": "mean", "count": n}
+
+    def send_jobs(self) -> dict[str, Any]:
+        n = self.count(False)
+        self.ran(n, self.jobs.send(n))
+        return {"kind": "mean", "count": n}
+
+    def bursts(self) -> dict[str, Any]:
+        n = self.count(False)
+        ns = self.loops["produce_bursts"](n=n)
+        self.ran(n, ns)
+        return {"kind": "mean", "count": n, "ns": ns}
 
     def consume(self) -> dict[str, Any]:
         received, timed, ns = self.loops["consume" if self.setup.producers == 1 else "consume_several"]()

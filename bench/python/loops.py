@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import words
+
 if TYPE_CHECKING:
     from harness import Contender
 
@@ -135,6 +137,25 @@ ns = clock() - start
 number = arriving.given() + arriving_too.given() - 2
 result = number, number - 1, ns
 """
+PRODUCE_BURSTS = """
+ns = sent = 0
+while sent < n:
+    some = min(burst, n - sent)
+    start = clock()
+    for message in islice(outgoing, some):
+        {send}
+    ns += clock() - start
+    sent += some
+    words[SENT] += some
+    while words[FIRST] != words[SENT]:
+        pass
+message = end
+{send}
+words[SENT] += 1
+while words[FIRST] != words[SENT]:
+    pass
+result = ns
+"""
 SEND_END = """
 message = end
 {send}
@@ -154,6 +175,7 @@ TEXTS = {
     "produce": PRODUCE,
     "consume": CONSUME,
     "consume_several": CONSUME_SEVERAL,
+    "produce_bursts": PRODUCE_BURSTS,
     "send_end": SEND_END,
     "receive_end": RECEIVE_END,
 }
@@ -208,6 +230,10 @@ def compile_all(contender: Contender, helpers: dict[str, Any]) -> dict[str, Call
     expected, expected_too = contender.expected(mine), contender.expected(other)
     names = contender.names() | helpers
     names |= {
+        "words": words.mapped(setup) if setup.scenario == "burst" else None,
+        "SENT": words.SENT,
+        "FIRST": words.FIRST,
+        "burst": words.BURST,
         "end": end,
         "clock": time.perf_counter_ns,
         "islice": itertools.islice,

@@ -23,15 +23,21 @@ CONTENDERS = {
     "flyring-claim": "flyring_channel.ClaimTake",
     "flyring-batch": "flyring_channel.Batch",
     "flyring-numpy": "flyring_channel.Numpy",
+    "flyring-queue": "flyring_queue.Queue",
+    "flyring-queue-take": "flyring_queue.Take",
     "flyring-typed-arrays": "flyring_channel.TypedArrays",
     "memoryview-ring": "memoryviews.Ring",
     "memoryview-line": "memoryviews.Line",
     "mp-pipe": "standard.Pipe",
     "mp-queue": "standard.Queue",
     "mp-simplequeue": "standard.SimpleQueue",
+    "mp-jobs": "standard.Jobs",
     "faster-fifo": "fifo.FasterFifo",
     "faster-fifo-many": "fifo.FasterFifoMany",
     "pyzmq": "zeromq.PushPull",
+    "pyzmq-jobs": "zeromq.Jobs",
+    "redis-list": "redis_lists.List",
+    "redis-move": "redis_lists.Move",
     "iceoryx2": "iceoryx.PublishSubscribe",
     "iceoryx2-event": "iceoryx.PublishSubscribeEvent",
 }
@@ -41,7 +47,9 @@ def parse() -> Setup:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--contender", required=True, choices=[*CONTENDERS, *PACED])
     parser.add_argument("--side", required=True, choices=("a", "b", "a2", "b2"))
-    parser.add_argument("--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced"))
+    parser.add_argument(
+        "--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced", "jobs", "burst")
+    )
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--mode", choices=("write", "look"), default="write")
     parser.add_argument("--wait", choices=("spin", "block"), default="spin")

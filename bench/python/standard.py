@@ -6,6 +6,7 @@ from __future__ import annotations
 import multiprocessing
 import platform
 import queue
+from collections.abc import Callable
 from typing import Any
 
 from handover import Handover
@@ -81,6 +82,36 @@ class Queue(Shared):
     def names(self) -> dict[str, Any]:
         names = {"put": self.out.put, "get": self.into.get, "Empty": queue.Empty}
         return names | {"get_nowait": self.into.get_nowait}
+
+
+class Jobs(Queue):
+    """Its jobs, each to one of the workers. Who has one has taken it for good."""
+
+    scenarios = ("jobs",)
+
+    def put(self) -> Callable[[bytes], Any]:
+        return self.out.put
+
+    def look(self) -> Callable[[Callable[[Any], None]], int]:
+        get, empty = self.into.get_nowait, queue.Empty
+
+        def look(handler: Callable[[Any], None]) -> int:
+            try:
+                got = get()
+            except empty:
+                return 0
+            handler(got)
+            return 1
+
+        return look
+
+    def look_within(self, handler: Callable[[Any], None], seconds: float) -> int:
+        try:
+            got = self.into.get(timeout=seconds)
+        except queue.Empty:
+            return 0
+        handler(got)
+        return 1
 
 
 class SimpleQueue(Shared):

@@ -6,6 +6,7 @@ Small messages are copied (pyzmq's guide: zero-copy costs more than it saves bel
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import zmq
@@ -59,6 +60,49 @@ class PushPull(Contender):
         if self.into is not None:
             names["recv"] = self.into.recv
         return names
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+    def version(self) -> str:
+        return f"{zmq.pyzmq_version()}, libzmq {zmq.zmq_version()}"
+
+
+class Jobs(Contender):
+    """PUSH and PULL with several that pull: who sends hands messages out in turn, up to 1000 ahead to each, and sleeps
+    when all are full."""
+
+    scenarios = ("jobs",)
+    waits = ("block",)
+    send = receive = "raise NotImplementedError"  # only as below
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.PUSH if setup.producer else zmq.PULL)
+        (self.socket.bind if setup.producer else self.socket.connect)(f"ipc://{setup.path('zmq')}")
+
+    def put(self) -> Callable[[bytes], Any]:
+        return self.socket.send
+
+    def look(self) -> Callable[[Callable[[Any], None]], int]:
+        recv, flag, again = self.socket.recv, zmq.NOBLOCK, zmq.Again
+
+        def look(handler: Callable[[Any], None]) -> int:
+            try:
+                got = recv(flag)
+            except again:
+                return 0
+            handler(got)
+            return 1
+
+        return look
+
+    def look_within(self, handler: Callable[[Any], None], seconds: float) -> int:
+        if not self.socket.poll(1000 * seconds):
+            return 0
+        handler(self.socket.recv())
+        return 1
 
     def close(self) -> None:
         self.context.destroy(linger=0)

@@ -27,6 +27,11 @@ abstract class Contender implements AutoCloseable {
     /** Looks once; the receiver gets each message that is there. */
     abstract void receive();
 
+    /** The same, waiting for a message, so long at most: for {@code jobs}. */
+    void receiveWithin(long ns) {
+        throw new IllegalArgumentException("cannot: " + setup.contender + ": it has no jobs");
+    }
+
     /** The library, as versions.properties names it. */
     abstract String library();
 

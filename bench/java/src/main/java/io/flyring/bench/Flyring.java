@@ -25,9 +25,7 @@ abstract class Flyring extends Contender {
     Flyring(Setup setup, Messages messages) {
         super(setup, messages);
         limit = setup.limit();
-        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
-        int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
-        int capacity = setup.option("capacity", Math.max(1 << 20, atLeast));
+        int capacity = capacity(setup, messages);
         boolean many = capacity / messages.size >= 256; // a ring of few would be empty before a reader stands back
         // 5 us, which is the default, or what a fast publisher takes to fill the ring, if that is less.
         int standBack = setup.option("stand-back", Math.min(5 * (capacity / messages.size), 5000));
@@ -36,15 +34,31 @@ abstract class Flyring extends Contender {
             case "none" -> NoOpIdleStrategy.INSTANCE;
             default -> new SpinIdleStrategy();
         };
-        channel = Channel.openOrCreate(setup.path("channel.ring").toString(), ChannelOptions.broadcast()
-            .capacity(capacity)
-            .alignment(setup.option("alignment", 64))
-            .publishers(setup.streaming() ? setup.producers() : 2)
-            .subscribers(Math.max(2, setup.option("consumers", 2)))
-            .counters(0));
+        channel = open(setup, capacity);
         publisher = setup.sends() ? channel.publisher(setup.producer() ? "a" + setup.number() : "b") : null;
         subscriber = !setup.receives() ? null
             : publisher == null ? channel.subscriber() : channel.subscriber(1 - publisher.ring());
+    }
+
+    static int capacity(Setup setup, Messages messages) {
+        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
+        return setup.option("capacity", Math.max(1 << 20, atLeast));
+    }
+
+    /** Option {@code kind}: inbox, queue; else a broadcast channel. */
+    static Channel open(Setup setup, int capacity) {
+        int senders = setup.streaming() ? setup.producers() : 2;
+        ChannelOptions options = switch (setup.option("kind", "broadcast")) {
+            case "inbox" -> ChannelOptions.inbox().publishers(senders);
+            case "queue" -> ChannelOptions.queue().producers(senders).workers(setup.option("workers", 1));
+            default -> ChannelOptions.broadcast().publishers(senders)
+                .subscribers(Math.max(2, setup.option("consumers", 2)));
+        };
+        return Channel.openOrCreate(setup.path("channel.ring").toString(), options
+            .capacity(capacity)
+            .alignment(setup.option("alignment", 64))
+            .counters(0));
     }
 
     /** Memory for one message outside the ring. */

@@ -29,8 +29,8 @@ public final class Main {
     }
 
     private static void run(Setup setup, PrintStream out) throws Exception {
-        if (setup.block != setup.contender.equals("flyring-block")) {
-            throw new IllegalArgumentException("cannot: flyring-block sleeps (--wait block), all others spin");
+        if (setup.block != (setup.contender.equals("flyring-block") || setup.scenario == Setup.Scenario.JOBS)) {
+            throw new IllegalArgumentException("cannot: flyring-block and workers sleep (--wait block), others spin");
         }
         try (Contender contender = contender(setup, Messages.of(setup.size, setup.whole))) {
             // After opening: threads of a library are not to sit on this thread's core.
@@ -48,11 +48,13 @@ public final class Main {
             case "flyring-block" -> new FlyringBlock(setup, messages);
             case "flyring-typed" -> new FlyringTyped(setup);
             case "flyring-batch" -> new FlyringBatch(setup, messages);
+            case "flyring-queue" -> new FlyringQueue(setup, messages);
             case "raw-line" -> new RawLine(setup, messages);
             case "varhandle-cas-counter" -> new CasCounter(setup);
             case "agrona-onetoone-write" -> new AgronaOneToOneWrite(setup, messages);
             case "agrona-onetoone-claim" -> new AgronaOneToOneClaim(setup, messages);
             case "agrona-manytoone" -> new AgronaManyToOne(setup, messages);
+            case "agrona-inside" -> new AgronaInside(setup, messages);
             case "agrona-broadcast" -> new AgronaBroadcast(setup, messages);
             case "aeron-offer" -> new AeronOffer(setup, messages);
             case "aeron-claim" -> new AeronClaim(setup, messages);

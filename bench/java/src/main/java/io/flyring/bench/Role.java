@@ -30,6 +30,15 @@ abstract class Role extends Receiver {
         if (setup.scenario == Setup.Scenario.IDLE) {
             return new Idle(setup, contender);
         }
+        if (setup.scenario == Setup.Scenario.JOBS) {
+            return setup.producer() ? new JobSender(setup, contender) : new JobWorker(setup, contender);
+        }
+        if (setup.scenario == Setup.Scenario.BURST) {
+            return setup.producer() ? new BurstSender(setup, contender) : new BurstReader(setup, contender);
+        }
+        if (contender instanceof AgronaInside inside && setup.producer()) {
+            return new AgronaInside.Sender(setup, inside);
+        }
         if (!setup.streaming()) {
             return setup.client() ? new Client(setup, contender) : new Server(setup, contender);
         }

@@ -9,7 +9,7 @@ import java.util.Map;
 final class Setup {
     enum Side { A, B, A2, B2 }
 
-    enum Scenario { RTT, SCHEDULE, STREAM, IDLE }
+    enum Scenario { RTT, SCHEDULE, STREAM, IDLE, JOBS, BURST }
 
     String contender = "";
     Side side = Side.A;
@@ -61,7 +61,7 @@ final class Setup {
 
     /** Messages go from a to b only. */
     boolean streaming() {
-        return scenario == Scenario.STREAM || scenario == Scenario.IDLE;
+        return scenario != Scenario.RTT && scenario != Scenario.SCHEDULE;
     }
 
     /**

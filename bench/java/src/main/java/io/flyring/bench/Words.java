@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring.bench;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * The page {@code words} of the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, a cache line each. Without
+ * Agrona, whose buffers need a JVM flag.
+ */
+final class Words {
+    /** Messages that are sent, of all slices. */
+    static final int SENT = 0;
+
+    /** Slices all of whose jobs are sent. */
+    static final int SLICES = 1;
+
+    /** Of consumer k: word FIRST + k, the messages that it is done with. */
+    static final int FIRST = 2;
+
+    private static final VarHandle WORD =
+        MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final int LENGTH = 4096;
+    private static final int LINE = 64;
+
+    private final ByteBuffer page;
+
+    Words(Setup setup) {
+        page = Mapped.file(setup, "words", LENGTH);
+    }
+
+    long get(int word) {
+        return (long) WORD.getAcquire(page, word * LINE);
+    }
+
+    void set(int word, long value) {
+        WORD.setRelease(page, word * LINE, value);
+    }
+}
