@@ -42,7 +42,7 @@ final class JobWorker extends Role {
                 noted = count;
                 words.set(Words.FIRST + setup.number(), doneBefore + count);
             }
-            if (words.get(Words.SLICES) == slice && allDone() == words.get(Words.SENT)) {
+            if (words.get(Words.SLICES) == slice && words.allDone(workers) == words.get(Words.SENT)) {
                 break;
             }
             contender.receiveWithin(WAIT_NS);
@@ -65,14 +65,6 @@ final class JobWorker extends Role {
                 }
             }
         } while (count != before);
-    }
-
-    private long allDone() {
-        long done = 0;
-        for (int k = 0; k < workers; k++) {
-            done += words.get(Words.FIRST + k);
-        }
-        return done;
     }
 
     @Override

@@ -35,6 +35,15 @@ final class Words {
         return (long) WORD.getAcquire(page, word * LINE);
     }
 
+    /** Of all consumers together. */
+    long allDone(int consumers) {
+        long done = 0;
+        for (int k = 0; k < consumers; k++) {
+            done += get(FIRST + k);
+        }
+        return done;
+    }
+
     void set(int word, long value) {
         WORD.setRelease(page, word * LINE, value);
     }
