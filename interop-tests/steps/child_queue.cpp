@@ -226,7 +226,7 @@ void take_beside(Run& run) {
 void take_asleep(Run& run) {
     const Finished finished(run);
     std::vector<Worker> all = workers(run, 2);
-    work_off(all.back());
+    work_off(all.front());
     all.back().set_spin(std::chrono::nanoseconds::zero());
     stop_at_sleep();
     mark();
