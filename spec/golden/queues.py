@@ -108,7 +108,7 @@ class Queue(Channel):
                 self.set_gate(w, k, -1)
         if self.get32(slot + 8):
             self.put32(slot + 8, 0)
-        self.wake_all("room")
+        self.wake_all("room", "jobs")
         return worker
 
     def jobs_of(self, worker, k, p, e):
