@@ -158,7 +158,9 @@ def check_published(channel, seats, evictions, verdict):
     for story in stories.values():
         story.sort(key=lambda job: job.time)
     dead = [(seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed"]
-    strange = [seat.life.killed for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING]
+    strange = [
+        (seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING
+    ]
     evicted = [e for found in evictions.values() for e in found]
     held = {
         e
