@@ -110,7 +110,7 @@ def read(run, language):
         info, header = answer.get("info", answer), expected["header"]
         for field in ("channel_id", "capacity", "publishers", "subscribers", "alignment", "counters", "file_length"):
             equal(f"{golden}: {field}", info.get(field), header[field])
-        equal(f"{golden}: kind", info.get("kind"), {1: "inbox", 2: "broadcast"}[header["kind"]])
+        equal(f"{golden}: kind", info.get("kind"), {1: "inbox", 2: "broadcast", 3: "queue"}[header["kind"]])
         if header["counters"]:
             found = [
                 {k: c[k] for k in ("id", "label", "type_id", "value")}

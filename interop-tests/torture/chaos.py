@@ -258,10 +258,15 @@ class Round:
             worker.go_on()
         self.end_all("publisher")
         self.end_all("operator")
+        self.end_all("worker")  # whose logs may be nearly full: new ones empty the queues
         for actor in self.actors:
             while actor.role in ("kept", "worker") and not actor.worker:
                 self.start(actor)
                 time.sleep(0.001)
+        late = time.monotonic() + 10
+        for worker in [a.worker for a in self.actors if a.role == "worker"]:
+            while worker.alive() and not seat(worker) and time.monotonic() < late:
+                time.sleep(0.001)  # told to end before it has its slot, it would look at nothing
         self.end_all()
 
     def end_all(self, role=None):

@@ -22,8 +22,9 @@ LONGEST_HELD = 10_000_000_000  # ns that a producer finds no room
 class Budget:
     """Ends of workers, each of which may explain one batch of jobs that somebody else had announced or in hand."""
 
-    def __init__(self, times):
-        self.times, self.left, self.claims = sorted(times), [BATCH] * len(times), []
+    def __init__(self, spans):
+        """(begin, end) of each: an eviction happens somewhere in between."""
+        self.spans, self.left, self.claims = sorted(spans), [BATCH] * len(spans), []
 
     def claim(self, since, until, life, text):
         """An end is wanted that was not before `since`, and before `until`."""
@@ -32,9 +33,9 @@ class Budget:
     def unpaid(self):
         """The claims for which no end is left."""
         for until, since, life, text in sorted(self.claims, key=lambda claim: claim[:2]):
-            for end in range(bisect.bisect_left(self.times, since), bisect.bisect_left(self.times, until)):
-                if self.left[end]:
-                    self.left[end] -= 1
+            for number in range(bisect.bisect_left(self.spans, (until,))):
+                if self.left[number] and self.spans[number][1] >= since:
+                    self.left[number] -= 1
                     break
             else:
                 yield life, text
@@ -156,8 +157,10 @@ def check_published(channel, seats, evictions, verdict):
         check_order(seat, verdict)
     for story in stories.values():
         story.sort(key=lambda job: job.time)
-    dead = [seat.life.killed for seat in seats if seat.how == "killed"]
-    strange = [seat.life.killed for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING]
+    dead = [(seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed"]
+    strange = [
+        (seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING
+    ]
     evicted = [e for found in evictions.values() for e in found]
     held = {
         e
@@ -166,10 +169,10 @@ def check_published(channel, seats, evictions, verdict):
         for e in evictions[seat.slot]
         if job.time <= e.begin and job.end >= e.end
     }
-    left = [seat.end for seat in seats if seat.how == "left"]
+    left = [(seat.end, seat.end) for seat in seats if seat.how == "left"]
     strangers = {
-        "first": Budget(dead + [e.begin for e in evicted] + left),
-        "again": Budget(strange + [e.begin for e in evicted if e not in held]),
+        "first": Budget(dead + [(e.begin, e.end) for e in evicted] + left),
+        "again": Budget(strange + [(e.begin, e.end) for e in evicted if e not in held]),
     }
     finished = {
         key
