@@ -28,6 +28,13 @@ def payload(data):
     )
 
 
+def job_of(job):
+    """What a golden file says of a job."""
+    if job is None:
+        return None
+    return {key: job[key] for key in ("ring", "position", "attempts", "repeat", "type")} | {"data": payload(job["data"])}
+
+
 def replay(peer, channel, operation):
     """Does one operation of a golden file; what it expects must come back."""
     o = dict(operation)
@@ -36,7 +43,7 @@ def replay(peer, channel, operation):
             os.pwrite(file.fileno(), bytes.fromhex(o["data"]), o["offset"])
         return
     op, handle = o.pop("op"), o.pop("as", None)
-    if op in ("publisher", "subscriber"):
+    if op in ("publisher", "subscriber", "worker"):
         o |= {"channel": channel, op: handle}
     elif op == "evict" or op.startswith("counter"):
         o["channel"] = channel
@@ -52,11 +59,15 @@ def replay(peer, channel, operation):
         "claim": ("claimed",),
         "offer_batch": ("taken",),
         "poll": ("expect",),
+        "worker": ("slot", "epoch"),
+        "take_job": ("job",),
+        "release": ("released",),
+        "poll_jobs": ("jobs",),
         "counter_allocate": ("counter",),
         "counter_add": ("previous",),
     }.get(op, ()):
         results[result] = o.pop(result)
-    for key in ("publisher", "subscriber"):
+    for key in ("publisher", "subscriber", "worker"):
         if key in o:
             o[key] = channel + o[key]
     if op == "counter_add":
@@ -67,6 +78,12 @@ def replay(peer, channel, operation):
     answer = peer.call(op, **{k: v for k, v in o.items() if v is not None})
     if op == "poll":
         answer["expect"] = len(answer["messages"])
+    if op == "take_job":
+        answer["job"] = job_of(answer["job"])
+        results["job"] = job_of(results["job"])
+    if op == "poll_jobs":
+        answer["jobs"] = [job_of(job) for job in answer["jobs"]]
+        results["jobs"] = [job_of(job) for job in results["jobs"]]
     for result, value in results.items():
         equal(f"{peer.label}: {json.dumps(operation)[:200]}: {result}", answer.get(result), value)
 
@@ -126,8 +143,10 @@ def read(run, language):
         if foreign:
             answer = refused("invalid-argument", peer, foreign, channel=name, **{foreign: run.name()})
             equal(f"{golden}: {foreign}", answer.get("argument"), "foreign")
+        if info["kind"] == "queue":
+            read_jobs(run, peer, golden, name, expected["jobs"])
         for slot in expected["subscribers"]:
-            if not slot["kept"] or foreign == "subscriber":
+            if not slot["kept"] or foreign == "subscriber" or info["kind"] == "queue":
                 continue
             handle = run.name("s")
             taken = peer.call("subscriber", channel=name, subscriber=handle, name=slot["name"], kept=bool(slot["name"]))
@@ -158,6 +177,21 @@ def read(run, language):
                     (publisher["ring"], publisher["epoch"] + 1, publisher["claimed"]),
                 )
         peer.call("close", channel=name)
+
+
+def read_jobs(run, peer, golden, channel, expected):
+    """A new worker gets the jobs that nobody has done, from each ring in the order of that ring."""
+    worker, found = run.name("w"), []
+    peer.call("worker", channel=channel, worker=worker)
+    while (job := peer.call("take_job", worker=worker, timeout=0.005)["job"]) is not None:
+        found.append(job_of(job))
+        peer.call("done", worker=worker)
+    peer.call("close", worker=worker)
+
+    def at(job):
+        return job["ring"], job["position"]
+
+    equal(f"{golden}: jobs", sorted(found, key=at), sorted((job_of(job) for job in expected), key=at))
 
 
 def newer_written(run, language):

@@ -56,8 +56,8 @@ SUBJECTS = {
 # language: base names, as regular expressions, of subjects that exist in it alone
 OWN = {
     "cpp": r"span|versions",
-    "java": r"fuzz\w*|jar|liveness|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|machine|prefetch|"
-    r"typed_random",
+    "java": r"fuzz\w*|jar|liveness|queue_hostile|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
+    r"machine|prefetch|typed_random",
     "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|typing",
 }
 

@@ -49,11 +49,11 @@ class Program {
         for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
         // One of everything, in the numbers of step().
         static constexpr std::uint8_t everything[] = {
-            4, 0, 3,  0,  255, 6, 0, 16, 0,  15, 0, 255, 17, 0,  1, 8, 0, 1, 30, 1, 9,  0, 1,  9, 1, 0, 10, 0,
-            3, 0, 90, 11, 0,   2, 0, 20, 15, 0,  9, 18,  0,  13, 0, 1, 9, 0, 6,  0, 12, 0, 19, 0, 2, 0, 9,
+            4, 0, 3, 0, 255, 6, 0, 16, 0, 15, 0, 255, 17, 0, 1, 8, 0, 1, 30, 1, 9, 0, 1, 9, 1, 0, 10, 0, 3, 0, 90, 11,
+            0, 2, 0, 20, 15, 0, 9, 18, 0, 13, 0, 1, 9, 0, 6, 0, 12, 0, 19, 0, 2, 0, 9,
             // Of a queue. Jobs that are handed out: what becomes of each, two bytes.
-            20, 1, 0,  8, 0, 1, 20, 1,  8,  0, 1, 20, 1, 21, 0, 2,  1, 0, 1, 1, 1, 2, 22, 0, 23, 0, 1, 21, 1, 5,
-            22, 1, 24, 0, 26, 0, 19, 1, 22, 1, 23, 0, 24, 0, 25, 1};
+            20, 1, 0, 8, 0, 1, 20, 1, 8, 0, 1, 20, 1, 21, 0, 2, 1, 0, 1, 1, 1, 2, 22, 0, 23, 0, 1, 21, 1, 5, 22, 1, 24,
+            0, 26, 0, 19, 1, 22, 1, 23, 0, 24, 0, 25, 1};
         input_ = Input(everything, sizeof everything);
         for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
         for (auto& job : jobs_) attempt([&] { job.reset(); });

@@ -14,8 +14,8 @@
 #include "message.hpp"
 #include "one_mapping.hpp"
 
-/// A worker looks at the record at gate[0] when others may have done it already, and a producer writes there: by design,
-/// for take 3 finds that out (spec/queue.md 3).
+/// A worker looks at the record at gate[0] when others may have done it already, and a producer writes there: by
+/// design, for take 3 finds that out (spec/queue.md 3).
 extern "C" const char* __tsan_default_suppressions() {
     return "race:job_source.hpp\n";
 }

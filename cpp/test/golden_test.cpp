@@ -37,9 +37,9 @@ flyring::Options options(const Json& golden) {
                 : create.at("kind") == "queue" ? flyring::Kind::queue
                                                : flyring::Kind::broadcast;
     made.capacity = create.value("capacity", made.capacity);
-    for (const auto& [key, member] : {std::pair{"publishers", &flyring::Options::publishers},
-                                      std::pair{"producers", &flyring::Options::producers},
-                                      std::pair{"workers", &flyring::Options::workers}}) {
+    for (const auto& [key, member] :
+         {std::pair{"publishers", &flyring::Options::publishers}, std::pair{"producers", &flyring::Options::producers},
+          std::pair{"workers", &flyring::Options::workers}}) {
         if (create.contains(key)) made.*member = create.at(key).get<std::uint32_t>();
     }
     if (create.contains("subscribers")) made.subscribers = create.at("subscribers").get<std::uint32_t>();

@@ -199,7 +199,9 @@ TEST_F(Queue, a_dropped_job_is_released) {
     Channel channel = Channel::create("c", queue());
     channel.publisher().offer(bytes("a"));
     Worker worker = channel.worker();
-    { const std::optional<Job> job = worker.take(); }
+    {
+        const std::optional<Job> job = worker.take();
+    }
     std::optional<Job> again = worker.take();
     ASSERT_TRUE(again);
     EXPECT_EQ(again->attempts(), 1);
@@ -306,8 +308,8 @@ TEST_F(Queue, options_of_a_queue_are_producers_and_workers) {
 }
 
 TEST_F(Queue, a_header_with_too_few_slots_is_corrupt) {
-    for (const auto& [offset, name] : {std::pair{layout::HEADER_PUBLISHERS, "publishers"},
-                                       std::pair{layout::HEADER_SUBSCRIBERS, "subscribers"}}) {
+    for (const auto& [offset, name] :
+         {std::pair{layout::HEADER_PUBLISHERS, "publishers"}, std::pair{layout::HEADER_SUBSCRIBERS, "subscribers"}}) {
         Channel::replace("c", queue()).close();
         std::vector<std::byte> page = support::read_file(file("c"));
         flyring::detail::put(page.data() + offset, std::int32_t{1});

@@ -113,8 +113,8 @@ TEST_F(QueueWaiting, a_release_wakes_one) {
     Worker other = channel.worker();
     std::optional<Job> job = worker.take();
     std::string seen;
-    const Ended ended = ended_by(
-        jobs_asleep, [&] { seen = text(*other.take(long_enough)); }, [&] { EXPECT_TRUE(job->release()); });
+    const Ended ended =
+        ended_by(jobs_asleep, [&] { seen = text(*other.take(long_enough)); }, [&] { EXPECT_TRUE(job->release()); });
     EXPECT_EQ(seen, "a");
     EXPECT_LT(ended.within, soon);
 }
@@ -202,8 +202,7 @@ TEST_F(QueueWaiting, what_else_ends_a_wait) {
     }
     Worker worker = channel.worker();
     support::poke(file("c"), jobs_asleep, std::uint32_t{0});
-    const Ended ended = ended_by(
-        jobs_asleep, [&] { worker.take(long_enough); }, [&] { channel.close(); });
+    const Ended ended = ended_by(jobs_asleep, [&] { worker.take(long_enough); }, [&] { channel.close(); });
     EXPECT_EQ(ended.code, "closed");
     EXPECT_LT(ended.within, 1s);
 }
@@ -211,8 +210,8 @@ TEST_F(QueueWaiting, what_else_ends_a_wait) {
 TEST_F(QueueWaiting, a_replaced_queue_ends_the_wait) {
     Channel channel = Channel::create("c", queue(1, 1));
     Worker worker = channel.worker();
-    const Ended ended = ended_by(
-        jobs_asleep, [&] { worker.take(long_enough); }, [&] { Channel::replace("c", queue(1, 1)).close(); });
+    const Ended ended =
+        ended_by(jobs_asleep, [&] { worker.take(long_enough); }, [&] { Channel::replace("c", queue(1, 1)).close(); });
     EXPECT_EQ(ended.code, "replaced");
     EXPECT_LT(ended.within, 1s);
 }
@@ -294,10 +293,10 @@ TEST_F(QueueWaiting, one_that_does_not_wake_is_looked_for_every_millisecond) {
     std::vector<nanoseconds> within;
     for (int i = 0; i < 5; ++i) {
         support::poke(file("c"), jobs_asleep, std::uint32_t{0});
-        within.push_back(ended_by(
-                             jobs_asleep, [&] { worker.take(long_enough)->done(); },
-                             [&] { publisher.offer(bytes("a")); })
-                             .within);
+        within.push_back(
+            ended_by(
+                jobs_asleep, [&] { worker.take(long_enough)->done(); }, [&] { publisher.offer(bytes("a")); })
+                .within);
     }
     EXPECT_LT(median(within), soon);
     EXPECT_EQ(word(jobs_asleep), 1U);  // nobody has cleared it
@@ -329,9 +328,7 @@ TEST_F(QueueWaiting, a_poll_whose_first_job_is_aborted_does_not_wait_for_others)
     Channel channel = Channel::create("c", queue(1, 1));
     channel.publisher().offer(bytes("a"));
     Worker worker = channel.worker();
-    EXPECT_LT(time_of([&] {
-                  EXPECT_EQ(worker.poll([](Job&) { return flyring::Action::ABORT; }, 3, long_enough), 0);
-              }),
+    EXPECT_LT(time_of([&] { EXPECT_EQ(worker.poll([](Job&) { return flyring::Action::ABORT; }, 3, long_enough), 0); }),
               1s);
     std::optional<Job> job = worker.take();
     ASSERT_TRUE(job);

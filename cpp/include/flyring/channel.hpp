@@ -115,8 +115,7 @@ class Channel {
     /// Of a queue: takes a worker's slot; `timeout`: how long to wait until one is free. What its last owner had in
     /// hand comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only), Closed,
     /// IoError. (spec/queue.md)
-    Worker worker(const std::string& name = "",
-                  std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+    Worker worker(const std::string& name = "", std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_writable();
         if (kind() != Kind::queue) {
             throw InvalidArgument("kind", std::string("a channel of kind ") + detail::kind_name(kind()) +

@@ -222,9 +222,9 @@ inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j
         const bool known = count >= 0 && file.header.foreign == Foreign::none && !queue;
         stats.gates.push_back({k, gate, published < gate ? 0 : published - gate,
                                queue && j == 0 ? untaken_jobs(file.readable_ring(k))
-                               : !known       ? -1
-                               : done < count ? 0
-                                              : done - count});
+                               : !known        ? -1
+                               : done < count  ? 0
+                                               : done - count});
     }
     return stats;
 }

@@ -27,12 +27,11 @@ class Worker {
     /// ring: so each waits for those before it. Returns how many were consumed. While there is none, it waits until the
     /// time-out. What its handler has not finished is done when that returns. A job whose handler throws is released,
     /// and the exception comes out here. An Action that the handler returns: CONTINUE, COMMIT: done; BREAK: done, and
-    /// the poll ends; ABORT: released, and the poll ends: it does not count. A release that finds no room ends the poll.
-    /// What was taken and not handed out comes with the next take or poll. Throws as take does, and InvalidArgument (the
-    /// handler returned none of Action; the job is done).
+    /// the poll ends; ABORT: released, and the poll ends: it does not count. A release that finds no room ends the
+    /// poll. What was taken and not handed out comes with the next take or poll. Throws as take does, and
+    /// InvalidArgument (the handler returned none of Action; the job is done).
     template <typename Handler>
-    int poll(Handler&& handler, int limit = 1,
-             std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+    int poll(Handler&& handler, int limit = 1, std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         return core_->poll(handler, limit, timeout);
     }
 

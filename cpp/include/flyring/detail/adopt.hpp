@@ -73,11 +73,11 @@ std::optional<Batch> adopt_from(const ChannelFile& file, const Fd& description, 
     const Ring ring = file.ring(index);
     std::int64_t* const gate = ring.gate(it);
     std::int64_t* const own = ring.gate(me);
-    const std::int64_t p = load_acquire(gate);                       // adopt 2; pairs with take 2
-    const std::int64_t e = load_acquire(taken_end_beside(gate));     // adopt 2, behind the gate; pairs with take 2
-    const std::int64_t g = load_acquire(ring.gate(0));               // adopt 2; pairs with take 3
-    if (p < 0 || (lives && p >= g)) return std::nullopt;             // adopt 3: it may still take what it announced
-    if (!is_taken(ring, p, e, g)) {                                  // adopt 4: never taken; it is still on the ring
+    const std::int64_t p = load_acquire(gate);                    // adopt 2; pairs with take 2
+    const std::int64_t e = load_acquire(taken_end_beside(gate));  // adopt 2, behind the gate; pairs with take 2
+    const std::int64_t g = load_acquire(ring.gate(0));            // adopt 2; pairs with take 3
+    if (p < 0 || (lives && p >= g)) return std::nullopt;          // adopt 3: it may still take what it announced
+    if (!is_taken(ring, p, e, g)) {                               // adopt 4: never taken; it is still on the ring
         exchange_gate(gate, p, layout::NOT_GATING);
         made_room(index);
         return std::nullopt;
@@ -104,8 +104,8 @@ std::optional<Batch> adopt(const ChannelFile& file, const Fd& description, std::
         if (it == me || load_relaxed(words.epoch()) == 0) continue;  // 0: it never had an owner
         for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
             if (load_acquire(file.ring(ring).gate(it)) < 0) continue;
-            const bool left = load_acquire(words.evicting()) != 0 ||
-                              !is_locked_by_another(description, file.subscriber_lock(it));
+            const bool left =
+                load_acquire(words.evicting()) != 0 || !is_locked_by_another(description, file.subscriber_lock(it));
             if (!left) break;  // of its gates at most one is >= 0
             if (std::optional<Batch> found = adopt_from(file, description, me, it, ring, lost, made_room)) {
                 return found;
@@ -167,16 +167,16 @@ inline bool queue_ended(const ChannelFile& file) noexcept {
     bool any = false;
     for (std::uint32_t k = 0; k < file.header.producers(); ++k) {
         const SlotWords words = publisher_slot(file, k);
-        if (!is_epoch(load_acquire(words.epoch()))) continue;    // pairs with take
-        if (load_acquire(words.closed()) == 0) return false;     // ended 1; pairs with close, after the last record
+        if (!is_epoch(load_acquire(words.epoch()))) continue;  // pairs with take
+        if (load_acquire(words.closed()) == 0) return false;   // ended 1; pairs with close, after the last record
         any = true;
     }
     if (!any) return false;
     std::int64_t returned = 0;
     for (std::uint32_t k = 0; k < file.header.publishers; ++k) {  // ended 2: the returns ring last
         const Ring ring = file.ring(k);
-        const std::int64_t handed_out = load_acquire(ring.gate(0));    // pairs with take 3
-        returned = load_acquire(ring.published());                     // pairs with publish 7
+        const std::int64_t handed_out = load_acquire(ring.gate(0));  // pairs with take 3
+        returned = load_acquire(ring.published());                   // pairs with publish 7
         if (handed_out != returned) return false;
     }
     for (std::uint32_t slot = 1; slot < file.header.subscribers; ++slot) {  // ended 3: behind 2

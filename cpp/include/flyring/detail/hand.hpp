@@ -26,13 +26,13 @@ enum class Prepared {
 struct Hand {
     JobSource* source = nullptr;  // null: nothing is in hand
     std::int64_t position = 0;
-    std::int64_t end = 0;             // of the batch
-    std::int64_t job_end = 0;         // of the job that was handed out
-    std::int32_t attempts = 0;        // what stands beside the gate
-    std::int32_t first_attempts = 0;  // the same, at the beginning of this batch
-    bool copied = false;              // it was adopted: its bytes may change
-    bool stayed = false;              // its job was handed out, and comes again
-    const char* reason = nullptr;     // what is wrong with its job
+    std::int64_t end = 0;               // of the batch
+    std::int64_t job_end = 0;           // of the job that was handed out
+    std::int32_t attempts = 0;          // what stands beside the gate
+    std::int32_t first_attempts = 0;    // the same, at the beginning of this batch
+    bool copied = false;                // it was adopted: its bytes may change
+    bool stayed = false;                // its job was handed out, and comes again
+    const char* reason = nullptr;       // what is wrong with its job
     std::unique_ptr<std::byte[]> copy;  // of a job that was adopted
 
     /// `length`: of the longest record.
@@ -118,8 +118,7 @@ struct Hand {
             const std::int32_t type = load_relaxed(ring.type_at(p));
             const std::int64_t size = ring.align(length);
             const bool is_job = type > 0;
-            const std::int32_t least =
-                is_job ? source->least : static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH);
+            const std::int32_t least = is_job ? source->least : static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH);
             const bool good = length >= least && size <= end - p && (p & ring.mask()) + size <= ring.capacity() &&
                               (is_job || type == layout::TYPE_PADDING || type == layout::TYPE_OWNER);
             if (good && is_job) {
@@ -152,9 +151,12 @@ struct Hand {
         if (ring < 0 || ring >= static_cast<std::int32_t>(source->ring.index) || !source->ring.is_position(origin)) {
             return refuse("a released job's origin is none");
         }
-        job = {payload + layout::RELEASED_LENGTH, size - layout::RELEASED_LENGTH,
-               type, more_attempts(std::max(before, 1), attempts),
-               static_cast<std::uint32_t>(ring), origin};
+        job = {payload + layout::RELEASED_LENGTH,
+               size - layout::RELEASED_LENGTH,
+               type,
+               more_attempts(std::max(before, 1), attempts),
+               static_cast<std::uint32_t>(ring),
+               origin};
         return Prepared::job;
     }
 

@@ -15,7 +15,7 @@ namespace flyring::detail {
 enum class Found {
     nothing,
     jobs,
-    bad,      // what is there is no record; the caller says so
+    bad,  // what is there is no record; the caller says so
 };
 
 struct JobSource {
@@ -33,15 +33,14 @@ struct JobSource {
         : ring(readable),
           shared(shared_gate),
           gate(own_gate),
-          least(static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH +
-                                          (returns_ring ? layout::RELEASED_LENGTH : 0))),
+          least(static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH + (returns_ring ? layout::RELEASED_LENGTH : 0))),
           returns(returns_ring),
           corrupt(false) {}
 
     /// Whether there may be a job, or something to tell.
     bool is_ready() const noexcept {
         if (corrupt) return false;
-        const std::int64_t p = load_acquire(shared);  // take 1; pairs with take 3
+        const std::int64_t p = load_acquire(shared);                         // take 1; pairs with take 3
         return !ring.is_position(p) || load_acquire(ring.length_at(p)) > 0;  // pairs with publish 6
     }
 

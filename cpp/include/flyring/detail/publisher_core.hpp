@@ -709,9 +709,9 @@ void PublisherCore::flush_queue(Nanoseconds timeout) {
     wait.unless_busy(timeout, end);
     while (!all_done()) {
         if (!wait.turn([&] { return !usable() || all_done(); })) {
-            throw TimedOut((behind == 0 ? std::string("workers to take") : "worker slot " + std::to_string(behind) +
-                            " to finish") + " what was published on ring " + std::to_string(ring()) +
-                           " of channel " + file.path);
+            throw TimedOut((behind == 0 ? std::string("workers to take")
+                                        : "worker slot " + std::to_string(behind) + " to finish") +
+                           " what was published on ring " + std::to_string(ring()) + " of channel " + file.path);
         }
         check_replaced(file);
     }

@@ -24,17 +24,17 @@ struct RingWriter {
     std::int64_t next_due = 0;   // from here on step 8 or 9 is due
     std::int64_t count = 0;      // messages published
     Ring ring;
-    std::int32_t raw_type = 1;       // of bytes whose publisher says none
-    bool owner_pending = true;       // an owner record comes first: nothing is fast
-    bool foreign = false;            // stock Agrona reads this ring (6.15)
-    std::size_t max_payload = 0;     // of one message, bytes
-    std::int64_t cleared = 0;        // places of lengths up to here hold 0, or a committed record
-    std::int64_t window = 0;         // W: how far to clear ahead
-    std::int64_t next_boundary = 0;  // where the next eighth of the ring begins
-    std::int64_t limit = 0;          // what is written, and 8 bytes behind it, stays below
-    std::int64_t lag = 0;            // how far ahead of a gate the end may be: the capacity, or the lag limit
-    std::uint32_t subscribers = 0;   // slots
-    std::uint32_t holder = 0;        // of a queue: the slot whose gate was the last one at the last recompute
+    std::int32_t raw_type = 1;                // of bytes whose publisher says none
+    bool owner_pending = true;                // an owner record comes first: nothing is fast
+    bool foreign = false;                     // stock Agrona reads this ring (6.15)
+    std::size_t max_payload = 0;              // of one message, bytes
+    std::int64_t cleared = 0;                 // places of lengths up to here hold 0, or a committed record
+    std::int64_t window = 0;                  // W: how far to clear ahead
+    std::int64_t next_boundary = 0;           // where the next eighth of the ring begins
+    std::int64_t limit = 0;                   // what is written, and 8 bytes behind it, stays below
+    std::int64_t lag = 0;                     // how far ahead of a gate the end may be: the capacity, or the lag limit
+    std::uint32_t subscribers = 0;            // slots
+    std::uint32_t holder = 0;                 // of a queue: the slot whose gate was the last one at the last recompute
     const std::int64_t* handovers = nullptr;  // of a queue (spec/queue.md 2); null elsewhere
 
     /// n: the size of a record with so much payload, bytes. Wraps for more than memory holds.

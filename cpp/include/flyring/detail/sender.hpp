@@ -76,8 +76,8 @@ class JobSenders {
         starts_[ring.index] = known ? fields.start : 0;
     }
 
-    std::vector<Sender> senders_;        // of the rings; the last one for those who are not known
-    std::vector<std::int64_t> starts_;   // where the first record of that sender lies
+    std::vector<Sender> senders_;       // of the rings; the last one for those who are not known
+    std::vector<std::int64_t> starts_;  // where the first record of that sender lies
 };
 
 /// Whether the publisher of `ring` has closed and nothing lies behind `cursor`.

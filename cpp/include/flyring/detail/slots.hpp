@@ -319,22 +319,19 @@ struct SlotKind {
 };
 
 inline SlotKind publisher_slots(const ChannelFile& file) noexcept {
-    return {"publisher",    0,
-            file.header.producers(), false,
-            publisher_slot, &ChannelFile::publisher_lock, publisher_candidates};
+    return {"publisher",         0, file.header.producers(), false, publisher_slot, &ChannelFile::publisher_lock,
+            publisher_candidates};
 }
 
 inline SlotKind subscriber_slots(const ChannelFile& file) noexcept {
-    return {"subscriber",    0,
-            file.header.subscribers, true,
-            subscriber_slot, &ChannelFile::subscriber_lock, subscriber_candidates};
+    return {"subscriber",         0, file.header.subscribers, true, subscriber_slot, &ChannelFile::subscriber_lock,
+            subscriber_candidates};
 }
 
 /// Of a queue: the subscriber slots but the first.
 inline SlotKind worker_slots(const ChannelFile& file) noexcept {
-    return {"subscriber",    1,
-            file.header.workers(), false,
-            subscriber_slot, &ChannelFile::subscriber_lock, worker_candidates};
+    return {"subscriber",     1, file.header.workers(), false, subscriber_slot, &ChannelFile::subscriber_lock,
+            worker_candidates};
 }
 
 /// Says who has the slots that could not be got. `only`: the one that has the wanted name.

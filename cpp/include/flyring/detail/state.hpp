@@ -34,9 +34,9 @@ class Member {
         idle = 0,
         in_use = 1,
         claim_open = 2,
-        waiting = 3,  // it looks and sleeps: it may be closed meanwhile
-        trying = 4,   // a wait that tries its verb again; no handler runs meanwhile, so this ends soon
-        closing = 5,  // by another thread
+        waiting = 3,   // it looks and sleeps: it may be closed meanwhile
+        trying = 4,    // a wait that tries its verb again; no handler runs meanwhile, so this ends soon
+        closing = 5,   // by another thread
         job_open = 6,  // a worker's, from take to done or release
     };
 

@@ -71,9 +71,7 @@ class WorkerCore final : public Member {
 
     void give_back(bool owned) noexcept override;
     [[noreturn, gnu::cold]] void throw_unusable() override;
-    [[noreturn, gnu::cold]] void throw_in_use() override {
-        throw TwoThreads("worker slot " + std::to_string(slot_));
-    }
+    [[noreturn, gnu::cold]] void throw_in_use() override { throw TwoThreads("worker slot " + std::to_string(slot_)); }
     void check_idle() const {
         if (use() == in_use) {
             throw ViewAlive("worker slot " + std::to_string(slot_) +
@@ -344,8 +342,8 @@ inline void WorkerCore::take_slot(const std::string& name) {
     returns_ = Returns(file);
     SlotLock lock = detail::take_slot(file, worker_slots(file), name, [&](std::uint32_t slot) {
         const SlotWords words = subscriber_slot(file, slot);
-        epoch = words.take(name, file.environment, file.wakes,
-                           [&] { store_relaxed(words.busy_since(), std::int64_t{0}); });
+        epoch =
+            words.take(name, file.environment, file.wakes, [&] { store_relaxed(words.busy_since(), std::int64_t{0}); });
         found = inherit(file, slot);
         if (found) store_relaxed(words.busy_since(), busy_time(coarse_now()));
         if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
@@ -377,8 +375,7 @@ inline bool WorkerCore::take_jobs(int limit) {
         std::int64_t position = 0;
         std::int64_t end = 0;
         const char* reason = nullptr;
-        const Found found =
-            source.take(limit, position, end, reason, [&] { wakers_.made_room(source.ring.index); });
+        const Found found = source.take(limit, position, end, reason, [&] { wakers_.made_room(source.ring.index); });
         if (found == Found::nothing) continue;
         if (FLYRING_UNLIKELY(found == Found::bad)) throw_bad(source, position, reason);
         next_source_ = at;
@@ -403,9 +400,8 @@ inline bool WorkerCore::prepare_job(JobRecord& record) {
 
 /// `job` is the handle of the job in hand, which is this one.
 inline void WorkerCore::handle(Job& job, const JobRecord& record) {
-    const Sender& sender = hand_.source->returns
-                               ? senders_.unknown(record.ring)
-                               : senders_.of(state_->file, hand_.source->ring, record.position);
+    const Sender& sender = hand_.source->returns ? senders_.unknown(record.ring)
+                                                 : senders_.of(state_->file, hand_.source->ring, record.position);
     job.message_ = Message(record.payload, record.size, record.type, record.position, sender);
     job.ring_ = record.ring;
     job.attempts_ = record.attempts;
@@ -417,7 +413,7 @@ inline void WorkerCore::handle(Job& job, const JobRecord& record) {
 void WorkerCore::settle(Action action, int& done) {
     const bool known = action >= Action::CONTINUE && action <= Action::ABORT;
     over_ = ends_poll(action);
-    if (job_ == nullptr) {  // the handler finished it itself
+    if (job_ == nullptr) {              // the handler finished it itself
         if (!open()) throw_unusable();  // a forked child
         ++done;
     } else if (action == Action::ABORT) {
@@ -671,7 +667,9 @@ void WorkerCore::drop_batch(const char* reason) {
 namespace flyring {
 
 inline Job::Job(Job&& other) noexcept
-    : message_(other.message_), core_(std::exchange(other.core_, nullptr)), ring_(other.ring_),
+    : message_(other.message_),
+      core_(std::exchange(other.core_, nullptr)),
+      ring_(other.ring_),
       attempts_(other.attempts_) {
     if (core_ != nullptr) core_->set_handle(*this);
 }
