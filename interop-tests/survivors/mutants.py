@@ -107,26 +107,26 @@ ASLEEP = {
         "",
     ),
 }
-SHARED = "store_release(source.shared, e), false"
+SHARED = "store_release(shared, e), true"
 ATTEMPTS = "const std::int32_t attempts = more_attempts(load_relaxed(attempts_beside(gate)), 1);\n"
 OWN = "    store_relaxed(attempts_beside(own), attempts);  // adopt 5"
-RELEASE = "released = returns_.release("
-BEGIN, HAND = "store_release(taken_end_beside(source.gate), e);", "set_hand(source, p, e, 0, false);"
-GATE = "store_release(source.gate, p);"
+RELEASE = "const Released released ="
+BEGIN, HAND = "store_release(taken_end_beside(gate), e);", "end = e;\n                return Found::jobs;"
+GATE = "store_release(gate, p);"
 # name: what stands in one of the headers, what the mutant has there; and so on
 QUEUE = {
     "queue take 2: the gate before taken_end": (
-        BEGIN + "  // take 2; pairs with adopt 2\n        " + GATE,
+        BEGIN + "  // take 2; pairs with adopt 2\n            " + GATE,
         GATE + "\n" + BEGIN,
     ),
     "queue take 2: taken_end behind gate[0]": (BEGIN, "", HAND, BEGIN + HAND),
-    "queue take 2: attempts are not set to 0": ("store_relaxed(attempts_beside(source.gate), 0);", ""),
+    "queue take 2: attempts are not set to 0": ("store_relaxed(attempts_beside(gate), 0);", ""),
     "queue take 3: gate[0] is stored, not compared": (
-        "FLYRING_UNLIKELY(!exchange_gate(source.shared, p, e))",
+        "FLYRING_LIKELY(exchange_gate(shared, p, e))",
         f"({SHARED})",
     ),
     "queue take 3: no -1 where another one was faster": (
-        "store_release(source.gate, layout::NOT_GATING);  // take 3",
+        "store_release(gate, layout::NOT_GATING);  // take 3",
         "// take 3",
     ),
     "queue take 4, done 5: the epoch is not compared": (
