@@ -46,13 +46,13 @@ final class Adoption {
     }
 
     /** Whether jobs of somebody else are in hand by now. */
-    boolean adopt(Worker worker, JobRing[] rings, Hand hand) {
+    boolean adopt(WorkerCore worker, JobRing[] rings, Hand hand) {
         synchronized (lock) { // so that nobody closes it meanwhile
             return worker.mayAdopt() && adoptAny(worker, rings, hand);
         }
     }
 
-    private boolean adoptAny(Worker worker, JobRing[] rings, Hand hand) {
+    private boolean adoptAny(WorkerCore worker, JobRing[] rings, Hand hand) {
         for (int slot = header.firstSubscriber(); slot < header.subscribers; slot++) {
             if (slot == me || !slots.wasOwned(slot)) {
                 continue;
@@ -72,7 +72,7 @@ final class Adoption {
     }
 
     /** Adopt 1 to 6, for the dead, too, under the control lock. */
-    private boolean adoptFrom(Worker worker, int it, JobRing ring, Hand hand) {
+    private boolean adoptFrom(WorkerCore worker, int it, JobRing ring, Hand hand) {
         if (!lock.tryLockControl(header)) { // adopt 1
             return false;
         }

@@ -97,7 +97,7 @@ final class Hand {
 
     /** The hot path of {@link #prepare}: a job inside of a batch. False: that one will say what there is. */
     boolean prepareNext(Job job) {
-        if (!plain) {
+        if (!plain || out) {
             return false;
         }
         final JobRing of = ring;

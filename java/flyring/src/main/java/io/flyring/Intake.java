@@ -42,7 +42,7 @@ final class Intake {
     }
 
     /** Whether jobs are in hand now, up to {@code limit} of them. The epoch was compared in front of this. */
-    boolean take(Worker worker, int limit) {
+    boolean take(WorkerCore worker, int limit) {
         if (--takesLeft < 0) {
             lookAtClock();
         }
@@ -74,14 +74,14 @@ final class Intake {
     }
 
     /** At a cap of a sleep; at most once in a millisecond, as before a take. */
-    void adoptIfDue(Worker worker) {
+    void adoptIfDue(WorkerCore worker) {
         lookAtClock();
         if (now - adoptedAt >= Layout.ADOPT_INTERVAL) {
             adopt(worker);
         }
     }
 
-    private boolean adopt(Worker worker) {
+    private boolean adopt(WorkerCore worker) {
         adoptedAt = now;
         return adoption.adopt(worker, rings, hand);
     }

@@ -8,7 +8,7 @@ package io.flyring;
  * try-with-resources statement a job that was not done is released. spec/queue.md 9.
  */
 public final class Job implements AutoCloseable {
-    private final Worker worker;
+    private final WorkerCore worker;
     private PayloadBuffer buffer = new PayloadBuffer();
     /** Not behind a method: where the stack has no room left, a call fails. */
     boolean opened;
@@ -18,7 +18,7 @@ public final class Job implements AutoCloseable {
     private int attempts;
     private boolean released;
 
-    Job(Worker worker) {
+    Job(WorkerCore worker) {
         this.worker = worker;
     }
 

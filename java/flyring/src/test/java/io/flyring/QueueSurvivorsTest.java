@@ -317,6 +317,29 @@ class QueueSurvivorsTest {
     }
 
     @Test
+    void aJobInsideOfABatchThatStayedComesAgainAsARepeat() {
+        create(queue(1, 1));
+        offer(publisher, "a", "b", "c", "d");
+        Worker worker = channel.worker();
+        StringBuilder seen = new StringBuilder();
+        JobHandler handler = job -> {
+            seen.append(text(job)).append(job.attempts()).append(' ');
+            if (text(job).equals("c") && job.attempts() < 3) {
+                assertFalse(job.release());
+            }
+        };
+        try (Lock lock = channel.file().newLock()) { // somebody releases just now
+            assertTrue(lock.tryLock(channel.header().controlOffset + channel.header().publisherSlot(1)));
+            assertEquals(3, worker.poll(handler, 10));
+            assertEquals(1, attempts(channel, 0, 1) + worker.poll(handler, 10));
+            assertEquals(1, attempts(channel, 0, 1));
+            assertEquals(1, worker.poll(handler, 10));
+            assertEquals(2, worker.poll(handler, 10));
+        }
+        assertEquals("a0 b0 c0 c1 c2 c3 d0 ", seen.toString());
+    }
+
+    @Test
     void aThrowingHandlersJobIsReleasedAndTheRestComesNext() {
         offer(publisher, "a", "b", "c");
         Worker worker = channel.worker();
