@@ -32,7 +32,9 @@ def job_of(job):
     """What a golden file says of a job."""
     if job is None:
         return None
-    return {key: job[key] for key in ("ring", "position", "attempts", "repeat", "type")} | {"data": payload(job["data"])}
+    return {key: job[key] for key in ("ring", "position", "attempts", "repeat", "type")} | {
+        "data": payload(job["data"])
+    }
 
 
 def replay(peer, channel, operation):
