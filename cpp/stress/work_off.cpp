@@ -22,32 +22,39 @@ extern "C" const char* __tsan_default_suppressions() {
 
 namespace {
 
-constexpr std::uint64_t count = 8'000;  // of each producer
+constexpr std::uint64_t count = 20'000;  // of each producer
 constexpr int producers = 2;
 constexpr int workers = 3;
 
 std::atomic<std::uint64_t> done{0};
 
-/// Its own jobs, those of `take` and those of `poll`; every seventh is released when it comes for the first time.
-void work(flyring::Channel& channel, std::vector<std::atomic<int>>& seen) {
+/// By `take` and by `poll`; every seventh job is released when it comes for the first time. `rarely`: it lets the others
+/// go on for some laps then. So nothing but its gate orders its job before what a producer writes there.
+void work(flyring::Channel& channel, std::vector<std::atomic<int>>& seen, bool rarely) {
     flyring::Worker worker = channel.worker();
     const auto handle = [&](flyring::Job& job) {
         const auto sequence = job.as<std::uint64_t>();
+        const std::uint64_t ring = job.ring();
         stress::check(job.message(), sequence);
         if (sequence % 7 == 3 && !job.repeat()) {
             job.release();  // or it stays in hand: it comes again all the same
             return;
         }
-        job.done();
-        ++seen[job.ring() * count + sequence];
-        ++done;
+        if (sequence % 2 == 0) job.done();  // else poll, or who called take, says so
+        // Relaxed: these would order a job before what others do later.
+        seen[ring * count + sequence].fetch_add(1, std::memory_order_relaxed);
+        done.fetch_add(1, std::memory_order_relaxed);
     };
-    for (int round = 0; done < producers * count; ++round) {
+    for (int round = 0; done.load(std::memory_order_relaxed) < producers * count; ++round) {
         if (round % 3 == 0) {
-            if (std::optional<flyring::Job> job = worker.take()) handle(*job);
+            if (std::optional<flyring::Job> job = worker.take()) {
+                handle(*job);
+                if (*job) job->done();
+            }
         } else if (worker.poll(handle, 1 + round % 40, std::chrono::milliseconds(2)) == 0) {
             stress::pause();
         }
+        if (rarely) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
 }
 
@@ -65,7 +72,7 @@ int main() {
     if (shared_users != 2) stress::fail("the workers' mapping is not the producers'");
     std::vector<std::atomic<int>> seen(producers * count);
     std::vector<std::thread> threads;
-    for (int i = 0; i < workers; ++i) threads.emplace_back([&] { work(channel, seen); });
+    for (int i = 0; i < workers; ++i) threads.emplace_back([&, i] { work(channel, seen, i == 0); });
     for (int i = 0; i < producers; ++i) {
         threads.emplace_back([&] {
             flyring::Publisher publisher = channel.publisher();
