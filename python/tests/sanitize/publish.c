@@ -53,6 +53,7 @@ static void take_ring(int64_t alignment)
         *(int64_t *)(ring_memory + CAPACITY + TRAILER_BOUNDARY + e * TRAILER_BOUNDARY_STRIDE) = e == 0 ? 0 : -1;
     epoch_watch(&publisher.epoch, (const uint8_t *)&epoch_word, 1);
     publisher.waker = waker_make((waiting_words){NULL, NULL}, false);
+    publisher.also = publisher.waker.watched;
     publisher.owner_pending = true;
     publisher.memory = &control;
     publisher.shape.control = 4096;
@@ -64,7 +65,7 @@ static void take_ring(int64_t alignment)
     ring->mask = CAPACITY - 1;
     ring->alignment = alignment;
     ring->window = ring_window(CAPACITY, alignment);
-    ring->longest = CAPACITY / MAX_MESSAGE_DIVISOR;
+    ring->longest = ring->together = CAPACITY / MAX_MESSAGE_DIVISOR;
     ring->boundary_shift = __builtin_ctz(CAPACITY) - 3;
     ring->subscribers = 1;
 }
