@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import GOLDEN
-from flyring import Channel, CorruptRingError, FlyringError, Message, layout
+from flyring import Channel, CorruptRingError, FlyringError, Job, Message, layout
 
 
 def put(channel: Channel, ring: int, position: int, *words: int) -> None:
@@ -280,6 +280,29 @@ def test_a_ring_of_padding_or_of_lies_about_laps_does_not_hang_a_lossy_reader() 
             thread.join()
 
 
+def use_as_worker(channel: Channel) -> None:
+    def handler(job: Job) -> None:
+        assert len(bytes(job)) == len(job) <= channel.capacity
+        assert job.attempts >= 0 and job.repeat == (job.attempts > 0)
+
+    for _ in range(2):
+        try:
+            with channel.worker() as worker:
+                for limit in (1, 100):
+                    try:
+                        worker.poll(handler, limit)
+                        if job := worker.take():
+                            handler(job)
+                            job.release()
+                        if job := worker.take():
+                            job.done()
+                        assert worker.ended in (False, True)
+                    except CorruptRingError:
+                        pass
+        except FlyringError:
+            pass
+
+
 def use_everything(channel: Channel) -> None:
     """Whatever the file says, only this package's errors come out."""
 
@@ -324,7 +347,10 @@ def use_everything(channel: Channel) -> None:
                         pass
         except FlyringError:
             pass
-    for slot in range(channel.subscribers if channel.foreign is None else 0):
+    queue = channel.kind == "queue"
+    if queue:
+        use_as_worker(channel)
+    for slot in range(int(queue), channel.subscribers if channel.foreign is None else 0):  # slot 0 of a queue: nobody's
         channel.evict(slot)
     for counter in channel.counters():
         assert len(counter.label) <= 380
