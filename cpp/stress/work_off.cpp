@@ -28,8 +28,8 @@ constexpr int workers = 3;
 
 std::atomic<std::uint64_t> done{0};
 
-/// By `take` and by `poll`; every seventh job is released when it comes for the first time. `rarely`: it lets the others
-/// go on for some laps then. So nothing but its gate orders its job before what a producer writes there.
+/// By `take` and by `poll`; every seventh job is released when it comes for the first time. `rarely`: it lets the
+/// others go on for some laps then. So nothing but its gate orders its job before what a producer writes there.
 void work(flyring::Channel& channel, std::vector<std::atomic<int>>& seen, bool rarely) {
     flyring::Worker worker = channel.worker();
     const auto handle = [&](flyring::Job& job) {
