@@ -63,9 +63,9 @@ enum class Mutant {
     client_death_unseen,
     repeat_ends_calls,
     evict_gates,
-    evict_flag_first,
-    evict_no_flag,
-    take_sequence_known,
+    lives_serving,
+    serving_first,
+    repeat_not_told,
 };
 
 struct Scenario {
@@ -74,46 +74,43 @@ struct Scenario {
     const char* plan[2];  // of each client, over all its owners: c a call, d one with a deadline, s a stream, x a stream
                           // that is cancelled
     int places, outstanding;  // records of a ring; max_outstanding
-    int kills, client_kills, evicts, client_evicts, evictor_kills, losses, expiries;
+    int kills, client_kills, evicts, client_evicts, losses, expiries;
     bool keeps, slow;  // handlers may keep requests; nobody counts on client 0
     bool large;        // only with --large
 };
 const Scenario scenarios[] = {
-    {"calls", false, {"cc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, 0, true, false, false},
-    {"killed", false, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"killed, kept", false, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, 0, true, false, false},
-    {"killed twice", false, {"cc", ""}, 1, 1, 2, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"full, killed", false, {"ccc", ""}, 1, 3, 1, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"deadlines", false, {"dd", ""}, 1, 2, 1, 0, 0, 0, 0, 0, 2, true, false, false},
-    {"deadlines, bounded", false, {"ddd", ""}, 3, 1, 0, 0, 0, 0, 0, 0, 2, true, false, false},
-    {"evicted", false, {"cc", ""}, 2, 2, 0, 0, 1, 0, 0, 0, 0, true, false, false},
-    {"evicted and killed", false, {"c", ""}, 1, 1, 1, 0, 1, 0, 0, 0, 0, false, false, false},
-    {"evictor killed", false, {"cc", ""}, 1, 1, 0, 0, 1, 0, 1, 0, 0, false, false, false},
-    {"lock lost", false, {"cc", ""}, 2, 2, 0, 0, 0, 0, 0, 1, 0, true, false, false},
-    {"client killed", false, {"cc", ""}, 1, 2, 0, 1, 0, 0, 0, 0, 0, true, false, false},
-    {"both killed", false, {"cc", ""}, 1, 1, 1, 1, 0, 0, 0, 0, 0, false, false, false},
-    {"client evicted", false, {"cc", ""}, 1, 2, 0, 0, 0, 1, 0, 0, 0, true, false, false},
-    {"two clients, one slow", false, {"cc", "c"}, 1, 2, 0, 0, 0, 0, 0, 0, 0, false, true, false},
-    {"two clients, one killed", false, {"cc", "c"}, 1, 2, 0, 1, 0, 0, 0, 0, 0, false, true, false},
-    {"stream", false, {"s", ""}, 1, 1, 1, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"streams, client killed", false, {"ss", ""}, 2, 1, 0, 1, 0, 0, 0, 0, 0, false, false, false},
-    {"cancelled", false, {"xc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"least: killed", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"least: killed, kept", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, 0, true, false, false},
-    {"least: killed twice", true, {"cc", ""}, 1, 1, 2, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"least: evicted", true, {"cc", ""}, 2, 2, 0, 0, 1, 0, 0, 0, 0, true, false, false},
-    {"least: both killed", true, {"cc", ""}, 1, 1, 1, 1, 0, 0, 0, 0, 0, false, false, false},
-    {"least: deadlines", true, {"dc", ""}, 1, 1, 1, 0, 0, 0, 0, 0, 1, false, false, false},
-    {"least: stream", true, {"s", ""}, 1, 1, 1, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"large: killed and evicted", false, {"ccc", ""}, 2, 2, 1, 0, 1, 0, 0, 0, 0, true, false, true},
-    {"large: killed twice", false, {"cc", "c"}, 1, 2, 2, 0, 0, 0, 0, 0, 0, false, false, true},
-    {"large: clients killed", false, {"ccc", ""}, 2, 2, 1, 2, 0, 0, 0, 0, 0, true, false, true},
-    {"large: two clients, deadlines", false, {"dd", "d"}, 1, 2, 1, 0, 0, 0, 0, 0, 2, false, false, true},
-    {"large: streams", false, {"xs", ""}, 2, 2, 1, 0, 0, 0, 0, 0, 0, false, false, true},
-    {"large: least, killed twice", true, {"ccc", ""}, 2, 2, 2, 0, 0, 0, 0, 0, 0, true, false, true},
-    {"large: least, killed and evicted", true, {"cc", "c"}, 2, 2, 1, 0, 1, 0, 0, 0, 0, false, false, true},
-    {"large: least, both killed", true, {"ccc", ""}, 2, 2, 2, 1, 0, 0, 0, 0, 0, false, false, true},
-    {"large: least, streams", true, {"xs", ""}, 2, 2, 1, 0, 0, 0, 0, 0, 0, false, false, true},
+    {"calls", false, {"cc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, true, false, false},
+    {"killed", false, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, false},
+    {"killed, kept", false, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, true, false, false},
+    {"killed twice", false, {"cc", ""}, 1, 1, 2, 0, 0, 0, 0, 0, false, false, false},
+    {"full, killed", false, {"ccc", ""}, 1, 3, 1, 0, 0, 0, 0, 0, false, false, false},
+    {"deadlines", false, {"dd", ""}, 1, 2, 1, 0, 0, 0, 0, 2, true, false, false},
+    {"deadlines, bounded", false, {"ddd", ""}, 3, 1, 0, 0, 0, 0, 0, 2, true, false, false},
+    {"evicted", false, {"cc", ""}, 2, 2, 0, 0, 1, 0, 0, 0, true, false, false},
+    {"evicted and killed", false, {"c", ""}, 1, 1, 1, 0, 1, 0, 0, 0, false, false, false},
+    {"lock lost", false, {"cc", ""}, 2, 2, 0, 0, 0, 0, 1, 0, true, false, false},
+    {"client killed", false, {"cc", ""}, 1, 2, 0, 1, 0, 0, 0, 0, true, false, false},
+    {"both killed", false, {"cc", ""}, 1, 1, 1, 1, 0, 0, 0, 0, false, false, false},
+    {"client evicted", false, {"cc", ""}, 1, 2, 0, 0, 0, 1, 0, 0, true, false, false},
+    {"two clients, one slow", false, {"cc", "c"}, 1, 2, 0, 0, 0, 0, 0, 0, false, true, false},
+    {"two clients, one killed", false, {"cc", "c"}, 1, 2, 0, 1, 0, 0, 0, 0, false, true, false},
+    {"stream", false, {"s", ""}, 1, 1, 1, 0, 0, 0, 0, 0, false, false, false},
+    {"streams, client killed", false, {"ss", ""}, 2, 1, 0, 1, 0, 0, 0, 0, false, false, false},
+    {"cancelled", false, {"xc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, false, false, false},
+    {"least: killed", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, false},
+    {"least: killed, kept", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, true, false, false},
+    {"least: killed twice", true, {"cc", ""}, 1, 1, 2, 0, 0, 0, 0, 0, false, false, false},
+    {"least: evicted", true, {"cc", ""}, 2, 2, 0, 0, 1, 0, 0, 0, true, false, false},
+    {"least: both killed", true, {"cc", ""}, 1, 1, 1, 1, 0, 0, 0, 0, false, false, false},
+    {"least: deadlines", true, {"dc", ""}, 1, 1, 1, 0, 0, 0, 0, 1, false, false, false},
+    {"large: killed and evicted", false, {"ccc", ""}, 2, 2, 1, 0, 1, 0, 0, 0, true, false, true},
+    {"large: killed twice", false, {"cc", "c"}, 1, 2, 2, 0, 0, 0, 0, 0, false, false, true},
+    {"large: clients killed", false, {"ccc", ""}, 2, 2, 1, 2, 0, 0, 0, 0, true, false, true},
+    {"large: two clients, deadlines", false, {"dd", "d"}, 1, 2, 1, 0, 0, 0, 0, 2, false, false, true},
+    {"large: streams", false, {"xs", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, true},
+    {"large: least, killed twice", true, {"ccc", ""}, 2, 2, 2, 0, 0, 0, 0, 0, true, false, true},
+    {"large: least, killed and evicted", true, {"cc", "c"}, 2, 2, 1, 0, 1, 0, 0, 0, false, false, true},
+    {"large: least, both killed", true, {"ccc", ""}, 2, 2, 2, 1, 0, 0, 0, 0, false, false, true},
 };
 
 struct Row {
@@ -127,7 +124,7 @@ struct Request {
     int8_t operation, sequence, client_epoch, server_epoch, id;  // id: truth, which call it is
 };
 struct Reply {
-    int8_t client_epoch, sequence, status, more, id;
+    int8_t client_epoch, sequence, status, more, repeat, id;
 };
 // The two rings of a client, and its slots. A position is an index; what lies below a gate may be overwritten.
 struct Place {
@@ -147,7 +144,7 @@ struct Client {
 };
 enum EntryState : int8_t { no_entry, in_hand, waiting };
 struct Entry {
-    int8_t state, place, position, sequence, client_epoch, id, status, credit, items, stream, over;
+    int8_t state, place, position, sequence, client_epoch, id, status, credit, items, stream, over, repeat;
 };
 struct Server {
     int8_t pc, alive, epoch, place, entry, more, unlocked;
@@ -159,12 +156,13 @@ struct State {
     Place place[max_clients];
     Client client[max_clients];
     Server server[max_servers];
-    int8_t epoch, evicting, lock, control, evictor;  // of slot 0; lock: which server, or a client that tries it
+    int8_t epoch, serving, lock, control;  // of slot 0; lock: which server, or a client that tries it
     int8_t refused;                                  // a server was refused the lock of nobody
-    int8_t kills, client_kills, evicts, client_evicts, evictor_kills, losses, expiries;
+    int8_t kills, client_kills, evicts, client_evicts, losses, expiries;
     // truth, by call
     int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids],
-        items[max_ids], credit[max_ids];
+        items[max_ids], credit[max_ids],
+        late[max_ids];  // its deadline has passed
 };
 
 enum ClientPc : int8_t { idle, load_epoch, lives, publish, gone_epoch, gone_lock, gone_drain, gone_end, join, joined };
@@ -181,7 +179,7 @@ enum ServerPc : int8_t {
     reply_publish,
     reply_done,
 };
-constexpr int evictor_id = 9, trier = 8;
+constexpr int trier = 8;
 
 // One exploration.
 struct Model {
@@ -294,7 +292,7 @@ struct Model {
                 for (int i = 0; i < max_calls; ++i) {
                     const Call& call = a.call[i];
                     if (call.state == outstanding && kind(call.id) == 'd' && s.expiries) {
-                        n.expiries--;
+                        n.expiries--, n.late[call.id] = 1;
                         finish(n, call.id, off(Mutant::expired_not_run) ? end_expired_not_run : end_expired);
                         b.call[i].state = abandoned;
                         go(idle), n = s;
@@ -338,7 +336,7 @@ struct Model {
                 if (!a.tried) b.held = s.lock != none;
                 if (a.tried == 2) b.held = 1;
                 b.tried = 0;
-                if (b.held && (!s.evicting || off(Mutant::evict_no_flag))) {
+                if (b.held && a.e > 0 && (s.serving == a.e || off(Mutant::lives_serving))) {
                     b.known = a.e, b.held = 0;
                     return go(publish);
                 }
@@ -379,7 +377,7 @@ struct Model {
                 b.held = s.lock != none;
                 b.replies = place.replies;
                 if ((a.e == a.known || off(Mutant::gone_lock_only)) &&
-                    ((b.held && !s.evicting) || off(Mutant::gone_epoch_only))) {
+                    (b.held || off(Mutant::gone_epoch_only))) {
                     b.e = b.held = b.replies = b.taken_end = 0;
                     b.pc = b.back, b.back = 0;
                     return go(b.pc);
@@ -430,7 +428,7 @@ struct Model {
             if (call.state == outstanding)
                 finish(s, call.id,
                        r.status == not_run_status   ? gone_not_run
-                       : r.status == expired_status ? end_expired_not_run
+                       : r.status == expired_status ? (r.repeat && !off(Mutant::repeat_not_told) ? end_expired : end_expired_not_run)
                                                     : answered);
             call.state = ended;
             return true;
@@ -460,7 +458,8 @@ struct Model {
         for (int i = 0; i < max_hand; ++i)
             if (b.hand[i].state == no_entry) {
                 b.hand[i] = Entry{in_hand, static_cast<int8_t>(k), b.cursor[k], r.sequence, r.client_epoch, r.id,
-                                  static_cast<int8_t>(status), 0, 0, 0, 0};
+                                  static_cast<int8_t>(status), 0, 0, 0, 0,
+                                  b.cursor[k] < b.repeat_end[k]};
                 return i;
             }
         return none;
@@ -470,7 +469,8 @@ struct Model {
         const Request& r = s.place[k].request[b.cursor[k]];
         const bool repeat = c.least && b.cursor[k] < b.repeat_end[k] && !off(Mutant::no_repeat);
         check(c.least || s.runs[r.id] == 0, "S2");
-        check(!not_run(s.end[r.id]) && !s.answered_not_run[r.id], "S2");
+        // A server that lost its locks, and does not know it yet, looks dead to callers (channel.md 5.1).
+        check((b.unlocked || !not_run(s.end[r.id])) && !s.answered_not_run[r.id], "S2");
         check(repeat || !s.runs[r.id], "S3");
         check(!repeat || s.handed[r.id], "S3");
         if (s.runs[r.id] < 2) s.runs[r.id]++;
@@ -538,7 +538,7 @@ struct Model {
                 return go(take_done);
             }
             case take_done:
-                n.evicting = 0;
+                n.serving = a.epoch;
                 n.control = none;
                 return go(serving);
 
@@ -604,10 +604,10 @@ struct Model {
                     if (!a.more) b.hand[a.entry].state = waiting;
                     return back_to_serving();
                 }
-                p.reply[p.replies++] = {e.client_epoch, e.sequence, e.status, a.more, e.id};
+                p.reply[p.replies++] = {e.client_epoch, e.sequence, e.status, a.more, e.repeat, e.id};
                 if (e.status == not_run_status || e.status == expired_status) {
+                    n.answered_not_run[e.id] = !c.least, n.late[e.id] = e.status == expired_status;
                     check(s.runs[e.id] == 0 || c.least, "S2");
-                    n.answered_not_run[e.id] = !c.least;
                 }
                 if (a.more) {
                     b.hand[a.entry].items++, b.hand[a.entry].credit--;
@@ -668,6 +668,7 @@ struct Model {
         };
         if (status == not_run_status) return answer(not_run_status);
         if (kind(r.id) == 'd') answer(expired_status);  // 5
+        if (s.late[r.id]) return;
         go(compare);
     }
 
@@ -700,36 +701,20 @@ struct Model {
     // --- 9
     void evictor_steps(const State& s) {
         State n = s;
-        if (s.evictor == 0) {
-            for (int i = 0; s.evicts && s.control == none && i < max_servers; ++i)
-                if (lives_server(s, i)) {
-                    n = s, n.evicts--, n.evictor = 1, n.control = evictor_id;
-                    emit(n, false);
-                }
-            for (int k = 0; s.client_evicts && s.control == none && k < clients(); ++k)
-                if (s.client[k].alive && s.client[k].epoch == s.place[k].epoch) {
-                    n = s, n.client_evicts--;
-                    n.place[k].epoch++, n.place[k].reply_gate = none;
-                    emit(n, false);
-                }
-            return;
-        }
-        if (s.evictor == 3) {
-            n.evictor = 0, n.control = none;
-        } else {
-            if ((s.evictor == 1) != off(Mutant::evict_flag_first))
-                n.epoch++;
-            else
-                n.evicting = 1;
-            if (s.evictor == 2 && off(Mutant::evict_gates))
-                for (int k = 0; k < clients(); ++k) n.place[k].gate = n.place[k].taken_end = n.place[k].requests;
-            n.evictor++;
-        }
-        emit(n, true);
-        if (s.evictor_kills) {
-            n = s, n.evictor_kills--, n.evictor = 0, n.control = none;
-            emit(n, false);
-        }
+        for (int i = 0; s.evicts && s.control == none && i < max_servers; ++i)
+            if (lives_server(s, i)) {
+                n.evicts--, n.epoch++;
+                if (off(Mutant::evict_gates))
+                    for (Place& p : n.place) p.gate = p.taken_end = p.requests;
+                emit(n, false);
+                n = s;
+            }
+        for (int k = 0; s.client_evicts && s.control == none && k < clients(); ++k)
+            if (s.client[k].alive && s.client[k].epoch == s.place[k].epoch) {
+                n.client_evicts--, n.place[k].epoch++, n.place[k].reply_gate = none;
+                emit(n, false);
+                n = s;
+            }
     }
 
     // --- exploring
@@ -740,8 +725,7 @@ struct Model {
         for (Place& p : s.place) p.reply_gate = none;
         s.kills = static_cast<int8_t>(c.kills), s.client_kills = static_cast<int8_t>(c.client_kills);
         s.evicts = static_cast<int8_t>(c.evicts), s.client_evicts = static_cast<int8_t>(c.client_evicts);
-        s.evictor_kills = static_cast<int8_t>(c.evictor_kills), s.losses = static_cast<int8_t>(c.losses);
-        s.expiries = static_cast<int8_t>(c.expiries);
+        s.losses = static_cast<int8_t>(c.losses), s.expiries = static_cast<int8_t>(c.expiries);
         return s;
     }
     // S5: what everybody may come to. A call that waits for a server where there is none was not published.
@@ -751,7 +735,6 @@ struct Model {
             if (lives_server(s, i)) server = i;
             if (s.server[i].alive && s.server[i].pc <= take_done) return false;
         }
-        if (s.evictor) return false;
         if (c.least && server == none) return false;
         for (int k = c.slow ? 1 : 0; k < clients(); ++k) {
             const Client& a = s.client[k];
@@ -824,7 +807,7 @@ struct Model {
     std::string print(const State& s) const {
         char line[300];
         std::string text;
-        std::snprintf(line, sizeof line, "slot 0: epoch %d lock %d evicting %d", s.epoch, s.lock, s.evicting);
+        std::snprintf(line, sizeof line, "slot 0: epoch %d lock %d serving %d", s.epoch, s.lock, s.serving);
         text += line;
         for (int k = 0; k < clients(); ++k) {
             const Place& p = s.place[k];
