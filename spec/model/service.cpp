@@ -36,6 +36,7 @@ enum class Mutant {
     runs_any_epoch,
     taken_end_behind,
     taken_end_never,
+    taken_end_back,
     no_repeat,
     gate_passes,
     gate_before_reply,
@@ -64,7 +65,6 @@ enum class Mutant {
     repeat_ends_calls,
     evict_gates,
     lives_serving,
-    serving_first,
     repeat_not_told,
 };
 
@@ -96,10 +96,13 @@ const Scenario scenarios[] = {
     {"two clients, one killed", false, {"cc", "c"}, 1, 2, 0, 1, 0, 0, 0, 0, false, true, false},
     {"stream", false, {"s", ""}, 1, 1, 1, 0, 0, 0, 0, 0, false, false, false},
     {"streams, client killed", false, {"ss", ""}, 2, 1, 0, 1, 0, 0, 0, 0, false, false, false},
+    {"two streams, client killed", false, {"ss", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
+    {"cancelled, client killed", false, {"xx", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
     {"cancelled", false, {"xc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, false, false, false},
     {"least: killed", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, false},
     {"least: killed, kept", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, true, false, false},
     {"least: killed twice", true, {"cc", ""}, 1, 1, 2, 0, 0, 0, 0, 0, false, false, false},
+    {"least: killed twice, kept", true, {"cc", ""}, 2, 2, 2, 0, 0, 0, 0, 0, true, false, false},
     {"least: evicted", true, {"cc", ""}, 2, 2, 0, 0, 1, 0, 0, 0, true, false, false},
     {"least: both killed", true, {"cc", ""}, 1, 1, 1, 1, 0, 0, 0, 0, false, false, false},
     {"least: deadlines", true, {"dc", ""}, 1, 1, 1, 0, 0, 0, 0, 1, false, false, false},
@@ -531,7 +534,7 @@ struct Model {
                 const int8_t gate = place.gate, end = std::max(place.gate, place.taken_end);
                 const bool at_end = c.least ? off(Mutant::resume_taken_end) : !off(Mutant::resume_gate);
                 b.cursor[k] = at_end ? end : gate;
-                b.repeat_end[k] = c.least ? end : int8_t(0);
+                b.repeat_end[k] = end;
                 if (!off(Mutant::resume_no_store)) p.gate = b.cursor[k];
                 if (++b.place < clients()) return go(take_resume);
                 b.place = 0;
@@ -552,7 +555,8 @@ struct Model {
                 return go(off(Mutant::taken_end_behind) ? run : store_taken_end);
             case store_taken_end:
                 if (told && a.unlocked) return slot_lost();
-                if (!off(Mutant::taken_end_never)) n.place[k].taken_end = static_cast<int8_t>(a.cursor[k] + 1);
+                if (!off(Mutant::taken_end_never) && (a.cursor[k] >= a.repeat_end[k] || off(Mutant::taken_end_back)))
+                    n.place[k].taken_end = static_cast<int8_t>(a.cursor[k] + 1);
                 n.handed[place.request[a.cursor[k]].id] = 1;
                 if (off(Mutant::taken_end_behind)) {
                     b.cursor[k]++;
@@ -633,7 +637,7 @@ struct Model {
             emit(n, counted);
         };
         if (wanted_gate(a, k) != place.gate && !off(Mutant::gate_before_reply) &&
-            !(off(Mutant::resume_no_store) && a.cursor[k] == a.repeat_end[k])) {  // 8
+            !(off(Mutant::resume_no_store) && !c.least && a.cursor[k] == a.repeat_end[k])) {  // 8
             n.place[k].gate = static_cast<int8_t>(wanted_gate(a, k));
             go(serving), n = s;
         }
@@ -901,8 +905,46 @@ struct Model {
 };
 
 const Row rows[] = {
-    {Mutant::take_no_epoch, "service client 5", "the epoch of a client's slot is not raised", "S4", "",
-     "client killed"},
+    {Mutant::take_no_epoch, "service client 5", "the epoch of a client's slot is not raised", "S4", "", "client killed"},
+    {Mutant::publish_before_join, "service client 5", "the first request is published before the join", "S5", "", "calls"},
+    {Mutant::server_no_epoch, "service server 4", "the epoch of slot 0 is not raised", "S2", "", "killed"},
+    {Mutant::resume_gate, "service resume b", "at most once: goes on at the gate", "S2", "", "killed"},
+    {Mutant::resume_taken_end, "service resume b", "at least once: goes on at taken_end", "S3", "", "least: both killed"},
+    {Mutant::resume_no_store, "service resume c", "the gate is not stored", "S5", "", "full, killed"},
+    {Mutant::in_hand_unbounded, "service poll 3", "reads on with max_outstanding requests in hand", "S6", "", "streams, client killed"},
+    {Mutant::runs_any_epoch, "service poll 4", "runs what was addressed to an earlier server", "S2", "", "killed"},
+    {Mutant::taken_end_behind, "service poll 6", "taken_end is stored behind the handler", "S2", "", "killed"},
+    {Mutant::taken_end_never, "service poll 6", "taken_end is not stored", "S2", "", "killed"},
+    {Mutant::taken_end_back, "service poll 6", "at least once: taken_end goes back", "S3", "", "least: killed twice, kept"},
+    {Mutant::no_repeat, "service poll 7", "at least once: repeat is not said", "S3", "", "least: killed"},
+    {Mutant::gate_passes, "service poll 8", "at least once: the gate passes a request that is not answered", "S5", "", "least: killed, kept"},
+    {Mutant::reply_no_epoch, "service reply 1", "the epoch is not compared", "", "its calls have ended, and their sequences are not used again; for a server that lost its locks", "evicted"},
+    {Mutant::reply_client_epoch, "service reply 2", "the client's epoch and gate are not looked at", "", "the client compares its epoch with the reply's: saves work", "client killed"},
+    {Mutant::reply_waits, "service reply 3", "waits for room", "S5", "", "two clients, one slow"},
+    {Mutant::reply_lost, "service reply 3", "a reply without room is dropped", "S5", "", "calls"},
+    {Mutant::gate_before_reply, "service reply 4", "at least once: the gate moves before the reply", "S5", "", "least: killed"},
+    {Mutant::lives_serving, "service call 2", "serving is not compared with the epoch", "S5", "", "evicted"},
+    {Mutant::try_lock, "service call 2", "the lock is tested by a try-lock", "S8", "", "calls"},
+    {Mutant::full_no_drain, "service call 3", "does not drain while it waits for room", "S5", "", "deadlines"},
+    {Mutant::busy_never, "service call 1", "calls that expired do not count as outstanding", "S6", "", "deadlines, bounded"},
+    {Mutant::sequence_again, "service call 3", "the sequence of a call that expired is used again", "S4", "", "deadlines"},
+    {Mutant::drain_no_epoch, "service drain 2", "client_epoch is not compared", "S4", "", "client killed"},
+    {Mutant::drain_no_sequence, "service drain 2", "sequence is not compared", "S4", "", "calls"},
+    {Mutant::gone_epoch_only, "service gone? 1", "the lock is not tested", "S5", "", "killed"},
+    {Mutant::gone_lock_only, "service gone? 2", "the epoch is not compared", "S5", "", "killed"},
+    {Mutant::gone_drain_first, "service gone? 3", "drains before it looks for the server", "S7", "", "killed"},
+    {Mutant::gone_no_drain, "service gone? 3", "does not drain", "S7", "", "killed"},
+    {Mutant::gone_taken_end_first, "service gone? 4", "taken_end is loaded before the lock is tested", "S2", "", "killed"},
+    {Mutant::gone_lock_held, "service gone? 4", "not run, though the lock is held", "S2", "", "evicted"},
+    {Mutant::repeat_ends_calls, "service gone? 4", "at least once: ends calls", "S2", "", "least: killed"},
+    {Mutant::expired_not_run, "service expired", "the own clock says not run", "S2", "", "deadlines"},
+    {Mutant::credit_unbounded, "service streams", "more items than credit", "S6", "", "stream"},
+    {Mutant::credit_sequence_only, "service streams", "credit goes to the first request with that sequence", "S5", "", "two streams, client killed"},
+    {Mutant::cancel_sequence_only, "service cancel", "cancel goes to the first request with that sequence", "S4", "", "cancelled, client killed"},
+    {Mutant::cancel_once, "service cancel", "is not tried again where there was no room", "S5", "", "cancelled"},
+    {Mutant::client_death_unseen, "service streams", "nobody looks whether the client of a stream lives", "S5", "", "streams, client killed"},
+    {Mutant::repeat_not_told, "service 8", "an expired repeat says not run", "S2", "", "least: deadlines"},
+    {Mutant::evict_gates, "service evict", "takes the gates", "S5", "", "least: evicted"},
 };
 
 }  // namespace
