@@ -71,8 +71,8 @@ enum class Mutant {
 struct Scenario {
     const char* name;
     bool least;           // at least once
-    const char* plan[2];  // of each client, over all its owners: c a call, d one with a deadline, s a stream, x a stream
-                          // that is cancelled
+    const char* plan[2];  // of each client, over all its owners: c a call, d one with a deadline, s a stream, x a
+                          // stream that is cancelled
     int places, outstanding;  // records of a ring; max_outstanding
     int kills, client_kills, evicts, client_evicts, losses, expiries;
     bool keeps, slow;  // handlers may keep requests; nobody counts on client 0
@@ -97,7 +97,7 @@ const Scenario scenarios[] = {
     {"stream", false, {"s", ""}, 1, 1, 1, 0, 0, 0, 0, 0, false, false, false},
     {"streams, client killed", false, {"ss", ""}, 2, 1, 0, 1, 0, 0, 0, 0, false, false, false},
     {"two streams, client killed", false, {"ss", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
-    {"cancelled, client killed", false, {"xx", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
+    {"cancelled, client killed", false, {"sx", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
     {"cancelled", false, {"xc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, false, false, false},
     {"least: killed", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, false},
     {"least: killed, kept", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, true, false, false},
@@ -133,7 +133,7 @@ struct Reply {
 struct Place {
     Request request[max_requests];
     Reply reply[max_replies];
-    int8_t requests, replies;                       // published
+    int8_t requests, replies;                          // published
     int8_t gate, taken_end, reply_gate, epoch, owner;  // owner: 1 if the slots' locks are held
 };
 
@@ -160,11 +160,11 @@ struct State {
     Client client[max_clients];
     Server server[max_servers];
     int8_t epoch, serving, lock, control;  // of slot 0; lock: which server, or a client that tries it
-    int8_t refused;                                  // a server was refused the lock of nobody
+    int8_t refused;                        // a server was refused the lock of nobody
     int8_t kills, client_kills, evicts, client_evicts, losses, expiries;
     // truth, by call
-    int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids],
-        items[max_ids], credit[max_ids],
+    int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids], items[max_ids],
+        credit[max_ids],
         late[max_ids];  // its deadline has passed
 };
 
@@ -361,8 +361,8 @@ struct Model {
                     for (int q = 0; q < max_calls; ++q)
                         if (a.call[q].state == abandoned) i = q;
                 b.blocked = 0;
-                b.call[i] = Call{outstanding, static_cast<int8_t>(i + 1), static_cast<int8_t>(id), place.requests, 0,
-                                 0, 0};
+                b.call[i] =
+                    Call{outstanding, static_cast<int8_t>(i + 1), static_cast<int8_t>(id), place.requests, 0, 0, 0};
                 b.calls = std::max<int8_t>(a.calls, static_cast<int8_t>(i + 1));
                 p.request[p.requests++] = {call_operation, b.call[i].sequence, a.epoch, a.known,
                                            static_cast<int8_t>(id)};
@@ -379,8 +379,7 @@ struct Model {
             case gone_lock:
                 b.held = s.lock != none;
                 b.replies = place.replies;
-                if ((a.e == a.known || off(Mutant::gone_lock_only)) &&
-                    (b.held || off(Mutant::gone_epoch_only))) {
+                if ((a.e == a.known || off(Mutant::gone_lock_only)) && (b.held || off(Mutant::gone_epoch_only))) {
                     b.e = b.held = b.replies = b.taken_end = 0;
                     b.pc = b.back, b.back = 0;
                     return go(b.pc);
@@ -430,9 +429,10 @@ struct Model {
             }
             if (call.state == outstanding)
                 finish(s, call.id,
-                       r.status == not_run_status   ? gone_not_run
-                       : r.status == expired_status ? (r.repeat && !off(Mutant::repeat_not_told) ? end_expired : end_expired_not_run)
-                                                    : answered);
+                       r.status == not_run_status ? gone_not_run
+                       : r.status == expired_status
+                           ? (r.repeat && !off(Mutant::repeat_not_told) ? end_expired : end_expired_not_run)
+                           : answered);
             call.state = ended;
             return true;
         }
@@ -460,9 +460,9 @@ struct Model {
     static int new_entry(Server& b, const Request& r, int k, int status) {
         for (int i = 0; i < max_hand; ++i)
             if (b.hand[i].state == no_entry) {
-                b.hand[i] = Entry{in_hand, static_cast<int8_t>(k), b.cursor[k], r.sequence, r.client_epoch, r.id,
-                                  static_cast<int8_t>(status), 0, 0, 0, 0,
-                                  b.cursor[k] < b.repeat_end[k]};
+                b.hand[i] = Entry{in_hand, static_cast<int8_t>(k),       b.cursor[k], r.sequence, r.client_epoch,
+                                  r.id,    static_cast<int8_t>(status),  0,           0,          0,
+                                  0,       b.cursor[k] < b.repeat_end[k]};
                 return i;
             }
         return none;
@@ -486,7 +486,8 @@ struct Model {
         Server& b = n.server[i];
         if (!a.alive) {  // 4
             if (s.control != none || s.refused) return;
-            if (i > 0 && !s.server[0].alive && s.lock == none && !s.server[1].alive) return;  // all alike: one is enough
+            if (i > 0 && !s.server[0].alive && s.lock == none && !s.server[1].alive)
+                return;  // all alike: one is enough
             if (s.lock == trier) {
                 n.refused = 1;
                 check(false, "S8");
@@ -905,44 +906,59 @@ struct Model {
 };
 
 const Row rows[] = {
-    {Mutant::take_no_epoch, "service client 5", "the epoch of a client's slot is not raised", "S4", "", "client killed"},
-    {Mutant::publish_before_join, "service client 5", "the first request is published before the join", "S5", "", "calls"},
+    {Mutant::take_no_epoch, "service client 5", "the epoch of a client's slot is not raised", "S4", "",
+     "client killed"},
+    {Mutant::publish_before_join, "service client 5", "the first request is published before the join", "S5", "",
+     "calls"},
     {Mutant::server_no_epoch, "service server 4", "the epoch of slot 0 is not raised", "S2", "", "killed"},
     {Mutant::resume_gate, "service resume b", "at most once: goes on at the gate", "S2", "", "killed"},
-    {Mutant::resume_taken_end, "service resume b", "at least once: goes on at taken_end", "S3", "", "least: both killed"},
+    {Mutant::resume_taken_end, "service resume b", "at least once: goes on at taken_end", "S3", "",
+     "least: both killed"},
     {Mutant::resume_no_store, "service resume c", "the gate is not stored", "S5", "", "full, killed"},
-    {Mutant::in_hand_unbounded, "service poll 3", "reads on with max_outstanding requests in hand", "S6", "", "streams, client killed"},
+    {Mutant::in_hand_unbounded, "service poll 3", "reads on with max_outstanding requests in hand", "S6", "",
+     "streams, client killed"},
     {Mutant::runs_any_epoch, "service poll 4", "runs what was addressed to an earlier server", "S2", "", "killed"},
     {Mutant::taken_end_behind, "service poll 6", "taken_end is stored behind the handler", "S2", "", "killed"},
     {Mutant::taken_end_never, "service poll 6", "taken_end is not stored", "S2", "", "killed"},
-    {Mutant::taken_end_back, "service poll 6", "at least once: taken_end goes back", "S3", "", "least: killed twice, kept"},
+    {Mutant::taken_end_back, "service poll 6", "at least once: taken_end goes back", "S3", "",
+     "least: killed twice, kept"},
     {Mutant::no_repeat, "service poll 7", "at least once: repeat is not said", "S3", "", "least: killed"},
-    {Mutant::gate_passes, "service poll 8", "at least once: the gate passes a request that is not answered", "S5", "", "least: killed, kept"},
-    {Mutant::reply_no_epoch, "service reply 1", "the epoch is not compared", "", "its calls have ended, and their sequences are not used again; for a server that lost its locks", "evicted"},
-    {Mutant::reply_client_epoch, "service reply 2", "the client's epoch and gate are not looked at", "", "the client compares its epoch with the reply's: saves work", "client killed"},
+    {Mutant::gate_passes, "service poll 8", "at least once: the gate passes a request that is not answered", "S5", "",
+     "least: killed, kept"},
+    {Mutant::reply_no_epoch, "service reply 1", "the epoch is not compared", "",
+     "its calls have ended, and their sequences are not used again; for a server that lost its locks", "evicted"},
+    {Mutant::reply_client_epoch, "service reply 2", "the client's epoch and gate are not looked at", "",
+     "the client compares its epoch with the reply's: saves work", "client killed"},
     {Mutant::reply_waits, "service reply 3", "waits for room", "S5", "", "two clients, one slow"},
     {Mutant::reply_lost, "service reply 3", "a reply without room is dropped", "S5", "", "calls"},
-    {Mutant::gate_before_reply, "service reply 4", "at least once: the gate moves before the reply", "S5", "", "least: killed"},
+    {Mutant::gate_before_reply, "service reply 4", "at least once: the gate moves before the reply", "S5", "",
+     "least: killed"},
     {Mutant::lives_serving, "service call 2", "serving is not compared with the epoch", "S5", "", "evicted"},
     {Mutant::try_lock, "service call 2", "the lock is tested by a try-lock", "S8", "", "calls"},
     {Mutant::full_no_drain, "service call 3", "does not drain while it waits for room", "S5", "", "deadlines"},
-    {Mutant::busy_never, "service call 1", "calls that expired do not count as outstanding", "S6", "", "deadlines, bounded"},
-    {Mutant::sequence_again, "service call 3", "the sequence of a call that expired is used again", "S4", "", "deadlines"},
+    {Mutant::busy_never, "service call 1", "calls that expired do not count as outstanding", "S6", "",
+     "deadlines, bounded"},
+    {Mutant::sequence_again, "service call 3", "the sequence of a call that expired is used again", "S4", "",
+     "deadlines"},
     {Mutant::drain_no_epoch, "service drain 2", "client_epoch is not compared", "S4", "", "client killed"},
     {Mutant::drain_no_sequence, "service drain 2", "sequence is not compared", "S4", "", "calls"},
     {Mutant::gone_epoch_only, "service gone? 1", "the lock is not tested", "S5", "", "killed"},
     {Mutant::gone_lock_only, "service gone? 2", "the epoch is not compared", "S5", "", "killed"},
     {Mutant::gone_drain_first, "service gone? 3", "drains before it looks for the server", "S7", "", "killed"},
     {Mutant::gone_no_drain, "service gone? 3", "does not drain", "S7", "", "killed"},
-    {Mutant::gone_taken_end_first, "service gone? 4", "taken_end is loaded before the lock is tested", "S2", "", "killed"},
+    {Mutant::gone_taken_end_first, "service gone? 4", "taken_end is loaded before the lock is tested", "S2", "",
+     "killed"},
     {Mutant::gone_lock_held, "service gone? 4", "not run, though the lock is held", "S2", "", "evicted"},
     {Mutant::repeat_ends_calls, "service gone? 4", "at least once: ends calls", "S2", "", "least: killed"},
     {Mutant::expired_not_run, "service expired", "the own clock says not run", "S2", "", "deadlines"},
     {Mutant::credit_unbounded, "service streams", "more items than credit", "S6", "", "stream"},
-    {Mutant::credit_sequence_only, "service streams", "credit goes to the first request with that sequence", "S5", "", "two streams, client killed"},
-    {Mutant::cancel_sequence_only, "service cancel", "cancel goes to the first request with that sequence", "S4", "", "cancelled, client killed"},
+    {Mutant::credit_sequence_only, "service streams", "credit goes to the first request with that sequence", "S5", "",
+     "two streams, client killed"},
+    {Mutant::cancel_sequence_only, "service cancel", "cancel goes to the first request with that sequence", "S4", "",
+     "cancelled, client killed"},
     {Mutant::cancel_once, "service cancel", "is not tried again where there was no room", "S5", "", "cancelled"},
-    {Mutant::client_death_unseen, "service streams", "nobody looks whether the client of a stream lives", "S5", "", "streams, client killed"},
+    {Mutant::client_death_unseen, "service streams", "nobody looks whether the client of a stream lives", "S5", "",
+     "streams, client killed"},
     {Mutant::repeat_not_told, "service 8", "an expired repeat says not run", "S2", "", "least: deadlines"},
     {Mutant::evict_gates, "service evict", "takes the gates", "S5", "", "least: evicted"},
 };
