@@ -18,6 +18,7 @@ import sys
 import dead
 import dead_queue
 import newer
+import service_files
 import typed as messages
 from golden import Golden, dump, lines, pattern
 from simulation import MAJOR, MINOR
@@ -645,6 +646,7 @@ GOLDENS = (
     queue_compact,
     queue_released,
     queue_handed_on,
+    *service_files.GOLDENS,
 )
 
 

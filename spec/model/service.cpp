@@ -66,13 +66,15 @@ enum class Mutant {
     evict_gates,
     lives_serving,
     repeat_not_told,
+    stream_not_run,
 };
 
 struct Scenario {
     const char* name;
-    bool least;           // at least once
-    const char* plan[2];  // of each client, over all its owners: c a call, d one with a deadline, s a stream, x a
-                          // stream that is cancelled
+    bool least;  // at least once
+    // of each client, over all its owners: c a call, d one with a deadline, s a stream, t one with a deadline, x one
+    // that is cancelled
+    const char* plan[2];
     int places, outstanding;  // records of a ring; max_outstanding
     int kills, client_kills, evicts, client_evicts, losses, expiries;
     bool keeps, slow;  // handlers may keep requests; nobody counts on client 0
@@ -96,6 +98,7 @@ const Scenario scenarios[] = {
     {"two clients, one killed", false, {"cc", "c"}, 1, 2, 0, 1, 0, 0, 0, 0, false, true, false},
     {"stream", false, {"s", ""}, 1, 1, 1, 0, 0, 0, 0, 0, false, false, false},
     {"streams, client killed", false, {"ss", ""}, 2, 1, 0, 1, 0, 0, 0, 0, false, false, false},
+    {"stream, deadline", false, {"t", ""}, 1, 1, 1, 0, 0, 0, 0, 1, false, false, false},
     {"two streams, client killed", false, {"ss", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
     {"cancelled, client killed", false, {"sx", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
     {"cancelled", false, {"xc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, false, false, false},
@@ -204,7 +207,8 @@ struct Model {
     void emit(const State& n, bool progress) { out.push_back({n, progress}); }
     int clients() const { return *c.plan[1] ? 2 : 1; }
     char kind(int id) const { return c.plan[id / max_calls][id % max_calls]; }
-    bool is_stream(int id) const { return kind(id) == 's' || kind(id) == 'x'; }
+    bool is_stream(int id) const { return kind(id) == 's' || kind(id) == 'x' || kind(id) == 't'; }
+    bool has_deadline(int id) const { return kind(id) == 'd' || kind(id) == 't'; }
     static bool lives_server(const State& s, int i) {
         return s.server[i].alive && s.lock == i && s.epoch == s.server[i].epoch && s.server[i].pc > take_done;
     }
@@ -283,7 +287,7 @@ struct Model {
                 const char next = c.plan[k][s.next[k]];
                 if (next && (in_use(a) < c.outstanding || off(Mutant::busy_never)) && a.calls < max_calls)
                     go(load_epoch), n = s;
-                if (next == 'd' && s.expiries) {  // before it was published
+                if ((next == 'd' || next == 't') && s.expiries) {  // before it was published
                     n.expiries--;
                     finish(n, k * max_calls + s.next[k], end_expired_not_run);
                     n.next[k]++;
@@ -294,7 +298,7 @@ struct Model {
                 if (in_use(a) && a.known) go(gone_epoch), n = s;
                 for (int i = 0; i < max_calls; ++i) {
                     const Call& call = a.call[i];
-                    if (call.state == outstanding && kind(call.id) == 'd' && s.expiries) {
+                    if (call.state == outstanding && has_deadline(call.id) && s.expiries) {
                         n.expiries--, n.late[call.id] = 1;
                         finish(n, call.id, off(Mutant::expired_not_run) ? end_expired_not_run : end_expired);
                         b.call[i].state = abandoned;
@@ -612,7 +616,7 @@ struct Model {
                 p.reply[p.replies++] = {e.client_epoch, e.sequence, e.status, a.more, e.repeat, e.id};
                 if (e.status == not_run_status || e.status == expired_status) {
                     n.answered_not_run[e.id] = !c.least, n.late[e.id] = e.status == expired_status;
-                    check(s.runs[e.id] == 0 || c.least, "S2");
+                    check(s.runs[e.id] == 0 || c.least || e.stream, "S2");
                 }
                 if (a.more) {
                     b.hand[a.entry].items++, b.hand[a.entry].credit--;
@@ -672,7 +676,7 @@ struct Model {
             n = s;
         };
         if (status == not_run_status) return answer(not_run_status);
-        if (kind(r.id) == 'd') answer(expired_status);  // 5
+        if (has_deadline(r.id)) answer(expired_status);  // 5
         if (s.late[r.id]) return;
         go(compare);
     }
@@ -695,6 +699,10 @@ struct Model {
             return;
         }
         if (!e.stream) return send(false);  // kept: it is answered some time
+        if (has_deadline(e.id)) {           // 7: flag 2
+            b.hand[at].status = expired_status, b.hand[at].repeat = !off(Mutant::stream_not_run);
+            send(false);
+        }
         if (e.over || e.items == stream_items) return send(false);
         if ((e.credit > 0 || off(Mutant::credit_unbounded)) && room) send(true);
         if (!off(Mutant::client_death_unseen) && (!p.owner || p.epoch != e.client_epoch)) {  // 7
@@ -762,7 +770,7 @@ struct Model {
             for (int k = c.slow ? 1 : 0; lives_server(s, i) && k < clients(); ++k)
                 for (int p = 0; p < s.place[k].requests; ++p) {
                     const Request& r = s.place[k].request[p];
-                    if (r.operation != call_operation || kind(r.id) == 'd') continue;
+                    if (r.operation != call_operation || has_deadline(r.id)) continue;
                     if (c.least || r.server_epoch == s.epoch) check(s.runs[r.id] > 0, "S3");
                 }
     }
@@ -960,6 +968,7 @@ const Row rows[] = {
     {Mutant::client_death_unseen, "service streams", "nobody looks whether the client of a stream lives", "S5", "",
      "streams, client killed"},
     {Mutant::repeat_not_told, "service 8", "an expired repeat says not run", "S2", "", "least: deadlines"},
+    {Mutant::stream_not_run, "service streams", "one whose deadline passes says not run", "S2", "", "stream, deadline"},
     {Mutant::evict_gates, "service evict", "takes the gates", "S5", "", "least: evicted"},
 };
 
