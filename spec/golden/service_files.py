@@ -159,9 +159,7 @@ def service_handed_on():
 
 def service_at_least_once():
     """What was not answered when its server went is handed out again; answers in any order."""
-    g = Golden(
-        "service-at-least-once", kind="service", capacity=4096, clients=2, delivery="at-least-once", counters=0
-    )
+    g = Golden("service-at-least-once", kind="service", capacity=4096, clients=2, delivery="at-least-once", counters=0)
     g.server("s0")
     g.client("a", "desk")
     for i in range(5):

@@ -94,6 +94,20 @@ class Service(Channel):
     def set_expired(self, c):
         self.put64(self.gate_at(0, self.clients + c.number) + 32, c.expired)
 
+    def count_of(self, k, g):
+        """channel.md 6.5, of a ring whose publisher may have died anywhere."""
+        boundaries = [
+            (self.get64(self.trailer(k) + 16 * e), self.get64(self.trailer(k) + 16 * e + 8)) for e in range(8)
+        ]
+        found = [x for x in boundaries if x[0] >= g and x[0] + self.C >= self.get_trailer(k, "claimed") + 8]
+        if not found and self.count_of_published(k) < 0:
+            return -1
+        b, m = min(found, default=(self.get_trailer(k, "published"), self.count_of_published(k)))
+        while g < b:
+            kind, _, g = self.read(k, g)
+            m -= kind > 0
+        return m if g == b and m >= 0 else -1
+
     def epoch_of(self, j):
         return self.get64(self.subscriber_slot(j))
 
@@ -183,7 +197,7 @@ class Service(Channel):
         if j > 0:
             return super().evict(j)
         rings = range(self.clients)
-        unread = sum(self.get_trailer(k, "messages_done") - self.count_of(k, self.gate(0, k)) for k in rings)
+        unread = sum(self.count_of_published(k) - self.count_of(k, self.gate(0, k)) for k in rings)
         self.put64(self.subscriber_slot(0), self.epoch_of(0) + 1)
         self.wake_all("data", "room")
         return unread
@@ -217,7 +231,7 @@ class Service(Channel):
         position, count = server.cursors[k], server.counts[k]
 
         def behind():
-            server.cursors[k], server.counts[k] = end, count + (kind > 0)
+            server.cursors[k], server.counts[k] = end, count + (kind > 0) if count >= 0 else -1
 
         if kind < 0:
             behind()
@@ -225,10 +239,12 @@ class Service(Channel):
         sequence, operation, credit, deadline, client_epoch, server_epoch = struct.unpack_from("<IHHqII", data)
         if operation != CALL:
             behind()
-            for request in server.hand[k]:
+            for request in list(server.hand[k]):
                 if (request.client_epoch, request.sequence) == (client_epoch, sequence):
                     request.cancelled |= operation == CANCEL
-                    request.credit += credit if operation == CREDIT else 0
+                    request.credit = min(65535, request.credit + (credit if operation == CREDIT else 0))
+                    if request.items is not None:
+                        self.go_on(server, request)
             return True
         if len(server.hand[k]) >= self.bound:
             return False
@@ -379,7 +395,9 @@ class Service(Channel):
             return
         if not call.ended:
             if status == OK:
-                self.end(c, call, found, "end-of-stream" if call.credit else "answer", **({} if call.credit else answer))
+                self.end(
+                    c, call, found, "end-of-stream" if call.credit else "answer", **({} if call.credit else answer)
+                )
             elif status == EXPIRED:
                 self.end(c, call, found, "expired", may_have_run=bool(flags & REPEAT))
             elif status == NOT_RUN:
