@@ -335,6 +335,8 @@ def differences(old, new):
     while at < len(new):
         if old[at : at + 4096] == new[at : at + 4096]:
             at += 4096
+        elif old[at : at + 64] == new[at : at + 64]:
+            at += 64
         elif old[at] == new[at]:
             at += 1
         else:

@@ -63,10 +63,17 @@ def up(n, to):
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+        crc = CRC_OF[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc ^ 0xFFFFFFFF
+
+
+def crc_of(byte):
+    for _ in range(8):
+        byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+CRC_OF = [crc_of(byte) for byte in range(256)]
 
 
 WAITING = {"data": 64, "room": 128, "jobs": 192}  # 4.3: `sequence`, and 4 bytes behind it `asleep`
