@@ -290,7 +290,7 @@ class Channel {
             if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
         };
         same("kind", detail::kind_name(asked.kind), detail::kind_name(kind()));
-        same("capacity", std::to_string(asked.capacity), std::to_string(capacity()));
+        same("capacity", std::to_string(detail::capacity_of(asked)), std::to_string(capacity()));
         const std::uint32_t more = kind() == Kind::queue ? 1 : 0;  // a queue's options do not count these
         same(more != 0 ? "producers" : "publishers", std::to_string(detail::publishers_of(asked) - more),
              std::to_string(publishers() - more));
