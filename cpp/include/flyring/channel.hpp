@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "flyring/client.hpp"
 #include "flyring/counters.hpp"
 #include "flyring/detail/environment.hpp"
 #include "flyring/detail/file.hpp"

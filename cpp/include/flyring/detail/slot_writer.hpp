@@ -57,6 +57,14 @@ struct SlotWriter : RingWriter {
         file->mapping.prefault(ring.data, ring.capacity());
     }
 
+    /// A message of `length` bytes; `write(to)` writes them. False: back-pressured.
+    template <typename Write>
+    [[gnu::always_inline]] inline bool try_publish(std::size_t length, std::int32_t type, Write&& write) {
+        if (FLYRING_UNLIKELY(!is_announced(length)) && !reserve(length)) return false;
+        publish(size_of(length), length + header_length, type, wrapping_add(count, 1), write);
+        return true;
+    }
+
     /// Publish 1 and 2: afterwards a record for `length` bytes may be written at the end, unless back-pressured (false).
     bool reserve(std::size_t length) {
         if (length > max_payload) throw MessageTooLarge(length, max_payload);
