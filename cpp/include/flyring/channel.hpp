@@ -372,6 +372,10 @@ struct InEnvironment {
     Channel open_or_create(const std::string& name, const Options& options) const {
         return Channel::open_or_create(name, options, environment);
     }
+    /// What the injected clock says from now on.
+    static void set_clock(Channel& channel, std::int64_t monotonic) {
+        channel.state_->file.environment.monotonic = monotonic;
+    }
 };
 
 }  // namespace detail
