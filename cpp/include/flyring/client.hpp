@@ -12,6 +12,7 @@
 #include "flyring/answer.hpp"
 #include "flyring/call.hpp"
 #include "flyring/detail/client_core.hpp"
+#include "flyring/detail/encoder.hpp"
 #include "flyring/span.hpp"
 
 namespace flyring {
@@ -42,6 +43,11 @@ class Client {
     Answer call(Bytes request, std::chrono::nanoseconds timeout = forever) {
         return call(request, core_->raw_type(), timeout);
     }
+    /// The same, for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on. (spec/messages.md)
+    template <typename T, detail::IfEncoder<T> = 0>
+    Answer call(const T& request, std::chrono::nanoseconds timeout = forever) {
+        return call(detail::encoded(request), detail::type_of<T>, timeout);
+    }
     /// The same; uses the memory that `into` has: then long answers take none from the heap either.
     void call_into(Answer& into, Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         core_->call(request, type, timeout, into);
@@ -56,6 +62,11 @@ class Client {
         return start(request, core_->raw_type(), timeout, std::move(callback));
     }
 
+    template <typename T, detail::IfEncoder<T> = 0>
+    Call start(const T& request, std::chrono::nanoseconds timeout = forever, Callback callback = {}) {
+        return start(detail::encoded(request), detail::type_of<T>, timeout, std::move(callback));
+    }
+
     /// The same, for a request that is answered by a sequence of items: Call::next. `credit`: how many may lie between
     /// the server and the one who reads them, 1 to 65535. Throws InvalidArgument (credit) also at least once.
     /// (spec/service.md 7)
@@ -63,6 +74,12 @@ class Client {
                 std::chrono::nanoseconds timeout = forever, Callback callback = {}) {
         if (credit == 0) throw InvalidArgument("credit", "it must be 1 to 65535");
         return Call(core_->start(request, type, timeout, credit, std::move(callback)));
+    }
+
+    template <typename T, detail::IfEncoder<T> = 0>
+    Call stream(const T& request, std::uint32_t credit = 64, std::chrono::nanoseconds timeout = forever,
+                Callback callback = {}) {
+        return stream(detail::encoded(request), detail::type_of<T>, credit, timeout, std::move(callback));
     }
 
     /// Takes replies, ends calls, runs callbacks, notices that the server has gone. While nothing happens, it waits.

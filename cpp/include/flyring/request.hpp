@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "flyring/detail/encoder.hpp"
 #include "flyring/detail/memory.hpp"
 #include "flyring/message.hpp"
 #include "flyring/span.hpp"
@@ -126,6 +127,11 @@ class Request {
     /// before, or type is below 1), MessageTooLarge (nothing was sent), SlotLost, Closed.
     inline void reply(Bytes answer, std::int32_t type);
     inline void reply(Bytes answer);
+    /// The same, for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on. (spec/messages.md)
+    template <typename T, detail::IfEncoder<T> = 0>
+    void reply(const T& answer) {
+        reply(detail::encoded(answer), detail::type_of<T>);
+    }
 
     /// Its call ends with ServiceError and this text, of which 1024 bytes at most are sent. Throws as reply does.
     inline void fail(std::string_view text);
