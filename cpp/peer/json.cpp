@@ -100,7 +100,9 @@ Json carried(const flyring::FlyringError& error) {
         return {{"path", e->path()}, {"channel_id", uuid_text(e->channel_id())}};
     }
     if (const auto* e = dynamic_cast<const BackPressured*>(&error)) return {{"holder", holder_json(e->holder())}};
-    if (const auto* e = dynamic_cast<const Busy*>(&error)) return {{"holder", holder_json(e->holder())}, {"outstanding", e->outstanding()}};
+    if (const auto* e = dynamic_cast<const Busy*>(&error)) {
+        return {{"holder", holder_json(e->holder())}, {"outstanding", e->outstanding()}};
+    }
     if (const auto* e = dynamic_cast<const ServerGone*>(&error)) {
         return {{"may_have_run", e->may_have_run()}, {"name", e->name()}, {"pid", e->pid()}};
     }

@@ -41,11 +41,13 @@ class ServiceReplay {
         const std::string op = operation.at("op");
         if (op == "server") {
             servers_.erase(operation.at("as"));
-            const auto& made = servers_.emplace(operation.at("as"), channel_.server(operation.at("name"))).first->second;
+            const Server& made =
+                servers_.emplace(operation.at("as"), channel_.server(operation.at("name"))).first->second;
             EXPECT_EQ(made.epoch(), operation.at("epoch"));
         } else if (op == "client") {
             clients_.erase(operation.at("as"));
-            const auto& made = clients_.emplace(operation.at("as"), channel_.client(operation.at("name"))).first->second;
+            const Client& made =
+                clients_.emplace(operation.at("as"), channel_.client(operation.at("name"))).first->second;
             EXPECT_EQ(made.number(), operation.at("number"));
             EXPECT_EQ(made.epoch(), operation.at("epoch"));
         } else if (op == "start") {

@@ -462,7 +462,8 @@ TEST_F(ServiceSurvivors, fork_leaves_the_parent_its_places) {
     pair.server.poll([&](Request& request) { kept.emplace(request.keep()); });
     support::Child child([&](const support::Child::Ready&) {
         return code_of([&] { pair.client.call(bytes("y")); }) == "closed" &&
-               code_of([&] { pair.server.poll(echo); }) == "closed" && code_of([&] { kept->reply(bytes("z")); }) == "closed" &&
+               code_of([&] { pair.server.poll(echo); }) == "closed" &&
+               code_of([&] { kept->reply(bytes("z")); }) == "closed" &&
                code_of([&] { call.result(); }) == "closed";
     });
     EXPECT_EQ(child.wait(), 0);

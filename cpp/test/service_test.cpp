@@ -187,7 +187,7 @@ TEST_F(Service, kept_requests_are_answered_from_any_thread_in_any_order) {
         EXPECT_EQ(text(call.result(20s)), "other");
     }
     for (std::thread& thread : threads) thread.join();
-    for (int i = 0; i < 60; ++i) EXPECT_EQ(text(calls[static_cast<std::size_t>(i)].result(20s)), "call " + std::to_string(i));
+    for (std::size_t i = 0; i < 60; ++i) EXPECT_EQ(text(calls[i].result(20s)), "call " + std::to_string(i));
     EXPECT_EQ(pair.server.held().in_hand, 0U);
     EXPECT_EQ(code_of([&] { kept[0].reply(bytes("again")); }), "invalid-argument");
 }

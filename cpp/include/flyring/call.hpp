@@ -102,9 +102,9 @@ class Call {
     /// Whether it has ended.
     bool done() const noexcept { return state_->ended(); }
 
-    /// The answer (of a stream: nothing, at its end); waits for it. Valid as long as this object is. Throws ServiceError,
-    /// Expired, ServerGone, Cancelled, Closed, SlotLost, CorruptRing: how the call ended; TimedOut at the time-out, and
-    /// ChannelReplaced: the call goes on. (spec/service.md 6)
+    /// The answer (of a stream: nothing, at its end); waits for it. Valid as long as this object is. Throws
+    /// ServiceError, Expired, ServerGone, Cancelled, Closed, SlotLost, CorruptRing: how the call ended; TimedOut at the
+    /// time-out, and ChannelReplaced: the call goes on. (spec/service.md 6)
     const Answer& result(std::chrono::nanoseconds timeout = forever);
 
     /// Of a stream: the next item; waits for it. Nothing at its end, or at the time-out: done() tells which. Throws as

@@ -105,7 +105,8 @@ class Channel {
         check_writable();
         file().check_foreign(foreign() != Foreign::subscriber, "the subscriber slot is the foreign reader's");
         if (kind() == Kind::queue) {
-            throw InvalidArgument("kind", "a queue has no subscribers; take a worker, or a lossy subscriber to look on");
+            throw InvalidArgument("kind",
+                                  "a queue has no subscribers; take a worker, or a lossy subscriber to look on");
         }
         refuse_service("subscribers; take a client, a server, or a lossy subscriber to look on");
         return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings, timeout));
@@ -115,8 +116,8 @@ class Channel {
         return subscriber(name, kept, Rings(rings), timeout);
     }
 
-    /// Of a queue: takes a worker's slot; `timeout`: how long to wait until one is free. What its last owner had in hand
-    /// comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only), Closed,
+    /// Of a queue: takes a worker's slot; `timeout`: how long to wait until one is free. What its last owner had in
+    /// hand comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only), Closed,
     /// IoError. (spec/queue.md)
     Worker worker(const std::string& name = "",
                   std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
@@ -129,24 +130,26 @@ class Channel {
     }
 
     /// Of a service: the one that answers; `timeout`: how long to wait while another one lives. Throws NoFreeSlot,
-    /// CorruptRing, InvalidArgument (also on another kind), AccessDenied (read-only), Closed, IoError. (spec/service.md)
+    /// CorruptRing, InvalidArgument (also on another kind), AccessDenied (read-only), Closed, IoError.
+    /// (spec/service.md)
     Server server(const std::string& name = "",
                   std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_service("server");
         return Server(std::make_unique<detail::ServerCore>(state_, name, timeout));
     }
 
-    /// Of a service: one that calls the server; `timeout`: how long to wait until a place is free. Throws as server does.
+    /// Of a service: one that calls the server; `timeout`: how long to wait until a place is free. Throws as server
+    /// does.
     Client client(const std::string& name = "",
                   std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_service("clients");
         return Client(std::make_unique<detail::ClientCore>(state_, name, timeout));
     }
 
-    /// Reads `rings` (left out: all; of a queue: all but that of released jobs) without a slot: publishers do not wait for it, and it counts what it lost. From
-    /// what is published from now on, or from the oldest message that is still there; `when_lapped`: where it goes on
-    /// after publishers have overwritten what comes next. Throws InvalidArgument (also if `rings` names none, or with a
-    /// foreign publisher), Closed. (6.10)
+    /// Reads `rings` (left out: all; of a queue: all but that of released jobs) without a slot: publishers do not wait
+    /// for it, and it counts what it lost. From what is published from now on, or from the oldest message that is still
+    /// there; `when_lapped`: where it goes on after publishers have overwritten what comes next. Throws InvalidArgument
+    /// (also if `rings` names none, or with a foreign publisher), Closed. (6.10)
     LossySubscriber lossy_subscriber(const std::optional<Rings>& rings = std::nullopt, Start start = Start::now,
                                      WhenLapped when_lapped = WhenLapped::oldest) {
         state_->check_open();
@@ -297,8 +300,8 @@ class Channel {
     void check_service(const char* what) const {
         check_writable();
         if (kind() == Kind::service) return;
-        throw InvalidArgument("kind", std::string("a channel of kind ") + detail::kind_name(kind()) + " has no " + what +
-                                          "; create a service");
+        throw InvalidArgument("kind", std::string("a channel of kind ") + detail::kind_name(kind()) + " has no " +
+                                          what + "; create a service");
     }
 
     /// spec/messages.md 2

@@ -27,14 +27,14 @@ struct ServerInfo {
 /// destroyed or assigned to.
 class Client {
   public:
-    /// Is called with a call that got an item, once for each, and when it has ended. In the client's verbs; it may start
-    /// calls, but not wait. What it throws comes out of the verb.
+    /// Is called with a call that got an item, once for each, and when it has ended. In the client's verbs; it may
+    /// start calls, but not wait. What it throws comes out of the verb.
     using Callback = std::function<void(Call&)>;
 
     /// The answer. Waits for a server, for room, and for the answer. `type`: left out, 1, or 65536 on a channel with a
     /// schema. `timeout`: the request's deadline. Throws ServiceError, Expired, ServerGone (how the call ended); Busy,
-    /// MessageTooLarge, InvalidArgument, TwoThreads (it was not made); Closed, SlotLost, CorruptRing, and ChannelReplaced:
-    /// it may go on, but nobody waits for it. (spec/service.md 6)
+    /// MessageTooLarge, InvalidArgument, TwoThreads (it was not made); Closed, SlotLost, CorruptRing, and
+    /// ChannelReplaced: it may go on, but nobody waits for it. (spec/service.md 6)
     Answer call(Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         Answer answer;
         core_->call(request, type, timeout, answer);

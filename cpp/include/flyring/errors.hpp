@@ -148,16 +148,16 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
-/// send or claim of a queue's producer would wait for a job that the calling thread works on: nobody else can make room.
-/// Or a client of a service has as many calls under way as it may.
+/// send or claim of a queue's producer would wait for a job that the calling thread works on: nobody else can make
+/// room. Or a client of a service has as many calls under way as it may.
 class Busy : public FlyringError {
   public:
     explicit Busy(Holder holder) : FlyringError("busy", text(holder)), holder_(std::move(holder)) {}
     explicit Busy(std::uint32_t outstanding)
         : FlyringError("busy", "there are " + std::to_string(outstanding) +
                                    " calls under way, and max_outstanding allows no more; poll this client until one "
-                                   "ends (a call that expired or was cancelled counts until the server answered it), or "
-                                   "create the service with more"),
+                                   "ends (a call that expired or was cancelled counts until the server answered it), "
+                                   "or create the service with more"),
           outstanding_(outstanding) {}
     /// The own worker; nothing of a call.
     const std::optional<Holder>& holder() const noexcept { return holder_; }
@@ -384,7 +384,8 @@ class TimedOut : public FlyringError {
     std::string what_for_;
 };
 
-/// A call was cancelled, or a wait called off. Nothing in C++ calls off a wait; code that goes from one language to another may have to say it.
+/// A call was cancelled, or a wait called off. Nothing in C++ calls off a wait; code that goes from one language to
+/// another may have to say it.
 class Cancelled : public FlyringError {
   public:
     explicit Cancelled(std::string what)

@@ -140,9 +140,9 @@ class Request {
     inline Request keep();
 
     /// Answers a stream: next() gives an item, as an optional of bytes (a string, a vector of bytes), or nothing at the
-    /// end. It is called in this function and in the server's polls, one item ahead of what the caller has credit and the
-    /// ring room for. If it throws, the stream ends with ServiceError. Throws as reply does, and InvalidArgument if the
-    /// caller takes no stream.
+    /// end. It is called in this function and in the server's polls, one item ahead of what the caller has credit and
+    /// the ring room for. If it throws, the stream ends with ServiceError. Throws as reply does, and InvalidArgument if
+    /// the caller takes no stream.
     template <typename Next>
     void stream(Next next, std::int32_t type) {
         begin_stream(

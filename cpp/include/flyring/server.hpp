@@ -11,8 +11,8 @@
 
 namespace flyring {
 
-/// Answers the requests of a service; there is one at a time. From Channel::server. For one thread at a time, but stop()
-/// and requests that were kept. A moved-from object may only be destroyed or assigned to.
+/// Answers the requests of a service; there is one at a time. From Channel::server. For one thread at a time, but
+/// stop() and requests that were kept. A moved-from object may only be destroyed or assigned to.
 class Server {
   public:
     /// How many requests have no final reply yet, and how many replies wait for room.
@@ -22,8 +22,8 @@ class Server {
     };
 
     /// Calls handler(Request&) for up to `limit` requests. Returns how many. While there is none, it waits, until the
-    /// time-out. What the handler throws ends that call with ServiceError, and the poll goes on. Throws Closed, SlotLost,
-    /// TwoThreads, ChannelReplaced, InvalidArgument (a time-out below 0). (spec/service.md 5)
+    /// time-out. What the handler throws ends that call with ServiceError, and the poll goes on. Throws Closed,
+    /// SlotLost, TwoThreads, ChannelReplaced, InvalidArgument (a time-out below 0). (spec/service.md 5)
     template <typename Handler>
     int poll(Handler&& handler, int limit = layout::DEFAULT_POLL_LIMIT,
              std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {

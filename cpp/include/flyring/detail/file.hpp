@@ -171,7 +171,8 @@ struct ChannelFile {
     std::int64_t* gate(const Ring& ring, std::uint32_t slot) const noexcept {
         return ring.gate(is_service() ? 0 : slot);
     }
-    /// Whether that slot's gates stay whatever its fields say: slot 0 of a service is never retired (spec/service.md 2).
+    /// Whether that slot's gates stay whatever its fields say: slot 0 of a service is never retired (spec/service.md
+    /// 2).
     bool always_kept(std::uint32_t slot) const noexcept { return is_service() && slot == 0; }
     /// Of a queue: the jobs that changed hands (spec/queue.md 2).
     std::int64_t* handovers() const noexcept { return word_at<std::int64_t>(control(), layout::CONTROL_HANDOVERS); }
@@ -505,7 +506,8 @@ auto create_file(const std::string& channel, const Options& options, const Envir
     return attached;
 }
 
-/// The rings that a subscriber named, in ascending order (of a queue: not the one for what is released); empty if it named none. Throws InvalidArgument.
+/// The rings that a subscriber named, in ascending order (of a queue: not the one for what is released); empty if it
+/// named none. Throws InvalidArgument.
 inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, const std::optional<Rings>& named) {
     if (!named) return {};
     std::vector<std::uint32_t> rings = *named;

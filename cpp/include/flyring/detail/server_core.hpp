@@ -395,4 +395,6 @@ class ServerCore final : public Member {
 
 }  // namespace flyring::detail
 
+#include "flyring/detail/request_handle.hpp"
 #include "flyring/detail/server_hand.hpp"
+#include "flyring/detail/server_streams.hpp"

@@ -65,7 +65,8 @@ struct SlotWriter : RingWriter {
         return true;
     }
 
-    /// Publish 1 and 2: afterwards a record for `length` bytes may be written at the end, unless back-pressured (false).
+    /// Publish 1 and 2: afterwards a record for `length` bytes may be written at the end, unless back-pressured
+    /// (false).
     bool reserve(std::size_t length) {
         if (length > max_payload) throw MessageTooLarge(length, max_payload);
         if (owner_pending && !publish_owner_record()) return false;
