@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <atomic>
 #include <set>
 
 #include "allocations.hpp"
@@ -428,6 +429,64 @@ TEST_F(Service, a_single_call_allocates_nothing) {
     EXPECT_EQ(support::allocations(), larger);
     pair.server.stop();
     server.join();
+}
+
+TEST_F(Service, callbacks_run_while_another_verb_waits) {
+    Pair pair;
+    pair.client.set_spin(0ns);
+    std::vector<Request> kept;
+    std::atomic<bool> told{false};
+    pair.client.start(bytes("a"), 1, flyring::forever, [&](Call& call) {
+        EXPECT_EQ(text(call.result()), "a");
+        told = true;
+    });
+    std::thread server([&] {
+        int seen = 0;
+        while (seen < 2) seen += pair.server.poll([&](Request& request) { kept.push_back(request.keep()); }, 256, 10ms);
+        kept[0].reply(kept[0].payload());
+        const auto end = clock_type::now() + 10s;
+        while (!told && clock_type::now() < end) std::this_thread::sleep_for(1ms);
+        EXPECT_TRUE(told);
+        kept[1].reply(kept[1].payload());
+    });
+    EXPECT_EQ(text(pair.client.call(bytes("b"), 20s)), "b");
+    server.join();
+}
+
+TEST_F(Service, calls_that_end_with_their_client_are_told_once) {
+    for (const bool is_evicted : {true, false}) {
+        Pair pair;
+        std::string told;
+        for (int i = 0; i < 3; ++i) {
+            pair.client.start(bytes("x"), 1, flyring::forever,
+                              [&](Call& call) { told += code_of([&] { call.result(); }) + " "; });
+        }
+        const std::string code = is_evicted ? "slot-lost" : "corrupt-ring";
+        if (is_evicted) {
+            pair.channel.evict(1);
+        } else {
+            pair.server.poll(echo);
+            support::poke(file("c"), support::raw("c").header.rings_offset() + 2 * support::raw("c").header.ring_stride() +
+                                         128,
+                          std::int32_t{5});
+        }
+        EXPECT_EQ(code_of([&] { pair.client.poll(); }), code);
+        EXPECT_EQ(told, code + " " + code + " " + code + " ");
+        pair.client.close();
+        EXPECT_EQ(told, code + " " + code + " " + code + " ");
+    }
+}
+
+TEST_F(Service, a_lossy_subscriber_looks_on) {
+    Pair pair;
+    flyring::LossySubscriber lossy = pair.channel.lossy_subscriber();
+    EXPECT_EQ(pair.answered_by(echo), "price?");
+    std::string seen;
+    lossy.poll([&](const flyring::Message& message) {
+        const std::size_t prefix = message.ring() < 2 ? layout::REQUEST_LENGTH : layout::REPLY_LENGTH;
+        seen += std::to_string(message.ring()) + text(message).substr(prefix) + " ";
+    });
+    EXPECT_EQ(seen, "0price? 2price? ");
 }
 
 TEST_F(Service, stats) {

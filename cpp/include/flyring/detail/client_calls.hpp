@@ -43,6 +43,7 @@ void ClientCore::begin(CallState& call, Bytes request, std::int32_t type, Nanose
         if (there && publish(call, layout::REQUEST_OPERATION_CALL, call.credit, request, type)) return;
         const bool again = wait.turn(there ? For::room : For::server);
         step();
+        run_pending();
         check_replaced(state_->file);
         if (!again) {
             store_relaxed(expired_beside(gate_), ++expired_);
@@ -122,7 +123,7 @@ void ClientCore::call(Bytes request, std::int32_t type, Nanoseconds timeout, Ans
         CallWait wait(*this, timeout);
         look_for(call, wait);
     }
-    if (FLYRING_UNLIKELY(told_ != events_.size())) run_callbacks();
+    run_pending();
     if (FLYRING_UNLIKELY(call.end() != CallEnd::answer)) throw_end(call);
     into = std::move(call.answer);
 }
@@ -132,6 +133,7 @@ void ClientCore::look_for(CallState& call, CallWait& wait) {
     for (;;) {
         const bool again = wait.turn(For::reply);
         step();
+        run_pending();
         if (call.ended()) return;
         if (!again && call.deadline != 0) {
             finish(call, CallEnd::expired);  // its time is over by the clock of the wait
@@ -165,22 +167,23 @@ int ClientCore::poll(Nanoseconds timeout) {
     check(0, 1, timeout);
     if (in_callback_) throw_in_use();
     const Verb verb(*this);
-    int found = step();
-    if (found == 0 && timeout.count() != 0) {
+    step();
+    if (pending() == 0 && timeout.count() != 0) {
         CallWait wait(*this, timeout);
         for (;;) {
             const bool again = wait.turn(For::reply);
-            found = step();
-            if (found != 0) break;
+            step();
+            if (pending() != 0) break;
             ask_gone_ = true;
-            found = step();
-            if (found != 0) break;
+            step();
+            if (pending() != 0) break;
             check_replaced(state_->file);
             if (!again) break;
         }
     }
+    const int found = pending();
     found == 0 ? idle_.found_nothing(state_->file) : idle_.found_something();
-    if (told_ != events_.size()) run_callbacks();
+    run_pending();
     send_due();
     return found;
 }
@@ -197,6 +200,7 @@ void ClientCore::await(CallState& call, Nanoseconds timeout) {
         while (!call.ended()) {
             const bool again = wait.turn(For::reply);
             step();
+            run_pending();
             if (call.ended()) break;
             ask_gone_ = true;
             step();
@@ -205,7 +209,7 @@ void ClientCore::await(CallState& call, Nanoseconds timeout) {
             if (!again) throw TimedOut("the end of a call");
         }
     }
-    if (told_ != events_.size()) run_callbacks();
+    run_pending();
     send_due();
 }
 
@@ -239,6 +243,7 @@ bool ClientCore::next(CallState& call, Nanoseconds timeout, std::optional<Answer
         for (;;) {
             const bool again = wait.turn(For::reply);
             step();
+            run_pending();
             if (call.has_item() || call.ended()) break;
             ask_gone_ = true;
             step();
@@ -249,7 +254,7 @@ bool ClientCore::next(CallState& call, Nanoseconds timeout, std::optional<Answer
         }
     }
     const bool found = take();
-    if (told_ != events_.size()) run_callbacks();
+    run_pending();
     send_due();
     return found;
 }

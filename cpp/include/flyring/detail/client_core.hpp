@@ -58,6 +58,13 @@ class ClientCore final : public Member {
                             " is at work, in a callback or in another thread; close it after that");
         }
     }
+    void abandon() noexcept override {
+        Member::abandon();
+        abandoned_ = true;  // its callbacks are the parent's business
+        calls_.for_each([](CallState& call) {
+            if (!call.ended()) call.set_end(CallEnd::closed);
+        });
+    }
     /// Behind a close: tells callbacks of the calls that ended by it.
     inline void tell_rest() noexcept;
 
@@ -158,10 +165,10 @@ class ClientCore final : public Member {
     bool publish(CallState& call, std::uint16_t operation, std::uint32_t credit, Bytes request, std::int32_t type);
 
     // Drain, and what else a poll does.
-    int drain();
+    bool drain();
     void received(const std::byte* payload, std::size_t size, std::int32_t type, std::int64_t position);
     void store_gate();
-    int step();
+    void step();
     void expire();
     void ask_gone();
     void send_due();
@@ -169,6 +176,12 @@ class ClientCore final : public Member {
     void finish(CallState& call, CallEnd how);
     void end_all(CallEnd how) noexcept;
     void tell(CallState& call);
+    void tell_ended();
+    /// Of what happened, and nobody was told yet.
+    int pending() const noexcept { return static_cast<int>(events_.size() - told_); }
+    void run_pending() {
+        if (FLYRING_UNLIKELY(pending() != 0)) run_callbacks();
+    }
     void set_outstanding() const noexcept {
         store_relaxed(outstanding_beside(gate_), static_cast<std::int32_t>(calls_.size()));
     }
@@ -199,6 +212,7 @@ class ClientCore final : public Member {
     For waits_for_ = For::reply;
     bool least_ = false;           // at least once
     bool in_callback_ = false;
+    bool abandoned_ = false;       // in a forked child
     bool corrupt_ = false;
     bool ask_gone_ = false;        // with the next step
     std::uint32_t empty_drains_ = 0;  // in a row

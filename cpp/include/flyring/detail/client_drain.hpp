@@ -7,10 +7,9 @@
 
 namespace flyring::detail {
 
-/// 6, drain. How many calls ended, or got an item.
-inline int ClientCore::drain() {
+/// 6, drain. Whether there was anything.
+inline bool ClientCore::drain() {
     const Ring ring = ring_;
-    const std::size_t before = events_.size();
     const std::int64_t first = cursor_;
     const std::int64_t capacity = ring.capacity();
     const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
@@ -35,7 +34,7 @@ inline int ClientCore::drain() {
         if (cursor_ - first >= capacity) break;
     }
     if (cursor_ != stored_) store_gate();
-    return static_cast<int>(events_.size() - before);
+    return cursor_ != first;
 }
 
 /// Poll 4 to 6.
@@ -120,16 +119,14 @@ inline void ClientCore::tell(CallState& call) {
     events_.push_back(&call);
 }
 
-/// 6, a poll, but what it sends: drain, the own clock, gone?. How many calls ended, or got an item.
-inline int ClientCore::step() {
-    const std::size_t before = events_.size();
+/// 6, a poll: drain, the own clock, gone?; and cancel that was not sent yet.
+inline void ClientCore::step() {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
-    if (drain() != 0) empty_drains_ = 0;
+    if (drain()) empty_drains_ = 0;
     if (FLYRING_UNLIKELY(++empty_drains_ > layout::POLLS_TO_LOOK)) ask_gone_ = true;
     if (FLYRING_UNLIKELY(deadlines_ != 0)) expire();
     if (FLYRING_UNLIKELY(ask_gone_ || (known_ != 0 && load_acquire(server_epoch_) != known_))) ask_gone();
     if (FLYRING_UNLIKELY(due_ != 0)) send_due();
-    return static_cast<int>(events_.size() - before);
 }
 
 /// What the own clock ends.
@@ -261,8 +258,18 @@ inline void ClientCore::take_back() noexcept {
     stop_gating(file, slot_);
 }
 
+/// Of calls that ended all at once. By the client's thread.
+inline void ClientCore::tell_ended() {
+    calls_.for_each([&](CallState& call) {
+        if (!call.of_call) tell(call);
+        calls_.remove(call);
+    });
+    run_pending();
+}
+
 void ClientCore::throw_unusable() {
     if (open()) lose_slot();
+    tell_rest();
     throw Closed("client " + std::to_string(number_) + " of channel " + state_->file.path + " is used after it was " +
                  why_unusable_);
 }
@@ -274,6 +281,7 @@ void ClientCore::lose_slot() {
         release();
     });
     end_all(CallEnd::slot_lost);
+    tell_ended();
     throw SlotLost("subscriber", slot_);
 }
 
@@ -287,17 +295,14 @@ void ClientCore::set_corrupt(const char* reason) {
     store_release(gate_, layout::NOT_GATING);  // pairs with recompute 2
     if (room_.is_due()) room_.wake(waiting_bit(ring_.index));
     end_all(CallEnd::corrupt_ring);
+    tell_ended();
     throw_corrupt(state_->file.path, ring_, corrupt_at_, reason);
 }
 
 void ClientCore::tell_rest() noexcept {
-    if (open() || in_callback_) return;
+    if (open() || in_callback_ || abandoned_) return;
     try {
-        calls_.for_each([&](CallState& call) {
-            if (call.callback && !call.of_call) tell(call);
-            calls_.remove(call);
-        });
-        run_callbacks();
+        tell_ended();
     } catch (...) {
         // A callback's; the other calls have ended all the same.
     }
