@@ -202,6 +202,9 @@ final class Slots {
 
     boolean kept(int slot) {
         // pairs with: take subscriber, step 5 (kept := 1)
+        if (header.isService()) { // service.md 2
+            return slot == 0;
+        }
         return header.foreign != Foreign.NONE
             || control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT) != 0;
     }
@@ -343,9 +346,12 @@ final class Slots {
     }
 
     /** All gates of a slot. */
-    static void clearGates(int slot, List<Memory> trailers) {
-        for (Memory trailer : trailers) {
-            trailer.putLongRelease(Header.gate(slot), Layout.NOT_GATING); // pairs with: recompute 2
+    void clearGates(int slot, List<Memory> trailers) {
+        for (int ring = 0; ring < trailers.size(); ring++) {
+            if (!header.mayGate(ring, slot)) {
+                continue;
+            }
+            trailers.get(ring).putLongRelease(header.gateAt(slot), Layout.NOT_GATING); // pairs with: recompute 2
         }
     }
 
