@@ -370,6 +370,22 @@ final class Slots {
         jobs.wakeAll(); // the victim, if it sleeps, and those who adopt
     }
 
+    /** Evict of a server (service.md 9), under the control lock: its gates stay, or requests are lost. */
+    void evictServer() {
+        raiseEpoch(0);
+        data.wakeAll();
+        room.wakeAll();
+    }
+
+    /** Ends what a client or server published; wakes all who wait for it. */
+    void closePublishers(int first, int end) {
+        for (int slot = first; slot < end; slot++) {
+            // pairs with: a reader that drained the ring and wants to know whether more can come
+            control.putIntRelease(header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_CLOSED, 1);
+        }
+        wakeReaders();
+    }
+
     private void raiseEpoch(int slot) {
         int epoch = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EPOCH;
         long before = control.getAndAddLong(epoch, 1); // first: a live victim learns of it; pairs with: 5.4, poll 5
