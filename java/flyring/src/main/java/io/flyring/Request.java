@@ -5,12 +5,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import org.agrona.DirectBuffer;
-import org.agrona.concurrent.UnsafeBuffer;
 
 /** One request in a server's hand, valid until its handler returns, unless it is kept (spec/service.md 5). */
 public final class Request {
-    private static final DirectBuffer NOTHING = new UnsafeBuffer(new byte[0]);
-
     final Server server;
     final Lane lane;
     private PayloadBuffer buffer;
@@ -131,7 +128,7 @@ public final class Request {
 
     /** Answers it with no bytes. */
     public void reply() {
-        server.reply(this, NOTHING, null, 0, 0, server.defaultType());
+        server.reply(this, null, null, 0, 0, server.defaultType());
     }
 
     /**
