@@ -67,7 +67,8 @@ public final class Client implements AutoCloseable {
         this.waiting = new ServiceWait(channel, ring, ring + 1, "an answer") {
             @Override
             boolean isReady() {
-                return !owned() || reader.isReady() || waitsForServer && lives(serverEpoch())
+                return !owned() || ended > 0 || reader.isReady()
+                    || waitsForServer && lives(serverEpoch())
                     || known != 0 && serverEpoch() != known || waitsForRoom && writer.gatesAllow(writer.room.needed());
             }
 
