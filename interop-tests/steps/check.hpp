@@ -55,7 +55,7 @@ class Party {
 
 /// A channel in the tracer, with the subscriber that stays alive while the child is killed.
 struct Stage {
-    /// Writes the file anew.
+    /// Writes the file again from its first bytes.
     Stage(const std::string& path, const Situation& situation);
 
     std::string path;

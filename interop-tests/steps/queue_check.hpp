@@ -65,7 +65,7 @@ class Ledger {
 
 /// A queue in the tracer, with the worker that stays alive while the child is killed.
 struct QueueStage {
-    /// Writes the file anew. `live`: the worker's slot; 0: there is none.
+    /// Writes the file again from its first bytes. `live` is the slot of the worker that lives; 0: none does.
     QueueStage(const std::string& path, const Bytes& bytes, std::uint32_t live);
 
     /// All that it gets now.

@@ -44,7 +44,7 @@ struct Recording {
 /// Records a child twice, which must do the same, and brings others to the same instructions.
 class Recorder {
   public:
-    /// Writes the file anew; what it returns lives as long as the child.
+    /// Writes the file again from its first bytes. The result is valid as long as the child runs.
     using Stage = std::function<std::shared_ptr<void>()>;
 
     Recorder(const Setup& setup, std::vector<std::string> command, bool python, const Stage& stage);

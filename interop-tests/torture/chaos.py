@@ -155,7 +155,7 @@ class Round:
     # What happens to them
 
     def evict(self, actor):
-        """An operator takes a slot away from whoever has it; of a queue from one that stands still, if one does."""
+        """An operator evicts a slot: any owned one; in a queue, a stopped worker first."""
         workers = [a for a in self.actors if a.channel == actor.channel and a.role == "worker"]
         if workers:
             stopped = [a.worker for a in workers if a.worker and a.worker.stopped]

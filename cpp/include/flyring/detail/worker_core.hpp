@@ -603,7 +603,7 @@ inline void WorkerCore::give_back(bool owned) noexcept {
     const auto gone = [&] { return load_relaxed(subscriber_slot(state_->file, slot_).epoch()) != epoch_; };
     hand_.stayed = false;  // it is handed out no more
     try {
-        // The job of take as it is: whoever has it in hand may look at the copy of one that was adopted.
+        // The job of take keeps its bytes: another thread may still look at the copy of an adopted job.
         bool first = use() == job_open || was_job_open();
         while (in_hand()) {
             if (!first && hand_.find(taken_) != Prepared::job) return;

@@ -576,7 +576,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             throw Waiting.negative(timeout);
         }
         hiddenClaim = payload.state();
-        awaitedSlot = 0; // a flush waits for readers, whoever they are
+        awaitedSlot = 0; // a flush waits for all readers, not for one slot
         try {
             waiting.begin(timeout);
             for (awaitedSlot = room.behind(this); awaitedSlot >= 0; awaitedSlot = room.behind(this)) {
