@@ -8,6 +8,7 @@
 #include "mutants.hpp"
 #include "queue.hpp"
 #include "scenarios.hpp"
+#include "service.hpp"
 #include "wait.hpp"
 
 using namespace model;
@@ -35,6 +36,14 @@ const char* const invariants[][2] = {
     {"Q5", "queue: from everywhere, the end can be reached without those on whom nobody counts"},
     {"Q6", "queue: no worker sleeps to a long cap while there is a job, unless a waker was killed"},
     {"Q7", "queue: who is told that the queue has ended is told the truth"},
+    {"S1", "service: a call ends once"},
+    {"S2", "service, at most once: a request is run at most once, and never if its call ended as not run"},
+    {"S3", "service: no request is lost; at least once: a repeat says so, and only a repeat"},
+    {"S4", "service: a reply, and a cancel, reach their own call only"},
+    {"S5", "service: from everywhere, every call can come to its end without those on whom nobody counts"},
+    {"S6", "service: bounds hold: calls outstanding, requests in hand, credit"},
+    {"S7", "service: no call ends as server gone while its answer lies there"},
+    {"S8", "service: a server is refused its slot only by another server"},
 };
 
 // The rows of README.md.
@@ -47,6 +56,7 @@ void print_table() {
     print_waiting_table();
     print_queue_table();
     print_queue_waiting_table();
+    print_service_table();
 }
 
 int passed = 0, failed = 0;
@@ -117,6 +127,7 @@ int main(int argc, char** argv) {
     };
     explore_queue(large, wanted, report_queue);
     explore_queue_waiting(large, wanted, report_queue);
+    explore_service(large, wanted, report_queue);
     for (int i = 1; i < sites; ++i)
         if (!tried[i]) ++failed, std::printf("FAIL: site %s has no mutant\n", site_texts[i].name);
     std::printf("%d passed, %d failed\n", passed, failed);
