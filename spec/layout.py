@@ -28,6 +28,8 @@ LENGTHS = {  # how many bytes the fields of a table may take
     "record": LAYOUT["record"]["header_length"],
     "owner_record": LAYOUT["owner_record"]["name"],
     "released": LAYOUT["released"]["length"],
+    "request": LAYOUT["request"]["length"],
+    "reply": LAYOUT["reply"]["length"],
     "trailer": LAYOUT["trailer"]["length"],
     "gate": LAYOUT["trailer"]["gate_stride"],
     "counter_metadata": LAYOUT["counter_metadata"]["stride"],
@@ -101,7 +103,9 @@ CPP_TYPES = {
     "uint16_t": "major minor",
     "uint32_t": "min_capacity max_capacity max_publishers max_subscribers max_counters default_capacity "
     "default_publishers default_subscribers default_producers default_workers default_alignment default_counters "
-    "kind_inbox kind_broadcast kind_queue inbox_subscribers min_queue_slots jobs_bit polls_to_look",
+    "kind_inbox kind_broadcast kind_queue kind_service inbox_subscribers min_queue_slots jobs_bit polls_to_look "
+    "delivery_at_most_once delivery_at_least_once default_clients default_service_capacity default_max_outstanding "
+    "max_clients highest_max_outstanding",
 }
 
 
@@ -111,6 +115,8 @@ def cpp_type(value: Value) -> str:
             if value.key in keys.split():
                 return name
     if value.table == "counter_metadata" and value.key.startswith("state_"):
+        return "int32_t"
+    if value.table == "reply" and value.key.startswith(("status_", "flag_")):
         return "int32_t"
     return "uint64_t"
 

@@ -100,7 +100,14 @@ Json carried(const flyring::FlyringError& error) {
         return {{"path", e->path()}, {"channel_id", uuid_text(e->channel_id())}};
     }
     if (const auto* e = dynamic_cast<const BackPressured*>(&error)) return {{"holder", holder_json(e->holder())}};
-    if (const auto* e = dynamic_cast<const Busy*>(&error)) return {{"holder", holder_json(e->holder())}};
+    if (const auto* e = dynamic_cast<const Busy*>(&error)) {
+        return {{"holder", holder_json(e->holder())}, {"outstanding", e->outstanding()}};
+    }
+    if (const auto* e = dynamic_cast<const ServerGone*>(&error)) {
+        return {{"may_have_run", e->may_have_run()}, {"name", e->name()}, {"pid", e->pid()}};
+    }
+    if (const auto* e = dynamic_cast<const Expired*>(&error)) return {{"may_have_run", e->may_have_run()}};
+    if (const auto* e = dynamic_cast<const ServiceError*>(&error)) return {{"text", e->text()}};
     if (const auto* e = dynamic_cast<const TimedOut*>(&error)) return {{"what_for", e->what_for()}};
     if (const auto* e = dynamic_cast<const Cancelled*>(&error)) return {{"what_for", e->what_for()}};
     if (const auto* e = dynamic_cast<const IoError*>(&error)) {

@@ -6,24 +6,12 @@
 #include <chrono>
 #include <flyring/detail/file.hpp>
 
+#include "requests.hpp"
 #include "streams.hpp"
 
 namespace peer {
 
 namespace {
-
-template <typename Map>
-auto& find(Map& objects, const Json& request, const char* kind) {
-    const std::string handle = request.at(kind);
-    const auto found = objects.find(handle);
-    if (found == objects.end()) throw BadRequest(std::string("there is no ") + kind + " " + handle);
-    return found->second;
-}
-
-template <typename Map, typename Object>
-auto& keep(Map& objects, const std::string& handle, Object object) {
-    return objects.insert_or_assign(handle, std::move(object)).first->second;
-}
 
 flyring::detail::InEnvironment in_environment(const Json& request) {
     flyring::detail::InEnvironment made;
@@ -62,16 +50,6 @@ std::uint32_t number(const Json& request, const char* key, std::uint32_t otherwi
     return static_cast<std::uint32_t>(value);
 }
 
-/// The request's time-out. In JSON: seconds, or null for no limit. Empty: call the verb that does not wait.
-std::optional<std::chrono::nanoseconds> timeout(const Json& request) {
-    const auto found = request.find("timeout");
-    if (found == request.end()) return std::nullopt;
-    if (found->is_null()) return flyring::forever;
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(found->get<double>()));
-}
-
-constexpr std::chrono::nanoseconds no_time = std::chrono::nanoseconds::zero();
-
 std::optional<flyring::Rings> rings(const Json& request) {
     const auto found = request.find("rings");
     if (found == request.end() || !found->is_array()) return std::nullopt;
@@ -89,14 +67,26 @@ flyring::Options options(const Json& request) {
         made.kind = flyring::Kind::broadcast;
     } else if (kind == "queue") {
         made.kind = flyring::Kind::queue;
+    } else if (kind == "service") {
+        made.kind = flyring::Kind::service;
     } else if (!kind.empty()) {
-        throw flyring::InvalidArgument("kind", kind + " is none of inbox, broadcast and queue");
+        throw flyring::InvalidArgument("kind", kind + " is none of inbox, broadcast, queue and service");
     }
-    made.capacity = number(request, "capacity", made.capacity);
+    if (request.contains("capacity")) made.capacity = number(request, "capacity", 0);
     if (request.contains("publishers")) made.publishers = number(request, "publishers", 0);
     if (request.contains("subscribers")) made.subscribers = number(request, "subscribers", 0);
     if (request.contains("producers")) made.producers = number(request, "producers", 0);
     if (request.contains("workers")) made.workers = number(request, "workers", 0);
+    if (request.contains("clients")) made.clients = number(request, "clients", 0);
+    if (request.contains("max_outstanding")) made.max_outstanding = number(request, "max_outstanding", 0);
+    const auto delivery = request.find("delivery");
+    if (delivery != request.end() && !delivery->is_null()) {
+        if (*delivery != "at-most-once" && *delivery != "at-least-once") {
+            throw flyring::InvalidArgument("delivery", delivery->dump() + " is neither at-most-once nor at-least-once");
+        }
+        made.delivery = *delivery == "at-most-once" ? flyring::Delivery::at_most_once
+                                                    : flyring::Delivery::at_least_once;
+    }
     made.alignment = number(request, "alignment", made.alignment);
     const auto foreign = request.find("foreign");
     if (foreign != request.end() && !foreign->is_null()) {
@@ -137,6 +127,21 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"poll_jobs", &Peer::poll_jobs},
         {"drain", &Peer::drain},
         {"jobs_ended", &Peer::jobs_ended},
+        {"server", &Peer::server},
+        {"client", &Peer::client},
+        {"serve", &Peer::serve},
+        {"later", &Peer::later},
+        {"request", &Peer::request},
+        {"held", &Peer::held},
+        {"call", &Peer::call},
+        {"start", &Peer::start},
+        {"result", &Peer::result},
+        {"next", &Peer::next},
+        {"cancel", &Peer::cancel},
+        {"poll_client", &Peer::poll_client},
+        {"calls", &Peer::calls},
+        {"serve_many", &Peer::serve_many},
+        {"call_many", &Peer::call_many},
         {"evict", &Peer::evict},
         {"offer", &Peer::offer},
         {"flush", &Peer::flush},
@@ -488,6 +493,10 @@ Json Peer::close(const Json& request) {
         find(publishers_, request, "publisher").close();
     } else if (request.contains("worker")) {
         find(workers_, request, "worker").close();
+    } else if (request.contains("server")) {
+        find(servers_, request, "server").close();
+    } else if (request.contains("client")) {
+        find(clients_, request, "client")->client.close();
     } else if (request.contains("subscriber")) {
         with_subscriber(request, [](auto& subscriber) {
             subscriber.close();

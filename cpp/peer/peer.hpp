@@ -3,7 +3,9 @@
 
 #include <flyring/flyring.hpp>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -37,6 +39,21 @@ Json holder_json(const std::optional<flyring::Holder>& holder);
 /// What an error carries besides its text.
 Json carried(const flyring::FlyringError& error);
 
+/// A client, its calls by their handles, and what poll_client has to tell of them.
+struct Caller {
+    explicit Caller(flyring::Client made) : client(std::move(made)) {}
+    /// Its callback: something happened to a call.
+    void hear(const std::string& name, flyring::Call& call, bool is_stream);
+
+    std::map<std::string, flyring::Call> calls;
+    std::map<std::string, bool> is_stream;
+    std::vector<std::string> heard;  // of these, in verbs that do not tell
+    std::set<std::string> told;      // whose end poll_client has told of
+    bool telling = false;
+    Json found = Json::array();
+    flyring::Client client;  // goes first: its callbacks use the others
+};
+
 /// The ops of interop-tests/PEER.md.
 class Peer {
   public:
@@ -65,6 +82,21 @@ class Peer {
     Json poll_jobs(const Json& request);
     Json drain(const Json& request);
     Json jobs_ended(const Json& request);
+    Json server(const Json& request);
+    Json client(const Json& request);
+    Json serve(const Json& request);
+    Json later(const Json& request);
+    Json request(const Json& request);
+    Json held(const Json& request);
+    Json call(const Json& request);
+    Json start(const Json& request);
+    Json result(const Json& request);
+    Json next(const Json& request);
+    Json cancel(const Json& request);
+    Json poll_client(const Json& request);
+    Json calls(const Json& request);
+    Json serve_many(const Json& request);
+    Json call_many(const Json& request);
     Json evict(const Json& request);
     Json offer(const Json& request);
     Json flush(const Json& request);
@@ -101,6 +133,7 @@ class Peer {
     template <typename Use>
     auto with_subscriber(const Json& request, Use&& use);
     flyring::Job& job_of(const Json& request);
+    flyring::Call& call_of(const Json& request);
     flyring::Counter counter_of(const Json& request);
 
     // Publishers and subscribers go before their channel.
@@ -111,6 +144,9 @@ class Peer {
     std::map<std::string, flyring::Claim> claims_;
     std::map<std::string, flyring::Worker> workers_;
     std::map<std::string, flyring::Job> jobs_;  // in hand, by their worker; they go first
+    std::map<std::string, flyring::Server> servers_;
+    std::map<std::string, std::unique_ptr<Caller>> clients_;
+    std::map<std::string, flyring::Request> requests_;  // that were kept
 };
 
 Json publish_stream(flyring::Publisher& publisher, const Json& request);

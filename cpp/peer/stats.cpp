@@ -66,7 +66,9 @@ Json json(const flyring::SubscriberStats& subscriber) {
             {"evicting", subscriber.evicting},
             {"discarded", subscriber.discarded},
             {"in_hand", json(subscriber.in_hand)},
-            {"gates", gates}};
+            {"gates", gates},
+            {"outstanding", subscriber.outstanding},
+            {"expired", subscriber.expired}};
 }
 
 /// The key without the zeros that fill it up.
@@ -91,18 +93,24 @@ Json array(const List& list) {
 
 Json Peer::stats(const Json& request) {
     const flyring::Stats stats = channel_of(request).stats();
-    return {{"stats",
-             {{"path", stats.path},
-              {"id", uuid_text(stats.id)},
-              {"kind", flyring::detail::kind_name(stats.kind)},
-              {"capacity", stats.capacity},
-              {"alignment", stats.alignment},
-              {"foreign", foreign_json(stats.foreign)},
-              {"created_at", stats.created_at},
-              {"successor", stats.successor},
-              {"publishers", array(stats.publishers)},
-              {"subscribers", array(stats.subscribers)},
-              {"counters", array(stats.counters)}}}};
+    Json json = {{"path", stats.path},
+                 {"id", uuid_text(stats.id)},
+                 {"kind", flyring::detail::kind_name(stats.kind)},
+                 {"capacity", stats.capacity},
+                 {"alignment", stats.alignment},
+                 {"foreign", foreign_json(stats.foreign)},
+                 {"created_at", stats.created_at},
+                 {"successor", stats.successor},
+                 {"publishers", array(stats.publishers)},
+                 {"subscribers", array(stats.subscribers)},
+                 {"counters", array(stats.counters)}};
+    if (stats.kind == flyring::Kind::service) {
+        json["clients"] = stats.clients;
+        json["delivery"] = stats.delivery == flyring::Delivery::at_most_once ? "at-most-once" : "at-least-once";
+        json["max_outstanding"] = stats.max_outstanding;
+        json["serving"] = stats.serving;
+    }
+    return {{"stats", json}};
 }
 
 }  // namespace peer

@@ -44,7 +44,7 @@ int main() {
         }
         publisher.join();
         std::printf("alignment %u: %llu messages, %lld laps\n", alignment, static_cast<unsigned long long>(count),
-                    static_cast<long long>(subscriber.position(0) / options.capacity));
+                    static_cast<long long>(subscriber.position(0) / channel.capacity()));
     }
     return 0;
 }

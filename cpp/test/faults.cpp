@@ -24,6 +24,7 @@ namespace {
 
 thread_local const std::function<int(const faults::Call&)>* hook = nullptr;
 thread_local std::optional<std::int64_t> file_system;
+thread_local long clocks = 0;
 
 /// Whether the call fails; errno says why.
 bool fails(const faults::Call& call) {
@@ -49,6 +50,10 @@ Hook::Hook(std::function<int(const Call&)> function) : hook_(std::move(function)
 }
 Hook::~Hook() {
     hook = before_;
+}
+
+long clock_reads() {
+    return clocks;
 }
 
 FileSystem::FileSystem(std::int64_t type) {
@@ -98,6 +103,12 @@ off_t lseek(int fd, off_t offset, int whence) noexcept {
     faults::Call call{"lseek", whence};
     call.offset = offset;
     return fails(call) ? -1 : REAL(lseek)(fd, offset, whence);
+}
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+    static auto* const reads = REAL(clock_gettime);
+    ++clocks;
+    return reads(clock, time);
 }
 
 int fstat(int fd, struct stat* status) noexcept {

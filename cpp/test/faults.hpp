@@ -33,6 +33,9 @@ class Hook {
     const std::function<int(const Call&)>* before_;
 };
 
+/// How often this thread has looked at a clock.
+long clock_reads();
+
 /// While it lives, files of this thread lie on a file system of that type.
 class FileSystem {
   public:

@@ -542,10 +542,10 @@ TEST_F(QueueSurvivors, a_producer_that_waits_for_its_own_thread_is_busy) {
         publisher.send(bytes("x"));
         FAIL();
     } catch (const flyring::Busy& error) {
-        EXPECT_EQ(error.holder().slot, 1U);
-        EXPECT_EQ(error.holder().name, "own");
-        EXPECT_EQ(error.holder().position, 64);
-        EXPECT_TRUE(error.holder().live);
+        EXPECT_EQ(error.holder()->slot, 1U);
+        EXPECT_EQ(error.holder()->name, "own");
+        EXPECT_EQ(error.holder()->position, 64);
+        EXPECT_TRUE(error.holder()->live);
     }
     EXPECT_EQ(code_of([&] { publisher.claim(1); }), "busy");
     EXPECT_EQ(code_of([&] { publisher.send_batch(batch); }), "busy");

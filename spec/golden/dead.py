@@ -294,8 +294,15 @@ DYING = (
 
 WORDS = {8: "start, or evicting", 16: "closed, or kept", 20: "name_length", 24: "name", 88: "the other fields"}
 WORDS |= {0: "epoch", 128: "busy_since", 136: "discarded"}
-BESIDE = {0: "gate", 8: "count", 16: "taken_end", 24: "attempts"}
-CONTROL = {48: "handovers", 64: "data_sequence", 68: "data_asleep", 128: "room_sequence", 132: "room_asleep"}
+BESIDE = {0: "gate", 8: "count", 16: "taken_end", 24: "attempts", 28: "outstanding, expired", 32: "expired"}
+CONTROL = {
+    48: "handovers",
+    56: "serving",
+    64: "data_sequence",
+    68: "data_asleep",
+    128: "room_sequence",
+    132: "room_asleep",
+}
 CONTROL |= {192: "jobs_sequence", 196: "jobs_asleep"}
 TRAILER = {128: "claimed", 320: "published", 328: "messages_begun", 336: "messages_done"}
 
@@ -328,6 +335,8 @@ def differences(old, new):
     while at < len(new):
         if old[at : at + 4096] == new[at : at + 4096]:
             at += 4096
+        elif old[at : at + 64] == new[at : at + 64]:
+            at += 64
         elif old[at] == new[at]:
             at += 1
         else:

@@ -17,7 +17,9 @@ import sys
 
 import dead
 import dead_queue
+import dead_service
 import newer
+import service_files
 import typed as messages
 from golden import Golden, dump, lines, pattern
 from simulation import MAJOR, MINOR
@@ -645,6 +647,7 @@ GOLDENS = (
     queue_compact,
     queue_released,
     queue_handed_on,
+    *service_files.GOLDENS,
 )
 
 
@@ -658,7 +661,7 @@ def all_files():
         files[f"{CURRENT}/{name}"] = content
     for name, (ring, facts) in newer.files(made).items():
         files |= {name + ".ring": ring, name + ".json": dump(facts).encode()}
-    for name, facts in (dead.files_of(Golden) | dead_queue.files_of(Golden)).items():
+    for name, facts in (dead.files_of(Golden) | dead_queue.files_of(Golden) | dead_service.files_of(Golden)).items():
         files[name + ".json"] = lines(facts).encode()
     for path, content in files.items():
         folder = path.split("/")[0]

@@ -5,7 +5,10 @@ import json
 import uuid
 
 from queues import Queue
+from services import Service
 from simulation import Channel
+
+MAKE = {"queue": Queue, "service": Service}
 
 BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # of no machine
 CREATED_AT = 1_700_000_000_123_456_789
@@ -39,7 +42,7 @@ class Golden:
             "now": NOW,
             "monotonic": MONOTONIC,
         }
-        self.channel = channel or (Queue if options["kind"] == "queue" else Channel)(options, self.inject)
+        self.channel = channel or MAKE.get(options["kind"], Channel)(options, self.inject)
 
     def did(self, op, fields, **result):
         self.operations.append({"op": op} | fields | result)
@@ -102,6 +105,12 @@ class Golden:
         if hasattr(o, "ring"):
             self.channel.close_publisher(o)
             self.did("close", {"publisher": handle})
+        elif hasattr(o, "publishers"):
+            self.channel.close_server(o)
+            self.did("close", {"server": handle})
+        elif hasattr(o, "calls"):
+            self.channel.close_client(o)
+            self.did("close", {"client": handle})
         elif hasattr(o, "hand"):
             self.channel.close_subscriber(o)
             self.did("close", {"worker": handle})
@@ -127,6 +136,61 @@ class Golden:
     def poll_jobs(self, handle, limit):
         jobs = self.channel.poll_jobs(self.objects[handle], limit)
         self.did("poll_jobs", {"worker": handle, "limit": limit}, jobs=[job.facts() for job in jobs])
+
+    # --- services
+
+    def server(self, handle, name=""):
+        server = self.objects[handle] = self.channel.take_server(name)
+        self.did("server", {"as": handle, "name": name}, epoch=server.epoch)
+
+    def client(self, handle, name=""):
+        client = self.objects[handle] = self.channel.take_client(name)
+        self.did("client", {"as": handle, "name": name}, number=client.number, epoch=client.epoch)
+
+    def start(self, client, handle, kind, data, timeout=0, credit=0):
+        call = self.channel.start(self.objects[client], handle, kind, to_bytes(data), timeout, credit)
+        if call != "busy":
+            self.objects[handle] = call
+        fields = {"client": client, "as": handle, "type": kind, "data": data, "timeout": timeout, "credit": credit}
+        return self.did("start", fields, started=call != "busy")
+
+    def cancel(self, client, handle):
+        self.channel.cancel(self.objects[client], self.objects.pop(handle))
+        self.did("cancel", {"call": handle})
+
+    def poll_client(self, handle):
+        found = self.channel.poll_client(self.objects[handle])
+        return self.did("poll_client", {"client": handle}, found=found)
+
+    @staticmethod
+    def does(what):
+        """What a handler does, for the simulation. `what` is one of {"reply": data, "type": n}, {"fail": text},
+        {"keep": handle}, {"stream": [data, ...], "type": n}."""
+        if "reply" in what:
+            return "reply", what["type"], to_bytes(what["reply"])
+        if "fail" in what:
+            return "fail", what["fail"]
+        if "stream" in what:
+            return "stream", what["type"], [to_bytes(item) for item in what["stream"]]
+        return ("keep",)
+
+    def serve(self, handle, what, limit=256):
+        """A poll whose handler does the same with each request; those that it keeps get the handles keep0, keep1 ..."""
+        requests = self.channel.serve(self.objects[handle], limit, lambda _: self.does(what))
+        if "keep" in what:
+            for i, request in enumerate(requests):
+                self.objects[f"{what['keep']}{i}"] = request
+        fields = {"server": handle, "limit": limit, "handler": what}
+        return self.did("serve", fields, requests=[request.facts() for request in requests])
+
+    def later(self, server, request, what):
+        """A request that was kept."""
+        self.channel.reply_later(self.objects[server], self.objects.pop(request), self.does(what))
+        self.did("later", {"server": server, "request": request, "handler": what})
+
+    def clock(self, monotonic):
+        self.channel.inject = self.channel.inject | {"monotonic": monotonic}
+        self.did("clock", {"monotonic": monotonic})
 
     def evict(self, slot):
         self.did("evict", {"slot": slot}, messages=self.channel.evict(slot))

@@ -11,7 +11,7 @@ import uuid
 
 MAX_I64 = 2**63 - 1
 MAJOR, MINOR = 1, 0  # the layout version that is simulated here
-KINDS = {"inbox": 1, "broadcast": 2, "queue": 3}
+KINDS = {"inbox": 1, "broadcast": 2, "queue": 3, "service": 4}
 FOREIGN = {None: 0, "publisher": 2, "subscriber": 4}  # required_features, 6.15
 DEFAULTS = {
     "capacity": 1 << 20,
@@ -63,10 +63,17 @@ def up(n, to):
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+        crc = CRC_OF[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc ^ 0xFFFFFFFF
+
+
+def crc_of(byte):
+    for _ in range(8):
+        byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+CRC_OF = [crc_of(byte) for byte in range(256)]
 
 
 WAITING = {"data": 64, "room": 128, "jobs": 192}  # 4.3: `sequence`, and 4 bytes behind it `asleep`
@@ -112,7 +119,8 @@ class Channel:
         self.metadata = 4096 + control_length
         self.values = up(self.metadata + 512 * self.N, 4096)
         self.rings = up(self.values + 128 * self.N, 4096)
-        self.stride = self.C + up(768 + 128 * max(0, self.S - 1), 4096)
+        gates = 1 if o["kind"] == "service" else self.S  # of a ring
+        self.stride = self.C + up(768 + 128 * max(0, gates - 1), 4096)
         schema_offset = up(self.rings + self.P * self.stride, 4096)
         self.b = bytearray(up(schema_offset + len(schema), 4096))
         fields = {

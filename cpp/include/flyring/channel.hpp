@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "flyring/client.hpp"
 #include "flyring/counters.hpp"
 #include "flyring/detail/environment.hpp"
 #include "flyring/detail/file.hpp"
@@ -18,6 +19,7 @@
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/options.hpp"
 #include "flyring/publisher.hpp"
+#include "flyring/server.hpp"
 #include "flyring/stats.hpp"
 #include "flyring/subscriber.hpp"
 #include "flyring/worker.hpp"
@@ -86,6 +88,7 @@ class Channel {
         check_writable();
         file().check_foreign(foreign() != Foreign::publisher, "the publisher slot is the foreign writer's");
         file().check_foreign(foreign() == Foreign::none || max_lag == 0, "a foreign subscriber cannot be evicted");
+        refuse_service("publishers; take a client, or a server");
         if (kind() == Kind::queue && max_lag != 0) {
             throw InvalidArgument("max_lag", "the workers of a queue share its jobs, so none of them lags behind");
         }
@@ -105,6 +108,7 @@ class Channel {
             throw InvalidArgument("kind",
                                   "a queue has no subscribers; take a worker, or a lossy subscriber to look on");
         }
+        refuse_service("subscribers; take a client, a server, or a lossy subscriber to look on");
         return Subscriber(std::make_unique<detail::SubscriberCore>(state_, name, kept, rings, timeout));
     }
     Subscriber subscriber(const std::string& name, bool kept, std::initializer_list<std::uint32_t> rings,
@@ -122,6 +126,23 @@ class Channel {
                                               " has no workers; create a queue");
         }
         return Worker(std::make_unique<detail::WorkerCore>(state_, name, timeout));
+    }
+
+    /// Of a service: the one that answers; `timeout`: how long to wait while another one lives. Throws NoFreeSlot,
+    /// CorruptRing, InvalidArgument (also on another kind), AccessDenied (read-only), Closed, IoError.
+    /// (spec/service.md)
+    Server server(const std::string& name = "",
+                  std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+        check_service("server");
+        return Server(std::make_unique<detail::ServerCore>(state_, name, timeout));
+    }
+
+    /// Of a service: one that calls the server; `timeout`: how long to wait until a place is free. Throws as server
+    /// does.
+    Client client(const std::string& name = "",
+                  std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+        check_service("clients");
+        return Client(std::make_unique<detail::ClientCore>(state_, name, timeout));
     }
 
     /// Reads `rings` (left out: all; of a queue: all but that of released jobs) without a slot: publishers do not wait
@@ -168,6 +189,7 @@ class Channel {
                 return detail::evict_worker(file(), slot);
             }
             unread = detail::count_unread(file(), slot);
+            if (file().always_kept(slot)) return detail::evict_server(file());
             detail::evict_slot(file(), slot);
         });
         return unread;
@@ -198,6 +220,10 @@ class Channel {
     /// subscriber slot more.
     std::uint32_t producers() const noexcept { return kind() == Kind::queue ? file().header.producers() : 0; }
     std::uint32_t workers() const noexcept { return file().header.workers(); }
+    /// Of a service; 0 elsewhere.
+    std::uint32_t clients() const noexcept { return file().header.clients(); }
+    Delivery delivery() const noexcept { return file().header.delivery; }
+    std::uint32_t max_outstanding() const noexcept { return file().header.max_outstanding; }
     /// Bytes.
     std::uint32_t alignment() const noexcept { return file().header.alignment; }
     Foreign foreign() const noexcept { return file().header.foreign; }
@@ -267,6 +293,16 @@ class Channel {
         file().check_writable();
     }
 
+    void refuse_service(const char* what) const {
+        if (kind() == Kind::service) throw InvalidArgument("kind", std::string("a service has no ") + what);
+    }
+    void check_service(const char* what) const {
+        check_writable();
+        if (kind() == Kind::service) return;
+        throw InvalidArgument("kind", std::string("a channel of kind ") + detail::kind_name(kind()) + " has no " +
+                                          what + "; create a service");
+    }
+
     /// spec/messages.md 2
     void check_schema(const OpenOptions& required) const {
         const auto differs = [this](const char* field, std::uint32_t expected, const std::string& actual) {
@@ -290,15 +326,27 @@ class Channel {
             if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
         };
         same("kind", detail::kind_name(asked.kind), detail::kind_name(kind()));
-        same("capacity", std::to_string(asked.capacity), std::to_string(capacity()));
+        same("capacity", std::to_string(detail::capacity_of(asked)), std::to_string(capacity()));
         const std::uint32_t more = kind() == Kind::queue ? 1 : 0;  // a queue's options do not count these
-        same(more != 0 ? "producers" : "publishers", std::to_string(detail::publishers_of(asked) - more),
-             std::to_string(publishers() - more));
-        same(more != 0 ? "workers" : "subscribers", std::to_string(detail::subscribers_of(asked) - more),
-             std::to_string(subscribers() - more));
+        const bool service = kind() == Kind::service;
+        if (service) {
+            same("clients", std::to_string(detail::publishers_of(asked) / 2), std::to_string(clients()));
+        } else {
+            same(more != 0 ? "producers" : "publishers", std::to_string(detail::publishers_of(asked) - more),
+                 std::to_string(publishers() - more));
+            same(more != 0 ? "workers" : "subscribers", std::to_string(detail::subscribers_of(asked) - more),
+                 std::to_string(subscribers() - more));
+        }
         same("alignment", std::to_string(asked.alignment), std::to_string(alignment()));
         same("foreign", foreign_name(asked.foreign), foreign_name(foreign()));
         same("counters", std::to_string(asked.counters), std::to_string(counter_count()));
+        if (service) {
+            const auto number = [](Delivery which) { return std::to_string(static_cast<std::int32_t>(which)); };
+            same("delivery", number(asked.delivery.value_or(Delivery::at_most_once)), number(delivery()));
+            same("max_outstanding",
+                 std::to_string(asked.max_outstanding.value_or(layout::DEFAULT_MAX_OUTSTANDING)),
+                 std::to_string(max_outstanding()));
+        }
         same("schema_id", std::to_string(asked.schema_id), std::to_string(schema_id()));
         if (schema_version() < asked.schema_version) {
             same("schema_version", std::to_string(asked.schema_version), std::to_string(schema_version()));
@@ -325,6 +373,10 @@ struct InEnvironment {
     }
     Channel open_or_create(const std::string& name, const Options& options) const {
         return Channel::open_or_create(name, options, environment);
+    }
+    /// What the injected clock says from now on.
+    static void set_clock(Channel& channel, std::int64_t monotonic) {
+        channel.state_->file.environment.monotonic = monotonic;
     }
 };
 

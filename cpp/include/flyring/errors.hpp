@@ -149,12 +149,20 @@ class BackPressured : public FlyringError {
 };
 
 /// send, claim, send_batch or flush of a queue's producer would wait for a job that the calling thread works on: nobody
-/// else could make room, or finish it.
+/// else could make room, or finish it. Or a client of a service has as many calls under way as it may.
 class Busy : public FlyringError {
   public:
     explicit Busy(Holder holder) : FlyringError("busy", text(holder)), holder_(std::move(holder)) {}
-    /// The own worker.
-    const Holder& holder() const noexcept { return holder_; }
+    explicit Busy(std::uint32_t outstanding)
+        : FlyringError("busy", "there are " + std::to_string(outstanding) +
+                                   " calls under way, and max_outstanding allows no more; poll this client until one "
+                                   "ends (a call that expired or was cancelled counts until the server answered it), "
+                                   "or create the service with more"),
+          outstanding_(outstanding) {}
+    /// The own worker; nothing of a call.
+    const std::optional<Holder>& holder() const noexcept { return holder_; }
+    /// Of a call: how many are under way; else 0.
+    std::uint32_t outstanding() const noexcept { return outstanding_; }
 
   private:
     static std::string text(const Holder& holder) {
@@ -164,7 +172,61 @@ class Busy : public FlyringError {
                ", which is this very thread's; finish or release that job first, or use offer or try_claim";
     }
 
-    Holder holder_;
+    std::optional<Holder> holder_;
+    std::uint32_t outstanding_ = 0;
+};
+
+/// A call's server died, closed, or was evicted.
+class ServerGone : public FlyringError {
+  public:
+    ServerGone(bool may_have_run, std::string name, std::int32_t pid)
+        : FlyringError("server-gone",
+                       "the server" + (name.empty() ? std::string() : " '" + name + "'") + " (pid " +
+                           std::to_string(pid) + ") is gone; " +
+                           (may_have_run ? "the request may have run: call again only if it does no harm to run twice"
+                                         : "no handler was given the request: call again")),
+          may_have_run_(may_have_run),
+          name_(std::move(name)),
+          pid_(pid) {}
+    /// False: no handler was given the request, and none will be.
+    bool may_have_run() const noexcept { return may_have_run_; }
+    /// Of the server; empty if it has none.
+    const std::string& name() const noexcept { return name_; }
+    std::int32_t pid() const noexcept { return pid_; }
+
+  private:
+    bool may_have_run_;
+    std::string name_;
+    std::int32_t pid_;
+};
+
+/// A call's time-out came before its answer.
+class Expired : public FlyringError {
+  public:
+    explicit Expired(bool may_have_run)
+        : FlyringError("expired",
+                       std::string("the call's time is over, and no answer came; ") +
+                           (may_have_run ? "the request may have run: call again only if it does no harm to run twice"
+                                         : "no handler was given the request: call again, with more time")),
+          may_have_run_(may_have_run) {}
+    /// False: the server said that no handler was given it, or it was not even published.
+    bool may_have_run() const noexcept { return may_have_run_; }
+
+  private:
+    bool may_have_run_;
+};
+
+/// The handler of a request failed; text() says how.
+class ServiceError : public FlyringError {
+  public:
+    explicit ServiceError(std::string text)
+        : FlyringError("service-error", "the server's handler failed: " + text + "; see its log"),
+          text_(std::move(text)) {}
+    /// UTF-8, at most 1024 bytes.
+    const std::string& text() const noexcept { return text_; }
+
+  private:
+    std::string text_;
 };
 
 /// The file has not the magic of a channel, or is no regular file.
@@ -322,7 +384,8 @@ class TimedOut : public FlyringError {
     std::string what_for_;
 };
 
-/// A wait was called off. Nothing in C++ calls one off; code that goes from one language to another may have to say it.
+/// A call was cancelled, or a wait called off. Nothing in C++ calls off a wait; code that goes from one language to
+/// another may have to say it.
 class Cancelled : public FlyringError {
   public:
     explicit Cancelled(std::string what)

@@ -3,8 +3,11 @@
 
 // Everything that a user of Flyring needs. Nouns, verbs and errors are those of spec/api.md.
 
+#include "flyring/answer.hpp"
+#include "flyring/call.hpp"
 #include "flyring/channel.hpp"
 #include "flyring/claim.hpp"
+#include "flyring/client.hpp"
 #include "flyring/counters.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/holder.hpp"
@@ -13,7 +16,9 @@
 #include "flyring/message.hpp"
 #include "flyring/options.hpp"
 #include "flyring/publisher.hpp"
+#include "flyring/request.hpp"
 #include "flyring/schema.hpp"
+#include "flyring/server.hpp"
 #include "flyring/span.hpp"
 #include "flyring/subscriber.hpp"
 #include "flyring/wait.hpp"

@@ -34,6 +34,16 @@ enum class Kind : std::uint32_t {
     broadcast = layout::KIND_BROADCAST,
     /// Each message is a job: one of the workers gets it, whichever is free (spec/queue.md).
     queue = layout::KIND_QUEUE,
+    /// Question and answer: clients call one server (spec/service.md).
+    service = layout::KIND_SERVICE,
+};
+
+/// Of a service: what becomes of a call whose server dies (spec/service.md 8).
+enum class Delivery : std::int32_t {
+    /// It ends as *server gone*; its handler ran at most once.
+    at_most_once = layout::DELIVERY_AT_MOST_ONCE,
+    /// The next server answers; a handler that was given the request before is told so.
+    at_least_once = layout::DELIVERY_AT_LEAST_ONCE,
 };
 
 /// Whether a stock Agrona OneToOneRingBuffer is at one end of the channel (spec/channel.md 6.15).
@@ -65,15 +75,23 @@ enum class WhenLapped {
 struct Options {
     Kind kind = Kind::none;
     /// Bytes of one ring: a power of two, 4 KiB to 1 GiB.
-    std::uint32_t capacity = layout::DEFAULT_CAPACITY;
-    /// Number of rings, 1 to 1024; left out: 4. Not of a queue.
+    /// Left out: 1 MiB, of a service 64 KiB.
+    std::optional<std::uint32_t> capacity{};
+    /// Number of rings, 1 to 1024; left out: 4. Not of a queue or a service.
     std::optional<std::uint32_t> publishers{};
-    /// Number of subscriber slots, 0 to 1024; left out: 4. An inbox has 1. Not of a queue.
+    /// Number of subscriber slots, 0 to 1024; left out: 4. An inbox has 1. Not of a queue or a
+    /// service.
     std::optional<std::uint32_t> subscribers{};
     /// How many may publish into a queue at once, 1 to 1023; left out: 4. Only of a queue.
     std::optional<std::uint32_t> producers{};
     /// How many may take jobs from it at once, 1 to 1023; left out: 4. Only of a queue.
     std::optional<std::uint32_t> workers{};
+    /// How many may call at once, 1 to 512; left out: 16. Only of a service.
+    std::optional<std::uint32_t> clients{};
+    /// Left out: at most once. Only of a service.
+    std::optional<Delivery> delivery{};
+    /// Calls of one client that are under way at once, 1 to 65535; left out: 64. Only of a service.
+    std::optional<std::uint32_t> max_outstanding{};
     /// Bytes: 64, or 8 for a compact ring.
     std::uint32_t alignment = layout::DEFAULT_ALIGNMENT;
     /// Needs an inbox with 1 publisher, 1 subscriber and alignment 8.

@@ -14,6 +14,7 @@
 #include "flyring/errors.hpp"
 #include "flyring/message.hpp"
 #include "flyring/publisher.hpp"
+#include "flyring/request.hpp"
 
 // Typed messages (spec/messages.md): the codecs that sbe-tool generates for C++, over the ring's own memory. `T` is
 // such a codec, of any schema: it brings its message header and its byte order along.
@@ -310,6 +311,58 @@ class Dispatcher {
 template <typename... Parts>
 Dispatcher<Parts...> dispatch(Parts... parts) {
     return Dispatcher<Parts...>(std::move(parts)...);
+}
+
+/// A handler for Server::poll and Server::serve. Its parts get handler(T& decoder, Request& request), and otherwise's
+/// handler(Request& request); without one, a request of no template that is handled fails. BadMessage, which is thrown
+/// before a handler is called, ends the call with ServiceError. From respond.
+template <typename... Parts>
+class Responder {
+  public:
+    explicit Responder(Parts... parts) : parts_(std::move(parts)...) {}
+
+    void operator()(Request& request) {
+        const bool handled = std::apply([&](Parts&... parts) { return (offer(parts, request) || ...); }, parts_);
+        if (handled) return;
+        if (!std::apply([&](Parts&... parts) { return (hand_rest(parts, request) || ...); }, parts_)) {
+            request.fail("no handler for messages of type " + std::to_string(request.type()));
+        }
+    }
+
+  private:
+    template <typename T, typename Handler>
+    static bool offer(On<T, Handler>& on, Request& request) {
+        if (request.type() != static_cast<std::int32_t>(T::sbeTemplateId())) return false;
+        constexpr std::size_t header = T::messageHeader::encodedLength();
+        std::byte copy[header + T::sbeBlockLength()];
+        const detail::Block block = detail::block_of<T>(request.message(), copy);
+        // sbe-tool's decoders take no constant buffer.
+        T decoder(const_cast<char*>(reinterpret_cast<const char*>(block.data)), header, request.size(), block.length,
+                  block.version);
+        on.handler(decoder, request);
+        return true;
+    }
+    template <typename Handler>
+    static bool offer(Otherwise<Handler>&, Request&) {
+        return false;
+    }
+    template <typename T, typename Handler>
+    static bool hand_rest(On<T, Handler>&, Request&) {
+        return false;
+    }
+    template <typename Handler>
+    static bool hand_rest(Otherwise<Handler>& otherwise, Request& request) {
+        otherwise.handler(request);
+        return true;
+    }
+
+    std::tuple<Parts...> parts_;
+};
+
+/// Chooses the handler by the request's type: respond(on<Ask>([](Ask& ask, Request& request) { ... }), otherwise(g)).
+template <typename... Parts>
+Responder<Parts...> respond(Parts... parts) {
+    return Responder<Parts...>(std::move(parts)...);
 }
 
 }  // namespace flyring::sbe

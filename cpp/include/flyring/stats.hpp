@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "flyring/detail/adopt.hpp"
+#include "flyring/detail/service.hpp"
 #include "flyring/detail/file.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/options.hpp"
@@ -78,6 +79,9 @@ struct SubscriberStats : SlotStats {
     std::int64_t discarded = 0;
     /// Of a worker that has a job.
     std::optional<InHandStats> in_hand;
+    /// Of a client of a service: its calls without a final reply, and those that expired; -1 of others.
+    std::int32_t outstanding = -1;
+    std::int64_t expired = -1;
     /// Of the rings that it holds back.
     std::vector<GateStats> gates;
 };
@@ -122,6 +126,12 @@ struct Stats {
     std::int64_t created_at = 0;
     /// 0; 1: the channel was replaced; 2: its name was removed.
     std::int32_t successor = 0;
+    /// Of a service; 0 of others.
+    std::uint32_t clients = 0;
+    Delivery delivery = Delivery::at_most_once;
+    std::uint32_t max_outstanding = 0;
+    /// Of a service: the epoch of the server that serves; another one than slot 0's: none does.
+    std::int64_t serving = 0;
     std::vector<PublisherStats> publishers;
     std::vector<SubscriberStats> subscribers;
     std::vector<CounterStats> counters;
@@ -168,7 +178,9 @@ inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) 
     const std::int64_t since = load_acquire(words.blocked_since());  // pairs with recompute 5
     const std::int64_t wanted = load_relaxed(words.blocked_length());
     std::vector<std::int64_t> gates(file.header.subscribers);
-    for (std::uint32_t j = 0; j < file.header.subscribers; ++j) gates[j] = load_acquire(ring.gate(j));
+    for (std::uint32_t j = 0; j < file.header.subscribers; ++j) {
+        gates[j] = file.has_gate(k, j) ? load_acquire(file.gate(ring, j)) : layout::NOT_GATING;
+    }
     stats.published = published_of(file, ring);
     if (!live || since <= 0) return stats;
     const auto needed = static_cast<std::uint64_t>(stats.published) +
@@ -212,10 +224,17 @@ inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j
     const bool queue = file.is_queue();
     if (queue && j == 0) stats.state = SlotState::shared;
     if (queue && j != 0) stats.in_hand = in_hand_stats(file, j, words);
+    if (file.is_service() && j != 0) {
+        std::int64_t* const own = file.ring(file.header.clients() + j - 1).gate(0);
+        stats.outstanding = std::max(0, load_relaxed(outstanding_beside(own)));
+        stats.expired = std::max<std::int64_t>(0, load_relaxed(expired_beside(own)));
+    }
     for (std::uint32_t k = 0; k < file.header.publishers; ++k) {
+        if (!file.has_gate(k, j)) continue;
         const Ring ring = file.ring(k);
-        const std::int64_t gate = load_acquire(ring.gate(j));  // first, so that the lag is never too small
-        const std::int64_t count = load_relaxed(ring.gate_count(j));
+        std::int64_t* const word = file.gate(ring, j);
+        const std::int64_t gate = load_acquire(word);  // first, so that the lag is never too small
+        const std::int64_t count = load_relaxed(Ring::count_beside(word));
         if (gate < 0) continue;
         const std::int64_t published = published_of(file, ring);
         const std::int64_t done = load_relaxed(ring.messages_done());
@@ -240,6 +259,10 @@ inline Stats stats_of(const ChannelFile& file) {
     stats.foreign = file.header.foreign;
     stats.created_at = file.header.created_at;
     stats.successor = load_relaxed(file.successor());
+    stats.clients = file.header.clients();
+    stats.delivery = file.header.delivery;
+    stats.max_outstanding = file.header.max_outstanding;
+    stats.serving = file.is_service() ? load_acquire(file.serving()) : 0;
     for (std::uint32_t k = 0; k < file.header.publishers; ++k) stats.publishers.push_back(publisher_stats(file, k));
     for (std::uint32_t j = 0; j < file.header.subscribers; ++j) stats.subscribers.push_back(subscriber_stats(file, j));
     return stats;

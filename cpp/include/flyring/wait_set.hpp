@@ -19,8 +19,10 @@
 #include "flyring/detail/wait_for.hpp"
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/client.hpp"
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/publisher.hpp"
+#include "flyring/server.hpp"
 #include "flyring/subscriber.hpp"
 #include "flyring/worker.hpp"
 
@@ -30,7 +32,7 @@ namespace flyring {
 /// stay where it is, and live, until it is removed. For one thread at a time, but wake().
 class WaitSet {
   public:
-    using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*, Worker*>;
+    using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*, Worker*, Server*, Client*>;
 
     WaitSet() = default;
     WaitSet(const WaitSet&) = delete;
@@ -44,12 +46,18 @@ class WaitSet {
     void add(Publisher& publisher) { add(&publisher, *publisher.core_); }
     /// Ready when a job may be there. Another worker may be faster.
     void add(Worker& worker) { add(&worker, *worker.core_); }
+    /// Ready when a request may be there, or its poll has something to look after.
+    void add(Server& server) { add(&server, *server.core_); }
+    /// Ready when a reply may be there, a call's time is over, or the server has gone.
+    void add(Client& client) { add(&client, *client.core_); }
 
     /// Throws InvalidArgument if it is not in the set.
     void remove(Subscriber& subscriber) { remove(*subscriber.core_); }
     void remove(LossySubscriber& subscriber) { remove(*subscriber.core_); }
     void remove(Publisher& publisher) { remove(*publisher.core_); }
     void remove(Worker& worker) { remove(*worker.core_); }
+    void remove(Server& server) { remove(*server.core_); }
+    void remove(Client& client) { remove(*client.core_); }
 
     std::size_t size() const noexcept { return entries_.size(); }
 

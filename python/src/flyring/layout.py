@@ -14,6 +14,8 @@ HEADER_CRC_LENGTH: Final = 4092
 MIN_CAPACITY: Final = 4096
 MAX_CAPACITY: Final = 1073741824
 MAX_PUBLISHERS: Final = 1024
+MAX_CLIENTS: Final = 512
+HIGHEST_MAX_OUTSTANDING: Final = 65535
 MAX_SUBSCRIBERS: Final = 1024
 MAX_COUNTERS: Final = 65536
 MAX_SCHEMA_LENGTH: Final = 16777216
@@ -24,12 +26,18 @@ DEFAULT_PUBLISHERS: Final = 4
 DEFAULT_SUBSCRIBERS: Final = 4
 DEFAULT_PRODUCERS: Final = 4
 DEFAULT_WORKERS: Final = 4
+DEFAULT_CLIENTS: Final = 16
+DEFAULT_SERVICE_CAPACITY: Final = 65536
+DEFAULT_MAX_OUTSTANDING: Final = 64
 DEFAULT_ALIGNMENT: Final = 64
 DEFAULT_COUNTERS: Final = 64
 DEFAULT_POLL_LIMIT: Final = 256
 KIND_INBOX: Final = 1
 KIND_BROADCAST: Final = 2
 KIND_QUEUE: Final = 3
+KIND_SERVICE: Final = 4
+DELIVERY_AT_MOST_ONCE: Final = 0
+DELIVERY_AT_LEAST_ONCE: Final = 1
 FEATURE_FOREIGN_PUBLISHER: Final = 2
 FEATURE_FOREIGN_SUBSCRIBER: Final = 4
 SUPPORTED_REQUIRED_FEATURES: Final = 6
@@ -87,6 +95,8 @@ HEADER_SCHEMA_OFFSET: Final = 152
 HEADER_SCHEMA_LENGTH: Final = 160
 HEADER_SCHEMA_ID: Final = 168
 HEADER_SCHEMA_VERSION: Final = 172
+HEADER_DELIVERY: Final = 176
+HEADER_MAX_OUTSTANDING: Final = 180
 HEADER_CRC: Final = 4092
 
 # [control]
@@ -94,6 +104,7 @@ CONTROL_BOOT_ID: Final = 0
 CONTROL_LOCK_TEST: Final = 32
 CONTROL_SUCCESSOR: Final = 40
 CONTROL_HANDOVERS: Final = 48
+CONTROL_SERVING: Final = 56
 CONTROL_DATA_SEQUENCE: Final = 64
 CONTROL_DATA_ASLEEP: Final = 68
 CONTROL_ROOM_SEQUENCE: Final = 128
@@ -146,6 +157,32 @@ RELEASED_ATTEMPTS: Final = 4
 RELEASED_ORIGIN_POSITION: Final = 8
 RELEASED_LENGTH: Final = 16
 
+# [request]
+REQUEST_SEQUENCE: Final = 0
+REQUEST_OPERATION: Final = 4
+REQUEST_CREDIT: Final = 6
+REQUEST_DEADLINE: Final = 8
+REQUEST_CLIENT_EPOCH: Final = 16
+REQUEST_SERVER_EPOCH: Final = 20
+REQUEST_LENGTH: Final = 24
+REQUEST_OPERATION_CALL: Final = 0
+REQUEST_OPERATION_CANCEL: Final = 1
+REQUEST_OPERATION_CREDIT: Final = 2
+
+# [reply]
+REPLY_CLIENT_EPOCH: Final = 0
+REPLY_SEQUENCE: Final = 4
+REPLY_STATUS: Final = 8
+REPLY_FLAGS: Final = 12
+REPLY_LENGTH: Final = 16
+REPLY_STATUS_OK: Final = 0
+REPLY_STATUS_ERROR: Final = 1
+REPLY_STATUS_EXPIRED: Final = 2
+REPLY_STATUS_NOT_RUN: Final = 3
+REPLY_FLAG_MORE: Final = 1
+REPLY_FLAG_REPEAT: Final = 2
+REPLY_MAX_TEXT: Final = 1024
+
 # [trailer]
 TRAILER_BOUNDARY: Final = 0
 TRAILER_BOUNDARY_COUNT: Final = 8
@@ -166,6 +203,8 @@ TRAILER_GATE_STRIDE: Final = 128
 GATE_COUNT: Final = 8
 GATE_TAKEN_END: Final = 16
 GATE_ATTEMPTS: Final = 24
+GATE_OUTSTANDING: Final = 28
+GATE_EXPIRED: Final = 32
 
 # [counter_metadata]
 COUNTER_METADATA_STATE: Final = 0
@@ -218,6 +257,8 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("schema_length", 160, "i64", 1, 0),
         ("schema_id", 168, "i32", 1, 0),
         ("schema_version", 172, "i32", 1, 0),
+        ("delivery", 176, "i32", 1, 0),
+        ("max_outstanding", 180, "i32", 1, 0),
         ("crc", 4092, "u32", 1, 0),
     ),
     "control": (
@@ -225,6 +266,7 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("lock_test", 32, "u8", 1, 0),
         ("successor", 40, "i32", 1, 0),
         ("handovers", 48, "i64", 1, 0),
+        ("serving", 56, "i64", 1, 0),
         ("data_sequence", 64, "u32", 1, 0),
         ("data_asleep", 68, "u32", 1, 0),
         ("room_sequence", 128, "u32", 1, 0),
@@ -269,6 +311,20 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("attempts", 4, "i32", 1, 0),
         ("origin_position", 8, "i64", 1, 0),
     ),
+    "request": (
+        ("sequence", 0, "u32", 1, 0),
+        ("operation", 4, "u16", 1, 0),
+        ("credit", 6, "u16", 1, 0),
+        ("deadline", 8, "i64", 1, 0),
+        ("client_epoch", 16, "u32", 1, 0),
+        ("server_epoch", 20, "u32", 1, 0),
+    ),
+    "reply": (
+        ("client_epoch", 0, "u32", 1, 0),
+        ("sequence", 4, "u32", 1, 0),
+        ("status", 8, "i32", 1, 0),
+        ("flags", 12, "i32", 1, 0),
+    ),
     "trailer": (
         ("boundary", 0, "i64", 8, 16),
         ("boundary_count", 8, "i64", 8, 16),
@@ -285,6 +341,8 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("count", 8, "i64", 1, 0),
         ("taken_end", 16, "i64", 1, 0),
         ("attempts", 24, "i32", 1, 0),
+        ("outstanding", 28, "i32", 1, 0),
+        ("expired", 32, "i64", 1, 0),
     ),
     "counter_metadata": (
         ("state", 0, "i32", 1, 0),

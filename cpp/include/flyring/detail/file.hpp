@@ -156,6 +156,24 @@ struct ChannelFile {
                 word_at<std::uint32_t>(control(), layout::CONTROL_JOBS_ASLEEP)};
     }
     bool is_queue() const noexcept { return header.kind == Kind::queue; }
+    bool is_service() const noexcept { return header.kind == Kind::service; }
+    /// Of a service: the epoch of the server that serves (spec/service.md 2).
+    std::int64_t* serving() const noexcept { return word_at<std::int64_t>(control(), layout::CONTROL_SERVING); }
+    /// Of a service: the subscriber slot that reads a ring: slot 0 the requests, slot 1 + k the replies to client k.
+    std::uint32_t reader_of(std::uint32_t ring) const noexcept {
+        return ring < header.clients() ? 0 : 1 + ring - header.clients();
+    }
+    /// Whether that slot has a gate on that ring: of a service each ring has one.
+    bool has_gate(std::uint32_t ring, std::uint32_t slot) const noexcept {
+        return !is_service() || reader_of(ring) == slot;
+    }
+    /// It, if it has one.
+    std::int64_t* gate(const Ring& ring, std::uint32_t slot) const noexcept {
+        return ring.gate(is_service() ? 0 : slot);
+    }
+    /// Whether that slot's gates stay whatever its fields say: slot 0 of a service is never retired (spec/service.md
+    /// 2).
+    bool always_kept(std::uint32_t slot) const noexcept { return is_service() && slot == 0; }
     /// Of a queue: the jobs that changed hands (spec/queue.md 2).
     std::int64_t* handovers() const noexcept { return word_at<std::int64_t>(control(), layout::CONTROL_HANDOVERS); }
     std::int32_t* successor() const noexcept { return word_at<std::int32_t>(control(), layout::CONTROL_SUCCESSOR); }
@@ -191,12 +209,19 @@ struct ChannelFile {
 /// P and S of a channel with these options; a queue has one of each more than producers and workers.
 inline std::uint32_t publishers_of(const Options& options) noexcept {
     if (options.kind == Kind::queue) return options.producers.value_or(layout::DEFAULT_PRODUCERS) + 1;
+    if (options.kind == Kind::service) return 2 * options.clients.value_or(layout::DEFAULT_CLIENTS);
     return options.publishers.value_or(layout::DEFAULT_PUBLISHERS);
 }
 inline std::uint32_t subscribers_of(const Options& options) noexcept {
     if (options.kind == Kind::queue) return options.workers.value_or(layout::DEFAULT_WORKERS) + 1;
+    if (options.kind == Kind::service) return options.clients.value_or(layout::DEFAULT_CLIENTS) + 1;
     const bool inbox = options.kind == Kind::inbox;
     return options.subscribers.value_or(inbox ? layout::INBOX_SUBSCRIBERS : layout::DEFAULT_SUBSCRIBERS);
+}
+
+inline std::uint32_t capacity_of(const Options& options) noexcept {
+    const bool service = options.kind == Kind::service;
+    return options.capacity.value_or(service ? layout::DEFAULT_SERVICE_CAPACITY : layout::DEFAULT_CAPACITY);
 }
 
 /// Checks the options and turns them into a header (3.2, 1).
@@ -205,22 +230,34 @@ inline Header check_options(const Options& options) {
     const auto require = [](bool good, const char* argument, const char* rule) {
         if (!good) throw InvalidArgument(argument, rule);
     };
-    const bool power_of_two = (options.capacity & (options.capacity - 1)) == 0;
+    const std::uint32_t capacity = capacity_of(options);
+    const bool power_of_two = (capacity & (capacity - 1)) == 0;
     const bool queue = options.kind == Kind::queue;
-    require(options.kind == Kind::inbox || options.kind == Kind::broadcast || queue, "kind",
-            "say inbox, broadcast or queue");
-    require(power_of_two && options.capacity >= MIN_CAPACITY && options.capacity <= MAX_CAPACITY, "capacity",
+    const bool service = options.kind == Kind::service;
+    require(options.kind == Kind::inbox || options.kind == Kind::broadcast || queue || service, "kind",
+            "say inbox, broadcast, queue or service");
+    require(power_of_two && capacity >= MIN_CAPACITY && capacity <= MAX_CAPACITY, "capacity",
             "it must be a power of two from 4096 to 1073741824 bytes");
+    require(!service || !options.publishers, "publishers", "a service has clients; say how many of those");
+    require(!service || !options.subscribers, "subscribers", "a service has clients; say how many of those");
     require(!queue || !options.publishers, "publishers", "a queue has producers; say how many of those");
     require(!queue || !options.subscribers, "subscribers", "a queue has workers; say how many of those");
     require(queue || !options.producers, "producers", "only a queue has them; say publishers");
     require(queue || !options.workers, "workers", "only a queue has them; say subscribers");
+    require(service || !options.clients, "clients", "only a service has them");
+    require(service || !options.delivery, "delivery", "only a service has it");
+    require(service || !options.max_outstanding, "max_outstanding", "only a service has it");
     const auto in_range = [](const std::optional<std::uint32_t>& asked, std::uint64_t most) {
         return !asked || (*asked >= 1 && *asked <= most);
     };
     require(in_range(options.publishers, MAX_PUBLISHERS), "publishers", "it must be 1 to 1024");
     require(in_range(options.producers, MAX_PUBLISHERS - 1), "producers", "it must be 1 to 1023");
     require(in_range(options.workers, MAX_SUBSCRIBERS - 1), "workers", "it must be 1 to 1023");
+    require(in_range(options.clients, MAX_CLIENTS), "clients", "it must be 1 to 512");
+    const Delivery delivery = options.delivery.value_or(Delivery::at_most_once);
+    require(delivery == Delivery::at_most_once || delivery == Delivery::at_least_once, "delivery",
+            "say at_most_once or at_least_once");
+    require(in_range(options.max_outstanding, HIGHEST_MAX_OUTSTANDING), "max_outstanding", "it must be 1 to 65535");
     const std::uint32_t subscribers = subscribers_of(options);
     require(subscribers <= MAX_SUBSCRIBERS, "subscribers", "it must be 0 to 1024");
     require(options.kind != Kind::inbox || subscribers == INBOX_SUBSCRIBERS, "subscribers",
@@ -228,7 +265,9 @@ inline Header check_options(const Options& options) {
     require(options.alignment == 64 || options.alignment == 8, "alignment", "it must be 64 or 8 bytes");
     Header header;
     header.kind = options.kind;
-    header.capacity = options.capacity;
+    header.capacity = capacity;
+    header.delivery = delivery;
+    header.max_outstanding = service ? options.max_outstanding.value_or(DEFAULT_MAX_OUTSTANDING) : 0;
     header.publishers = publishers_of(options);
     header.subscribers = subscribers;
     header.alignment = options.alignment;
@@ -349,7 +388,9 @@ inline void write_content(const ChannelFile& file) {
         put(slot + layout::SUBSCRIBER_SLOT_KEPT, std::int32_t{1});
     }
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        init_ring(file.ring(ring), file.header.subscribers, keeps_slot_0, file.header.foreign);
+        const bool service = file.is_service();
+        const bool gated = keeps_slot_0 && (!service || file.reader_of(ring) == 0);
+        init_ring(file.ring(ring), service ? 1 : file.header.subscribers, gated, file.header.foreign);
     }
     std::memcpy(file.mapping.data() + file.header.schema_offset(), file.schema.data(), file.schema.size());
 }

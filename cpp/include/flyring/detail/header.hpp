@@ -28,6 +28,8 @@ inline const char* kind_name(Kind kind) noexcept {
             return "broadcast";
         case Kind::queue:
             return "queue";
+        case Kind::service:
+            return "service";
         case Kind::none:
             break;
     }
@@ -48,6 +50,8 @@ struct Header {
     std::uint32_t schema_id = 0;
     std::uint32_t schema_version = 0;
     std::uint64_t schema_length = 0;
+    Delivery delivery = Delivery::at_most_once;  // of a service
+    std::uint32_t max_outstanding = 0;           // of a service
 
     /// Whether foreign software can be at one end: its ring must be one Agrona ring buffer (6.15).
     bool may_be_foreign() const noexcept {
@@ -58,6 +62,9 @@ struct Header {
     std::uint32_t producers() const noexcept { return kind == Kind::queue ? publishers - 1 : publishers; }
     /// Of a queue: subscriber slots of workers, which come behind slot 0.
     std::uint32_t workers() const noexcept { return kind == Kind::queue ? subscribers - 1 : 0; }
+
+    /// Of a service: its clients (spec/service.md 1).
+    std::uint32_t clients() const noexcept { return kind == Kind::service ? publishers / 2 : 0; }
 
     // Sections (4.1): what follows from the dimensions.
     std::uint64_t control_offset() const noexcept { return layout::HEADER_LENGTH; }
@@ -72,7 +79,8 @@ struct Header {
     std::uint64_t counter_values_length() const noexcept { return layout::COUNTER_VALUE_STRIDE * counters; }
     std::uint64_t rings_offset() const noexcept { return section(counter_values_offset() + counter_values_length()); }
     std::uint64_t ring_stride() const noexcept {
-        const std::uint64_t more_gates = subscribers > 1 ? subscribers - 1 : 0;
+        // Of a service each ring has one gate.
+        const std::uint64_t more_gates = subscribers > 1 && kind != Kind::service ? subscribers - 1 : 0;
         return capacity + section(layout::TRAILER_LENGTH + layout::TRAILER_GATE_STRIDE * more_gates);
     }
     std::uint64_t schema_offset() const noexcept { return rings_offset() + publishers * ring_stride(); }
@@ -113,6 +121,8 @@ inline void write_header(std::byte* page, const Header& header) noexcept {
     put(page + HEADER_SCHEMA_LENGTH, header.schema_length);
     put(page + HEADER_SCHEMA_ID, header.schema_id);
     put(page + HEADER_SCHEMA_VERSION, header.schema_version);
+    put(page + HEADER_DELIVERY, header.delivery);
+    put(page + HEADER_MAX_OUTSTANDING, header.max_outstanding);
     put(page + HEADER_CRC, crc32c(page, HEADER_CRC_LENGTH));
 }
 
@@ -196,16 +206,19 @@ class HeaderReader {
                 "required_features");  // one of the two at most; others were refused already
         std::copy_n(page_ + HEADER_CHANNEL_ID, header.channel_id.size(), header.channel_id.begin());
         header.created_at = field<std::int64_t>(HEADER_CREATED_AT);
-        header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", KIND_INBOX, KIND_QUEUE));
+        header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", KIND_INBOX, KIND_SERVICE));
         header.alignment = field<std::uint32_t>(HEADER_ALIGNMENT);
         require(header.alignment == 8 || header.alignment == 64, "alignment");
         header.capacity = ranged(HEADER_CAPACITY, "capacity", MIN_CAPACITY, MAX_CAPACITY);
         require((header.capacity & (header.capacity - 1)) == 0, "capacity");
         const bool queue = header.kind == Kind::queue;
+        const bool service = header.kind == Kind::service;
         const std::int32_t least = queue ? static_cast<std::int32_t>(MIN_QUEUE_SLOTS) : 0;
         header.publishers = ranged(HEADER_PUBLISHERS, "publishers", queue ? least : 1, MAX_PUBLISHERS);
+        require(!service || header.publishers % 2 == 0, "publishers");
         header.subscribers = ranged(HEADER_SUBSCRIBERS, "subscribers", least, MAX_SUBSCRIBERS);
         require(header.kind != Kind::inbox || header.subscribers == INBOX_SUBSCRIBERS, "subscribers");
+        require(!service || header.subscribers == header.publishers / 2 + 1, "subscribers");
         header.counters = ranged(HEADER_COUNTERS, "counters", 0, MAX_COUNTERS);
         exactly(HEADER_CONTROL_OFFSET, "control_offset", header.control_offset());
         exactly(HEADER_CONTROL_LENGTH, "control_length", header.control_length());
@@ -220,6 +233,11 @@ class HeaderReader {
         require(header.schema_length <= MAX_SCHEMA_LENGTH, "schema_length");
         header.schema_id = ranged(HEADER_SCHEMA_ID, "schema_id", 0, 65535);
         header.schema_version = ranged(HEADER_SCHEMA_VERSION, "schema_version", 0, 65535);
+        if (service) {
+            header.delivery = static_cast<Delivery>(ranged(HEADER_DELIVERY, "delivery", 0, DELIVERY_AT_LEAST_ONCE));
+            header.max_outstanding =
+                ranged(HEADER_MAX_OUTSTANDING, "max_outstanding", 1, HIGHEST_MAX_OUTSTANDING);
+        }
         require(header.foreign == Foreign::none || header.may_be_foreign(), "required_features");  // after all fields
         require(header.file_length() <= file_size_, "file_length");
         return header;

@@ -70,7 +70,8 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
     if (file.header.foreign != Foreign::none) return;  // its lock says nothing
     if (file.is_queue()) return;  // a worker's gate says where its job lies, and slot 0 is nobody's (spec/queue.md 4)
     const auto holds_back = [&](std::uint32_t slot) {
-        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
+        if (!file.has_gate(ring.index, slot) || file.always_kept(slot)) return false;
+        const std::int64_t gate = load_acquire(file.gate(ring, slot));  // pairs with poll 4
         return gate >= 0 && static_cast<std::uint64_t>(gate) + ring.capacity() < needed &&
                load_acquire(subscriber_slot(file, slot).kept()) == 0;
     };
@@ -93,7 +94,8 @@ inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const F
     if (file.header.foreign != Foreign::none) return;  // nobody can be evicted
     if (file.is_queue()) return;                       // the gates of evicted workers are for adopters
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
-        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
+        if (!file.has_gate(ring.index, slot) || file.always_kept(slot)) continue;
+        const std::int64_t gate = load_acquire(file.gate(ring, slot));  // pairs with poll 4
         if (gate < 0 || static_cast<std::uint64_t>(gate) + ring.capacity() >= needed) continue;
         const SlotWords words = subscriber_slot(file, slot);
         if (load_acquire(words.evicting()) == 0) continue;  // pairs with evict

@@ -17,6 +17,8 @@ inline constexpr std::uint64_t HEADER_CRC_LENGTH = 4092;
 inline constexpr std::uint32_t MIN_CAPACITY = 4096;
 inline constexpr std::uint32_t MAX_CAPACITY = 1073741824;
 inline constexpr std::uint32_t MAX_PUBLISHERS = 1024;
+inline constexpr std::uint32_t MAX_CLIENTS = 512;
+inline constexpr std::uint32_t HIGHEST_MAX_OUTSTANDING = 65535;
 inline constexpr std::uint32_t MAX_SUBSCRIBERS = 1024;
 inline constexpr std::uint32_t MAX_COUNTERS = 65536;
 inline constexpr std::uint64_t MAX_SCHEMA_LENGTH = 16777216;
@@ -27,12 +29,18 @@ inline constexpr std::uint32_t DEFAULT_PUBLISHERS = 4;
 inline constexpr std::uint32_t DEFAULT_SUBSCRIBERS = 4;
 inline constexpr std::uint32_t DEFAULT_PRODUCERS = 4;
 inline constexpr std::uint32_t DEFAULT_WORKERS = 4;
+inline constexpr std::uint32_t DEFAULT_CLIENTS = 16;
+inline constexpr std::uint32_t DEFAULT_SERVICE_CAPACITY = 65536;
+inline constexpr std::uint32_t DEFAULT_MAX_OUTSTANDING = 64;
 inline constexpr std::uint32_t DEFAULT_ALIGNMENT = 64;
 inline constexpr std::uint32_t DEFAULT_COUNTERS = 64;
 inline constexpr std::int32_t DEFAULT_POLL_LIMIT = 256;
 inline constexpr std::uint32_t KIND_INBOX = 1;
 inline constexpr std::uint32_t KIND_BROADCAST = 2;
 inline constexpr std::uint32_t KIND_QUEUE = 3;
+inline constexpr std::uint32_t KIND_SERVICE = 4;
+inline constexpr std::uint32_t DELIVERY_AT_MOST_ONCE = 0;
+inline constexpr std::uint32_t DELIVERY_AT_LEAST_ONCE = 1;
 inline constexpr std::uint64_t FEATURE_FOREIGN_PUBLISHER = 2;
 inline constexpr std::uint64_t FEATURE_FOREIGN_SUBSCRIBER = 4;
 inline constexpr std::uint64_t SUPPORTED_REQUIRED_FEATURES = 6;
@@ -90,6 +98,8 @@ inline constexpr std::uint64_t HEADER_SCHEMA_OFFSET = 152;
 inline constexpr std::uint64_t HEADER_SCHEMA_LENGTH = 160;
 inline constexpr std::uint64_t HEADER_SCHEMA_ID = 168;
 inline constexpr std::uint64_t HEADER_SCHEMA_VERSION = 172;
+inline constexpr std::uint64_t HEADER_DELIVERY = 176;
+inline constexpr std::uint64_t HEADER_MAX_OUTSTANDING = 180;
 inline constexpr std::uint64_t HEADER_CRC = 4092;
 
 // [control]
@@ -97,6 +107,7 @@ inline constexpr std::uint64_t CONTROL_BOOT_ID = 0;
 inline constexpr std::uint64_t CONTROL_LOCK_TEST = 32;
 inline constexpr std::uint64_t CONTROL_SUCCESSOR = 40;
 inline constexpr std::uint64_t CONTROL_HANDOVERS = 48;
+inline constexpr std::uint64_t CONTROL_SERVING = 56;
 inline constexpr std::uint64_t CONTROL_DATA_SEQUENCE = 64;
 inline constexpr std::uint64_t CONTROL_DATA_ASLEEP = 68;
 inline constexpr std::uint64_t CONTROL_ROOM_SEQUENCE = 128;
@@ -149,6 +160,32 @@ inline constexpr std::uint64_t RELEASED_ATTEMPTS = 4;
 inline constexpr std::uint64_t RELEASED_ORIGIN_POSITION = 8;
 inline constexpr std::uint64_t RELEASED_LENGTH = 16;
 
+// [request]
+inline constexpr std::uint64_t REQUEST_SEQUENCE = 0;
+inline constexpr std::uint64_t REQUEST_OPERATION = 4;
+inline constexpr std::uint64_t REQUEST_CREDIT = 6;
+inline constexpr std::uint64_t REQUEST_DEADLINE = 8;
+inline constexpr std::uint64_t REQUEST_CLIENT_EPOCH = 16;
+inline constexpr std::uint64_t REQUEST_SERVER_EPOCH = 20;
+inline constexpr std::uint64_t REQUEST_LENGTH = 24;
+inline constexpr std::uint64_t REQUEST_OPERATION_CALL = 0;
+inline constexpr std::uint64_t REQUEST_OPERATION_CANCEL = 1;
+inline constexpr std::uint64_t REQUEST_OPERATION_CREDIT = 2;
+
+// [reply]
+inline constexpr std::uint64_t REPLY_CLIENT_EPOCH = 0;
+inline constexpr std::uint64_t REPLY_SEQUENCE = 4;
+inline constexpr std::uint64_t REPLY_STATUS = 8;
+inline constexpr std::uint64_t REPLY_FLAGS = 12;
+inline constexpr std::uint64_t REPLY_LENGTH = 16;
+inline constexpr std::int32_t REPLY_STATUS_OK = 0;
+inline constexpr std::int32_t REPLY_STATUS_ERROR = 1;
+inline constexpr std::int32_t REPLY_STATUS_EXPIRED = 2;
+inline constexpr std::int32_t REPLY_STATUS_NOT_RUN = 3;
+inline constexpr std::int32_t REPLY_FLAG_MORE = 1;
+inline constexpr std::int32_t REPLY_FLAG_REPEAT = 2;
+inline constexpr std::uint64_t REPLY_MAX_TEXT = 1024;
+
 // [trailer]
 inline constexpr std::uint64_t TRAILER_BOUNDARY = 0;
 inline constexpr std::uint64_t TRAILER_BOUNDARY_COUNT = 8;
@@ -169,6 +206,8 @@ inline constexpr std::uint64_t TRAILER_GATE_STRIDE = 128;
 inline constexpr std::uint64_t GATE_COUNT = 8;
 inline constexpr std::uint64_t GATE_TAKEN_END = 16;
 inline constexpr std::uint64_t GATE_ATTEMPTS = 24;
+inline constexpr std::uint64_t GATE_OUTSTANDING = 28;
+inline constexpr std::uint64_t GATE_EXPIRED = 32;
 
 // [counter_metadata]
 inline constexpr std::uint64_t COUNTER_METADATA_STATE = 0;

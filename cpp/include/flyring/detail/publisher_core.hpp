@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "flyring/detail/held_back.hpp"
 #include "flyring/detail/replaced.hpp"
 #include "flyring/detail/ring.hpp"
 #include "flyring/detail/ring_writer.hpp"
+#include "flyring/detail/slot_writer.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/state.hpp"
 #include "flyring/detail/wait_for.hpp"
@@ -156,7 +156,7 @@ class PublisherCore final : public Member {
     // Waiting (6.16).
     WaitingWords words() const noexcept override { return state_->file.room(); }
     std::uint32_t mask() const noexcept override { return waker_bit_; }
-    bool is_ready() const noexcept override { return !usable() || writer_.gates_allow(needed_); }
+    bool is_ready() const noexcept override { return !usable() || writer_.gates_allow(writer_.needed_last); }
     inline std::int64_t cap(std::int64_t waited) const noexcept override;
     inline bool look_after() override;
 
@@ -169,7 +169,6 @@ class PublisherCore final : public Member {
 
   private:
     static constexpr std::uint64_t header_length = layout::RECORD_HEADER_LENGTH;
-    static constexpr std::int64_t retire_interval = 1'000'000;  // ns
 
     static constexpr bool is_valid(Raw) noexcept { return true; }
     static constexpr bool is_valid(std::int32_t type) noexcept { return type >= 1; }
@@ -229,11 +228,6 @@ class PublisherCore final : public Member {
         if (jobs_.is_due()) jobs_.wake_one();
         if (waker_.is_due()) waker_.wake(waker_bit_);
     }
-    bool reserve(std::size_t length);
-    bool reserve_size(std::uint64_t size);
-    bool pad_to_fit(std::uint64_t size);
-    bool find_room(std::uint64_t size) { return find_room(size, size); }
-    bool find_room(std::uint64_t size, std::uint64_t first);
     void publish_reserved(const std::byte* payload, std::size_t length, std::int32_t type) {
         writer_.publish(writer_.size_of(length), length + header_length, type, wrapping_add(writer_.count, 1),
                         [&](std::byte* to) {
@@ -260,7 +254,7 @@ class PublisherCore final : public Member {
         template <typename Ready>
         bool turn(Ready&& ready) {
             wait_.put_back();
-            if (looks_for_own_) core_.check_busy(flushed_ != 0 ? flushed_ : core_.needed_);
+            if (looks_for_own_) core_.check_busy(flushed_ != 0 ? flushed_ : core_.writer_.needed_last);
             const bool again = turns_.next(ready);
             wait_.take(trying);
             if (!core_.usable()) core_.throw_unusable();
@@ -282,29 +276,20 @@ class PublisherCore final : public Member {
     [[gnu::cold, gnu::noinline]] inline void flush_queue(Nanoseconds timeout);
     inline void take_for_wait(Use rest);
 
-    void recompute(std::uint64_t needed);
-    void note_held_back(std::uint64_t size) noexcept;
-    void note_room() noexcept;
-    bool is_time_to_test() noexcept;
-    bool publish_owner_record();
     inline void check_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout = Nanoseconds::zero());
     inline void publish_batches(span<const Bytes> messages, std::int32_t type, std::size_t& taken);
     std::size_t reserve_batch(span<const Bytes> messages, std::uint64_t& size);
     void publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept;
     void take_slot();
 
-    RingWriter writer_;
+    SlotWriter writer_;
     Waker waker_;
     Waker jobs_;  // of a queue's workers; elsewhere never due
     std::uint32_t waker_bit_ = 0;
     std::size_t claim_length_ = 0;      // bytes of payload
     bool publisher_ended_ = false;      // the open claim owns this object
-    std::int64_t held_back_since_ = 0;  // monotonic ns, or of the last test of locks; 0: not held back
-    std::int64_t clock_offset_ = 0;     // of CLOCK_MONOTONIC in this process
-    SuccessorWatch successor_;
-    std::uint64_t needed_ = 0;  // what RingWriter::needed said of what found no room last
     Nanoseconds spin_ = default_spin;
-    std::int64_t max_lag_ = 0;  // bytes; 0: wait for every subscriber
+    std::int64_t max_lag_ = 0;
     std::shared_ptr<ChannelState> state_;
     std::string name_;
 };
@@ -326,40 +311,18 @@ inline void PublisherCore::take_slot() {
     const ChannelFile& file = state_->file;
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
-    clock_offset_ = monotonic_offset();
+    const std::int64_t clock_offset = monotonic_offset();
     waker_ = Waker(file.data(), file.wakes);  // before the locks: the kernel may take some milliseconds
     if (file.is_queue()) jobs_ = Waker(file.jobs(), file.wakes);
     SlotLock lock = detail::take_slot(file, publisher_slots(file), name_, [&](std::uint32_t slot) {
-        writer_.ring = file.ring(slot);
-        const Counted found = recover(writer_.ring, file.path);
-        const SlotWords words = publisher_slot(file, slot);
+        epoch = writer_.take(file, slot, name_);
         waker_bit_ = waiting_bit(slot);
-        epoch = words.take(name_, file.environment, file.wakes, [&] {
-            store_relaxed(words.start(), found.position);
-            store_relaxed(words.closed(), 0);
-            store_relaxed(words.blocked_since(), std::int64_t{0});
-        });
         wake_all(file.data());
         if (file.is_queue()) wake_all(file.jobs());
-        writer_.end = writer_.cleared = found.position;
-        writer_.count = found.count;
         taken = slot;
     });
-    writer_.foreign = file.header.foreign != Foreign::none;
-    writer_.owner_pending = !writer_.foreign;  // Agrona knows no such record
-    writer_.raw_type = file.header.schema_length != 0 ? layout::TYPE_RAW : 1;
-    writer_.window = writer_.ring.window();
-    writer_.subscribers = file.header.subscribers;
-    writer_.max_payload = writer_.ring.capacity() / layout::MAX_MESSAGE_DIVISOR - header_length;
-    if (file.is_queue()) {
-        writer_.max_payload -= layout::RELEASED_LENGTH;  // which the returns ring puts in front of a job
-        writer_.handovers = file.handovers();
-    }
-    writer_.lag = max_lag_ != 0 ? max_lag_ : writer_.ring.capacity();  // max_lag is at most the capacity
-    writer_.set_next_boundary();
-    writer_.set_fast_end();
-    file.mapping.prefault(writer_.ring.data, writer_.ring.capacity());
     set_owner(std::move(lock), taken, publisher_slot(file, taken).epoch(), epoch);
+    writer_.begin(lock_.description(), clock_offset, max_lag_);
 }
 
 /// In the order of spec/api.md, errors.
@@ -403,108 +366,13 @@ bool PublisherCore::reserve_in_use(std::size_t length) {
     set_use(in_use);
     bool room = false;
     try {
-        room = reserve(length);
+        room = writer_.reserve(length);
     } catch (...) {
         set_use(idle);
         throw;
     }
     if (!room) set_use(idle);
     return room;
-}
-
-/// Publish 1 and 2: afterwards a record for `length` bytes may be written at the end, unless back-pressured (false).
-inline bool PublisherCore::reserve(std::size_t length) {
-    if (length > writer_.max_payload) throw MessageTooLarge(length, writer_.max_payload);
-    if (writer_.owner_pending && !publish_owner_record()) return false;
-    return reserve_size(writer_.size_of(length));
-}
-
-inline bool PublisherCore::reserve_size(std::uint64_t size) {
-    return pad_to_fit(size) && find_room(size);
-}
-
-/// Publish 1. False: the padding is back-pressured.
-inline bool PublisherCore::pad_to_fit(std::uint64_t size) {
-    if (size <= writer_.to_ring_end()) return true;
-    if (!find_room(writer_.to_ring_end())) return false;
-    writer_.pad();
-    return true;
-}
-
-/// 6.2, 0 to 2, for a message that needs so much.
-inline void PublisherCore::recompute(std::uint64_t needed) {
-    successor_.look(state_->file);
-    if (!writer_.is_still_held(needed)) writer_.recompute();
-}
-
-/// 6.2, 5.
-inline void PublisherCore::note_held_back(std::uint64_t size) noexcept {
-    const std::int64_t now = held_back_since_ = clock_ns(CLOCK_MONOTONIC);
-    const SlotWords words = publisher_slot(state_->file, slot_);
-    store_relaxed(words.blocked_length(), static_cast<std::int64_t>(size));
-    const std::int64_t since = std::max<std::int64_t>(now - clock_offset_, 1);
-    store_release(words.blocked_since(), state_->file.environment.monotonic.value_or(since));
-}
-
-inline void PublisherCore::note_room() noexcept {
-    if (held_back_since_ == 0) return;
-    held_back_since_ = 0;
-    store_release(publisher_slot(state_->file, slot_).blocked_since(), std::int64_t{0});
-}
-
-/// Publish 2, and all of 6.2. A batch is of `size` bytes and held back by its `first` message, of so many; true if
-/// that one has room.
-inline bool PublisherCore::find_room(std::uint64_t size, std::uint64_t first) {
-    const ChannelFile& file = state_->file;
-    if (static_cast<std::uint64_t>(writer_.end) + first >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
-        throw_corrupt(file.path, writer_.ring, writer_.end, "it has reached the last position");
-    }
-    if (writer_.has_room(size)) return true;
-    const std::uint64_t needed = writer_.needed(size);
-    const Fd& description = lock_.description();
-    recompute(writer_.needed(first));
-    if (!writer_.has_room(size) && max_lag_ != 0 && evict_lagging(file, writer_.ring, description, max_lag_, needed)) {
-        writer_.recompute();
-    }
-    if (!writer_.has_room(size) && is_time_to_test()) {
-        retire(file, writer_.ring, description, needed);
-        take_back_evicted(file, writer_.ring, description, needed);
-        check_replaced(file);
-        writer_.recompute();
-    }
-    if (writer_.has_room(first)) {
-        note_room();
-        return true;
-    }
-    if (held_back_since_ == 0) note_held_back(first);
-    needed_ = writer_.needed(first);
-    return false;
-}
-
-/// 6.2, 4: whether it was held back before, and the last test of locks was a while ago. The next one then is not.
-inline bool PublisherCore::is_time_to_test() noexcept {
-    if (held_back_since_ == 0) return false;
-    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-    if (now - held_back_since_ < retire_interval) return false;
-    held_back_since_ = now;
-    return true;
-}
-
-/// The first record of a new owner tells the sender of what follows (4.6).
-inline bool PublisherCore::publish_owner_record() {
-    std::byte payload[layout::OWNER_RECORD_NAME + layout::MAX_NAME_LENGTH];
-    put(payload + layout::OWNER_RECORD_EPOCH, epoch_);
-    put(payload + layout::OWNER_RECORD_NAME_LENGTH, static_cast<std::int32_t>(name_.size()));
-    std::memcpy(payload + layout::OWNER_RECORD_NAME, name_.data(), name_.size());
-    const std::size_t length = layout::OWNER_RECORD_NAME + name_.size();
-
-    const std::uint64_t size = writer_.size_of(length);
-    if (!reserve_size(size)) return false;
-    writer_.owner_pending = false;
-    writer_.publish(size, length + header_length, layout::TYPE_OWNER, writer_.count,
-                    [&](std::byte* to) { std::memcpy(to, payload, length); });
-    writer_.set_fast_end();
-    return true;
 }
 
 void PublisherCore::check_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout) {
@@ -548,9 +416,9 @@ void PublisherCore::publish_batches(span<const Bytes> messages, std::int32_t typ
 
 /// How many of `messages`, `size` bytes in all, can be published together now.
 inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std::uint64_t& size) {
-    if (writer_.owner_pending && !publish_owner_record()) return 0;
+    if (writer_.owner_pending && !writer_.publish_owner_record()) return 0;
     const std::uint64_t first = writer_.size_of(messages[0].size());
-    if (!pad_to_fit(first)) return 0;
+    if (!writer_.pad_to_fit(first)) return 0;
 
     const auto count_within = [&](std::uint64_t most) {
         std::size_t count = 0;
@@ -562,7 +430,7 @@ inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std:
     };
     const std::size_t count = count_within(
         std::min<std::uint64_t>(writer_.to_ring_end(), writer_.ring.capacity() / layout::MAX_MESSAGE_DIVISOR));
-    if (!find_room(size, first)) return 0;
+    if (!writer_.find_room(size, first)) return 0;
     if (writer_.has_room(size)) return count;
     return count_within(static_cast<std::uint64_t>(writer_.limit - writer_.end) - header_length);
 }
@@ -594,11 +462,11 @@ std::int64_t PublisherCore::cap(std::int64_t waited) const noexcept {
 /// In a wait set, 6.2, 3 and 4: what an offer would do for the one that found no room.
 bool PublisherCore::look_after() {
     const ChannelFile& file = state_->file;
-    if (!is_ready() && is_time_to_test()) {
+    if (!is_ready() && writer_.is_time_to_test()) {
         const Fd& description = lock_.description();
-        if (max_lag_ != 0) evict_lagging(file, writer_.ring, description, max_lag_, needed_);
-        retire(file, writer_.ring, description, needed_);
-        take_back_evicted(file, writer_.ring, description, needed_);
+        if (max_lag_ != 0) evict_lagging(file, writer_.ring, description, max_lag_, writer_.needed_last);
+        retire(file, writer_.ring, description, writer_.needed_last);
+        take_back_evicted(file, writer_.ring, description, writer_.needed_last);
     }
     return is_ready() || is_replaced(file);
 }
@@ -619,7 +487,7 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
     RoomWait wait(*this, timeout);
     wait.unless_busy(timeout);
     while (wait.turn()) {
-        if (!reserve(length)) continue;
+        if (!writer_.reserve(length)) continue;
         publish_reserved(payload, length, type);
         const std::int64_t end = writer_.end;
         wait.end(idle);
@@ -635,7 +503,7 @@ std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanosecon
     RoomWait wait(*this, timeout);
     wait.unless_busy(timeout);
     while (wait.turn()) {
-        if (!reserve(length)) continue;
+        if (!writer_.reserve(length)) continue;
         writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
         wait.end(claim_open);
         return open_claim(length, type);

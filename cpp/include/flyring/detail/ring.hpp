@@ -197,16 +197,42 @@ inline std::int64_t count_of_gate(const Ring& ring, std::uint32_t slot) noexcept
     return layout::COUNT_UNKNOWN;
 }
 
-/// Repairs what the ring's last owner left in the middle of a claim (6.8). The caller holds the slot's lock.
-inline Counted recover(const Ring& ring, const std::string& path) {
-    const auto p = load_acquire(ring.published());  // owner: publish 7
-    const auto q = load_acquire(ring.claimed());    // owner: publish 3
+/// Recover 1.
+inline void check_claim(const Ring& ring, std::int64_t p, std::int64_t q, const std::string& path) {
     if (!ring.is_position(p)) throw_corrupt(path, ring, p, "published is no position");
     if (!ring.is_position(q)) throw_corrupt(path, ring, q, "claimed is no position");
     if (q < p || (p & ring.mask()) + (q - p) > ring.capacity()) throw_corrupt(path, ring, p, "claimed is out of reach");
     if (q - p > static_cast<std::int64_t>(ring.capacity() / layout::MAX_MESSAGE_DIVISOR) + ring.window()) {
         throw_corrupt(path, ring, p, "claimed is too far ahead of published");
     }
+}
+
+/// Recover 3, of the record at `at`, whose last owner claimed up to `q`. Its size; 0: nothing was committed there.
+inline std::int64_t committed_size(const Ring& ring, std::int64_t at, std::int64_t q, const std::string& path) {
+    const auto length = load_acquire(ring.length_at(at));  // owner: publish 6
+    if (length <= 0) return 0;
+    if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || ring.align(length) > q - at) {
+        throw_corrupt(path, ring, at, "a committed record has no valid length");
+    }
+    return ring.align(length);
+}
+
+/// What recover would refuse, storing nothing.
+inline void check_ring(const Ring& ring, const std::string& path) {
+    const auto p = load_acquire(ring.published());  // owner: publish 7
+    const auto q = load_acquire(ring.claimed());    // owner: publish 3
+    check_claim(ring, p, q, path);
+    for (std::int64_t at = p, size = 0; at < q; at += size) {
+        size = committed_size(ring, at, q, path);
+        if (size == 0) return;
+    }
+}
+
+/// Repairs what the ring's last owner left in the middle of a claim (6.8). The caller holds the slot's lock.
+inline Counted recover(const Ring& ring, const std::string& path) {
+    const auto p = load_acquire(ring.published());  // owner: publish 7
+    const auto q = load_acquire(ring.claimed());    // owner: publish 3
+    check_claim(ring, p, q, path);
     auto count = load_acquire(ring.messages_done());
     if (p == q || load_acquire(ring.length_at(p)) <= 0) {  // owner: publish 6
         count = load_relaxed(ring.messages_begun());
@@ -214,13 +240,10 @@ inline Counted recover(const Ring& ring, const std::string& path) {
     }
     std::int64_t at = p;
     while (at < q) {
-        const auto length = load_acquire(ring.length_at(at));  // owner: publish 6
-        if (length <= 0) break;
-        if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || ring.align(length) > q - at) {
-            throw_corrupt(path, ring, at, "a committed record has no valid length");
-        }
+        const std::int64_t size = committed_size(ring, at, q, path);
+        if (size == 0) break;
         if (*ring.type_at(at) > 0) count = wrapping_add(count, 1);
-        at += ring.align(length);
+        at += size;
     }
     if (at < q) {
         store_relaxed(ring.length_at(q), 0);  // before the length at `at`: poll 1 goes on to q

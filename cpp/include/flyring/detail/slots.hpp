@@ -190,7 +190,8 @@ class ControlLock {
 /// All gates of a subscriber slot := -1.
 inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
-        store_release(file.ring(ring).gate(slot), layout::NOT_GATING);  // pairs with recompute 2
+        if (!file.has_gate(ring, slot)) continue;
+        store_release(file.gate(file.ring(ring), slot), layout::NOT_GATING);  // pairs with recompute 2
     }
 }
 
@@ -200,14 +201,19 @@ inline void stop_gating(const ChannelFile& file, std::uint32_t slot) noexcept {
     wake_all(file.room());
 }
 
-/// Takes a subscriber slot from its owner, alive or dead (6.11). With the control lock held: or the gates of the slot's
-/// next owner could be taken away.
-inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
-    const SlotWords words = subscriber_slot(file, slot);
+/// Of a slot that is evicted: its owner finds it with its next verb.
+inline void raise_epoch(const SlotWords& words) noexcept {
     std::int64_t epoch = load_relaxed(words.epoch());  // retire raises it without the control lock
     while (!__atomic_compare_exchange_n(words.epoch(), &epoch, next_epoch(epoch), false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_SEQ_CST)) {  // pairs with poll 5
     }
+}
+
+/// Takes a subscriber slot from its owner, alive or dead (6.11). With the control lock held: or the gates of the slot's
+/// next owner could be taken away.
+inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
+    const SlotWords words = subscriber_slot(file, slot);
+    raise_epoch(words);
     store_release(words.evicting(), 1);  // until the next join: its gates are nowhere to resume
     stop_gating(file, slot);
     wake_all(file.data());  // the victim, if it sleeps
@@ -218,8 +224,8 @@ inline std::int64_t count_unread(const ChannelFile& file, std::uint32_t slot) no
     std::int64_t unread = 0;
     for (std::uint32_t index = 0; index < file.header.publishers; ++index) {
         const Ring ring = file.readable_ring(index);
-        if (load_acquire(ring.gate(slot)) < 0) continue;  // pairs with poll 4
-        const std::int64_t read = count_of_gate(ring, slot);
+        if (!file.has_gate(index, slot) || load_acquire(file.gate(ring, slot)) < 0) continue;  // pairs with poll 4
+        const std::int64_t read = count_of_gate(ring, file.is_service() ? 0 : slot);
         Counted published{};
         if (read < 0 || !consistent_count(ring, published) || published.count < read) return layout::COUNT_UNKNOWN;
         unread += published.count - read;
@@ -231,13 +237,18 @@ inline std::int64_t count_unread(const ChannelFile& file, std::uint32_t slot) no
 class SlotLock {
   public:
     SlotLock() noexcept = default;
-    SlotLock(Fd description, std::uint64_t byte) noexcept : description_(std::move(description)), byte_(byte) {}
+    /// `more`: bytes that it holds, too.
+    SlotLock(Fd description, std::uint64_t byte, std::vector<std::uint64_t> more = {}) noexcept
+        : description_(std::move(description)), byte_(byte), more_(std::move(more)) {}
     SlotLock(SlotLock&&) noexcept = default;
     SlotLock& operator=(SlotLock&&) noexcept = default;
     ~SlotLock() { release(); }
 
     void release() noexcept {
-        if (description_) unlock_byte(description_, byte_);
+        if (description_) {
+            for (const std::uint64_t byte : more_) unlock_byte(description_, byte);
+            unlock_byte(description_, byte_);
+        }
         description_.reset();
     }
     /// For a forked child: closes without unlocking, since the parent shares the description.
@@ -248,6 +259,7 @@ class SlotLock {
   private:
     Fd description_;
     std::uint64_t byte_ = 0;
+    std::vector<std::uint64_t> more_;
 };
 
 /// Publisher slots to try, in order (5.2, 2).
@@ -288,7 +300,16 @@ inline std::vector<std::uint32_t> worker_candidates(const ChannelFile& file, con
 inline void note_boot(const ChannelFile& file) {
     const Uuid boot = boot_id(file.environment);
     std::byte* noted = file.control() + layout::CONTROL_BOOT_ID;
-    if (!std::equal(boot.begin(), boot.end(), noted)) std::copy(boot.begin(), boot.end(), noted);
+    if (std::equal(boot.begin(), boot.end(), noted)) return;
+    // What was asked before is nobody's any more, and its deadlines are of another clock (spec/service.md 9).
+    for (std::uint32_t k = 0; k < file.header.clients(); ++k) {
+        const Ring ring = file.ring(k);
+        const std::int64_t published = load_acquire(ring.published());
+        if (!ring.is_position(published)) continue;
+        store_relaxed(ring.gate_count(0), layout::COUNT_UNKNOWN);
+        store_release(ring.gate(0), published);
+    }
+    std::copy(boot.begin(), boot.end(), noted);
 }
 
 /// A slot's lock, taken through a description that others hold too: given back unless it is kept.

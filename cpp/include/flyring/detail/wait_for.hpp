@@ -42,7 +42,8 @@ inline bool subscribers_wake(const ChannelFile& file, const Ring& ring) noexcept
     if (file.header.foreign == Foreign::subscriber) return false;
     if (file.is_queue()) return workers_wake(file);
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
-        if (load_acquire(ring.gate(slot)) < 0) continue;  // pairs with join 4
+        if (!file.has_gate(ring.index, slot)) continue;
+        if (load_acquire(file.gate(ring, slot)) < 0) continue;  // pairs with join 4
         const SlotWords words = subscriber_slot(file, slot);
         const std::int64_t epoch = load_acquire(words.epoch());  // pairs with take
         if (load_relaxed(words.wakes()) != epoch) return false;

@@ -10,16 +10,33 @@ public final class BusyException extends FlyringException {
 
     /** Who holds the publisher back. */
     private final transient Holder holder;
+    private final int outstanding;
 
     BusyException(Holder holder, String message) {
         super("busy", message);
         this.holder = holder;
+        this.outstanding = 0;
+    }
+
+    BusyException(int outstanding, String message) {
+        super("busy", message);
+        this.holder = null;
+        this.outstanding = outstanding;
+    }
+
+    /**
+     * Of a call: the calls that are under way.
+     *
+     * @return how many; 0 if it was no call.
+     */
+    public int outstanding() {
+        return outstanding;
     }
 
     /**
      * Who holds the publisher back.
      *
-     * @return the worker that the job is in hand of.
+     * @return the worker that the job is in hand of; null if it was a call.
      */
     public Holder holder() {
         return holder;

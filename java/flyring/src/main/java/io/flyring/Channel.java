@@ -316,6 +316,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      */
     public synchronized Publisher publisher(String name, int maxLag) {
         checkWritable();
+        if (header.isService()) {
+            throw new InvalidArgumentException("kind", path + " is a service: it has a server and clients, not"
+                + " publishers. Call server() or client().");
+        }
         slots.checkOurs(Foreign.PUBLISHER, "publisher");
         if (maxLag != 0) {
             slots.checkNotForeign("a lag limit");
@@ -414,6 +418,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      */
     public synchronized Subscriber subscriber(String name, boolean kept, int... rings) {
         checkWritable();
+        if (header.isService()) {
+            throw new InvalidArgumentException("kind", path + " is a service: it has a server and clients, not"
+                + " subscribers. Call server() or client(), or lossySubscriber() to look on.");
+        }
         if (header.isQueue()) {
             throw new InvalidArgumentException("kind", path + " is a queue: it has workers, not subscribers. Call"
                 + " worker(), or lossySubscriber() to look on.");
@@ -550,6 +558,80 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
+     * Takes the server's place of a service, without a name.
+     *
+     * @return the server.
+     * @see #server(String)
+     */
+    public Server server() {
+        return server("");
+    }
+
+    /**
+     * Takes the server's place of a service; there is one at a time.
+     *
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
+     * @return the server.
+     * @throws NoFreeSlotException if another one lives; it says which.
+     * @throws InvalidArgumentException if the channel is no service, or the name has other characters.
+     * @throws CorruptRingException if a ring of replies breaks the rules.
+     * @throws AccessDeniedException if the channel is attached read-only.
+     * @throws ClosedException after close.
+     */
+    public Server server(String name) {
+        return ServiceSlots.server(this, name);
+    }
+
+    /**
+     * The same as {@link #server(String)}; waits until the place is free.
+     *
+     * @param name a label, or empty.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return the server.
+     * @throws FlyringException as {@link #server(String)} does.
+     */
+    public Server server(String name, Duration timeout) {
+        return untilSlotIsFree(timeout, () -> server(name));
+    }
+
+    /**
+     * Takes a client's place of a service, without a name.
+     *
+     * @return the client.
+     * @see #client(String)
+     */
+    public Client client() {
+        return client("");
+    }
+
+    /**
+     * Takes a client's place of a service.
+     *
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
+     * @return the client.
+     * @throws NoFreeSlotException if all places are owned by live processes.
+     * @throws InvalidArgumentException if the channel is no service, or the name has other characters.
+     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws AccessDeniedException if the channel is attached read-only.
+     * @throws ClosedException after close.
+     */
+    public Client client(String name) {
+        return ServiceSlots.client(this, name);
+    }
+
+    /**
+     * The same as {@link #client(String)}; waits until a place is free.
+     *
+     * @param name a label, or empty.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return the client.
+     * @throws FlyringException as {@link #client(String)} does.
+     */
+    public Client client(String name, Duration timeout) {
+        return untilSlotIsFree(timeout, () -> client(name));
+    }
+
+    /**
      * Reads all rings without a slot, from now on.
      *
      * @return the subscriber.
@@ -661,6 +743,9 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
                 + " nobody owns it. Name one of 1 to " + (header.subscribers - 1) + ".");
         }
         List<Memory> gates = trailers();
+        if (header.isService() && slot == 0) {
+            return underControlLock(() -> ServiceSlots.evictServer(this));
+        }
         if (header.isQueue()) {
             return underControlLock(() -> WorkerSlots.evict(this, slot));
         }

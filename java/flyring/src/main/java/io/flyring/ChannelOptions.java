@@ -7,12 +7,15 @@ import java.util.Objects;
 /** The dimensions of a channel to be created. What is not set has its default. */
 public final class ChannelOptions {
     final Kind kind;
-    int capacity = Layout.DEFAULT_CAPACITY;
-    /** Of these four null: not given. */
+    /** Null: not given; and so are the next seven. */
+    Integer capacity;
     Integer publishers;
     Integer subscribers;
     Integer producers;
     Integer workers;
+    Integer clients;
+    Delivery delivery;
+    Integer maxOutstanding;
     int alignment = Layout.DEFAULT_ALIGNMENT;
     Foreign foreign = Foreign.NONE;
     int counters = Layout.DEFAULT_COUNTERS;
@@ -53,6 +56,15 @@ public final class ChannelOptions {
      */
     public static ChannelOptions queue() {
         return new ChannelOptions(Kind.QUEUE);
+    }
+
+    /**
+     * Question and answer: clients call one server.
+     *
+     * @return options with the defaults of a service.
+     */
+    public static ChannelOptions service() {
+        return new ChannelOptions(Kind.SERVICE);
     }
 
     /**
@@ -111,15 +123,67 @@ public final class ChannelOptions {
         return this;
     }
 
+    /**
+     * How many clients a service can have, 1 to 512; 16 if it is not given.
+     *
+     * @param count the number.
+     * @return this.
+     */
+    public ChannelOptions clients(int count) {
+        clients = count;
+        return this;
+    }
+
+    /**
+     * What becomes of a service's requests whose server dies; at most once if it is not given.
+     *
+     * @param value which of the two.
+     * @return this.
+     */
+    public ChannelOptions delivery(Delivery value) {
+        delivery = Objects.requireNonNull(value, "value");
+        return this;
+    }
+
+    /**
+     * How many calls of one client of a service may be under way at once, 1 to 65535; 64 if it is not given.
+     *
+     * @param count the number.
+     * @return this.
+     */
+    public ChannelOptions maxOutstanding(int count) {
+        maxOutstanding = count;
+        return this;
+    }
+
+    int ringCapacity() {
+        return given(capacity, kind == Kind.SERVICE ? Layout.DEFAULT_SERVICE_CAPACITY : Layout.DEFAULT_CAPACITY);
+    }
+
+    int deliveryCode() {
+        return delivery == null ? Layout.DELIVERY_AT_MOST_ONCE : delivery.code;
+    }
+
+    /** Of a service: calls of one client under way; 0 elsewhere. */
+    int calls() {
+        return kind == Kind.SERVICE ? given(maxOutstanding, Layout.DEFAULT_MAX_OUTSTANDING) : 0;
+    }
+
+    private int clientPlaces() {
+        return given(clients, Layout.DEFAULT_CLIENTS);
+    }
+
     /** P: publishers, or of a queue producers and the returns ring. */
     int publisherSlots() {
-        return kind == Kind.QUEUE ? given(producers, Layout.DEFAULT_PRODUCERS) + 1
+        return kind == Kind.SERVICE ? 2 * Math.max(0, Math.min(clientPlaces(), Layout.MAX_CLIENTS + 1))
+            : kind == Kind.QUEUE ? given(producers, Layout.DEFAULT_PRODUCERS) + 1
             : given(publishers, Layout.DEFAULT_PUBLISHERS);
     }
 
     /** S: subscribers, or of a queue workers and the shared slot. */
     int subscriberSlots() {
-        return kind == Kind.QUEUE ? given(workers, Layout.DEFAULT_WORKERS) + 1
+        return kind == Kind.SERVICE ? Math.max(0, Math.min(clientPlaces(), Layout.MAX_CLIENTS + 1)) + 1
+            : kind == Kind.QUEUE ? given(workers, Layout.DEFAULT_WORKERS) + 1
             : given(subscribers, Layout.DEFAULT_SUBSCRIBERS);
     }
 
@@ -230,7 +294,12 @@ public final class ChannelOptions {
     /** Throws {@link ChannelDiffersException} for the first field in which a channel is not what these ask for. */
     void compare(Header header, String path) {
         same("kind", kind, header.kind, path);
-        same("capacity", capacity, header.capacity, path);
+        same("capacity", ringCapacity(), header.capacity, path);
+        if (kind == Kind.SERVICE) {
+            same("clients", clientPlaces(), header.clients(), path);
+            same("delivery", deliveryCode(), header.delivery, path);
+            same("max_outstanding", calls(), header.maxOutstanding, path);
+        }
         int shared = kind == Kind.QUEUE ? 1 : 0; // of each, one more than was asked for
         same(shared > 0 ? "producers" : "publishers", publisherSlots() - shared, header.publishers - shared, path);
         same(shared > 0 ? "workers" : "subscribers", subscriberSlots() - shared, header.subscribers - shared, path);

@@ -109,6 +109,33 @@ abstract class ChannelProperties {
     }
 
     /**
+     * How many clients a service can have.
+     *
+     * @return the number; 0 if it is no service.
+     */
+    public int clients() {
+        return header.clients();
+    }
+
+    /**
+     * What becomes of a service's requests whose server dies.
+     *
+     * @return which of the two; at most once if it is no service.
+     */
+    public Delivery delivery() {
+        return header.atLeastOnce() ? Delivery.AT_LEAST_ONCE : Delivery.AT_MOST_ONCE;
+    }
+
+    /**
+     * How many calls of one client of a service may be under way at once.
+     *
+     * @return the number; 0 if it is no service.
+     */
+    public int maxOutstanding() {
+        return header.maxOutstanding;
+    }
+
+    /**
      * Where records may start.
      *
      * @return 64 or 8, bytes.

@@ -41,7 +41,7 @@ final class Creation {
     private static void initialise(ChannelFile file, Header header, Identity identity, byte[] schema) {
         file.write(0, header.encode());
         file.write(header.controlOffset + Layout.CONTROL_BOOT_ID, ByteBuffer.wrap(identity.boot()));
-        if (header.kind == Kind.INBOX || header.isQueue()) {
+        if (header.kind == Kind.INBOX || header.isQueue() || header.isService()) {
             ByteBuffer kept = ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(0, 1);
             file.write(header.controlOffset + header.subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_KEPT, kept);
         }
@@ -56,10 +56,10 @@ final class Creation {
             }
             trailer.putLong(Layout.TRAILER_CLAIMED, start);
             trailer.putLong(Layout.TRAILER_PUBLISHED, start);
-            for (int slot = 0; slot < header.subscribers; slot++) {
-                trailer.putLong(Header.gate(slot), Layout.NOT_GATING);
+            for (int slot = header.firstGate(ring); slot < header.endOfGates(ring); slot++) {
+                trailer.putLong(header.gateAt(slot), Layout.NOT_GATING);
             }
-            if (header.kind == Kind.INBOX || header.isQueue()) {
+            if (header.kind == Kind.INBOX || header.isQueue() || ring < header.clients()) {
                 trailer.putLong(Header.gate(0), start);
             }
             if (header.foreign != Foreign.NONE) {

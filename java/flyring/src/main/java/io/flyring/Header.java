@@ -21,6 +21,9 @@ final class Header {
     final int counters;
     final int schemaId;
     final int schemaVersion;
+    /** Of a service: what becomes of requests whose server dies, and calls of one client under way; elsewhere 0. */
+    final int delivery;
+    final int maxOutstanding;
     final UUID id;
     final long createdAt;
 
@@ -38,7 +41,8 @@ final class Header {
     long fileLength;
 
     private Header(Kind kind, int capacity, int alignment, Foreign foreign, int publishers, int subscribers,
-        int counters, long schemaLength, int schemaId, int schemaVersion, UUID id, long createdAt) {
+        int counters, long schemaLength, int schemaId, int schemaVersion, UUID id, long createdAt, int delivery,
+        int maxOutstanding) {
         this.kind = kind;
         this.capacity = capacity;
         this.alignment = alignment;
@@ -51,19 +55,21 @@ final class Header {
         this.schemaVersion = schemaVersion;
         this.id = id;
         this.createdAt = createdAt;
+        this.delivery = delivery;
+        this.maxOutstanding = maxOutstanding;
         controlLength = pages(Layout.CONTROL_SLOTS + (long) Layout.CONTROL_SLOT_LENGTH * (publishers + subscribers));
         counterMetadataOffset = pages(controlOffset + controlLength);
         counterMetadataLength = (long) Layout.COUNTER_METADATA_STRIDE * counters;
         counterValuesOffset = pages(counterMetadataOffset + counterMetadataLength);
         counterValuesLength = (long) Layout.COUNTER_VALUE_STRIDE * counters;
         ringsOffset = pages(counterValuesOffset + counterValuesLength);
-        ringStride = capacity + trailerLength(subscribers);
+        ringStride = capacity + trailerLength();
         schemaOffset = pages(ringsOffset + ringStride * publishers);
         fileLength = pages(schemaOffset + schemaLength);
     }
 
     static Header of(ChannelOptions options, UUID id, long createdAt) {
-        int c = options.capacity;
+        int c = options.ringCapacity();
         check(c >= Layout.MIN_CAPACITY && c <= Layout.MAX_CAPACITY && Integer.bitCount(c) == 1, "capacity", c,
             "a power of two from 4096 to 1073741824 bytes");
         int p = options.publisherSlots();
@@ -73,6 +79,12 @@ final class Header {
             checkAbsent(options.subscribers, "subscribers", "a queue has workers");
             check(p - 1 >= 1 && p - 1 < Layout.MAX_PUBLISHERS, "producers", options.producers, "1 to 1023");
             check(s - 1 >= 1 && s - 1 < Layout.MAX_SUBSCRIBERS, "workers", options.workers, "1 to 1023");
+        } else if (options.kind == Kind.SERVICE) {
+            checkAbsent(options.publishers, "publishers", "a service has clients");
+            checkAbsent(options.subscribers, "subscribers", "a service has clients");
+            checkAbsent(options.producers, "producers", "a service has clients");
+            checkAbsent(options.workers, "workers", "a service has clients");
+            check(s - 1 >= 1 && s - 1 <= Layout.MAX_CLIENTS, "clients", options.clients, "1 to 512");
         } else {
             check(p >= 1 && p <= Layout.MAX_PUBLISHERS, "publishers", options.publishers, "1 to 1024");
             check(subscribers(options.kind, s), "subscribers", options.subscribers,
@@ -80,6 +92,14 @@ final class Header {
             checkAbsent(options.producers, "producers", "only a queue has them");
             checkAbsent(options.workers, "workers", "only a queue has them");
         }
+        if (options.kind != Kind.SERVICE) {
+            checkAbsent(options.clients, "clients", "only a service has them");
+            checkAbsent(options.delivery, "delivery", "only a service has it");
+            checkAbsent(options.maxOutstanding, "max_outstanding", "only a service has it");
+        }
+        int outstanding = options.calls();
+        check(options.kind != Kind.SERVICE || outstanding >= 1 && outstanding <= Layout.HIGHEST_MAX_OUTSTANDING,
+            "max_outstanding", outstanding, "1 to 65535");
         check(options.alignment == 8 || options.alignment == 64, "alignment", options.alignment, "64 or 8");
         check(options.foreign == Foreign.NONE || likeAgrona(options.kind, options.alignment, p, s), "foreign",
             options.foreign, "none but for an inbox with alignment 8, 1 publisher and 1 subscriber");
@@ -94,7 +114,8 @@ final class Header {
         check(some || options.schemaVersion == 0, "schema_version", options.schemaVersion, "0 without a schema");
         check((options.mode & ~0777) == 0, "mode", options.mode, "permission bits, 0 to 0777");
         return new Header(options.kind, c, options.alignment, options.foreign, p, s, options.counters,
-            options.schema.length, options.schemaId, options.schemaVersion, id, createdAt);
+            options.schema.length, options.schemaId, options.schemaVersion, id, createdAt,
+            options.deliveryCode(), options.calls());
     }
 
     /** Whether a ring's bytes are those of Agrona's ring buffer, so that a foreign end is possible: 6.15. */
@@ -118,7 +139,7 @@ final class Header {
         }
     }
 
-    private static void checkAbsent(Integer value, String argument, String why) {
+    private static void checkAbsent(Object value, String argument, String why) {
         if (value != null) {
             throw new InvalidArgumentException(argument, "The option " + argument + " is " + value
                 + ", but does not belong to this kind of channel: " + why + ". Leave it out.");
@@ -127,6 +148,19 @@ final class Header {
 
     boolean isQueue() {
         return kind == Kind.QUEUE;
+    }
+
+    boolean isService() {
+        return kind == Kind.SERVICE;
+    }
+
+    /** N: clients of a service; 0 elsewhere. */
+    int clients() {
+        return isService() ? publishers / 2 : 0;
+    }
+
+    boolean atLeastOnce() {
+        return delivery == Layout.DELIVERY_AT_LEAST_ONCE;
     }
 
     /** How many publishers there can be: of a queue one less than there are rings, for the last has released jobs. */
@@ -154,12 +188,9 @@ final class Header {
         return length + Layout.SECTION_ALIGNMENT - 1 & -Layout.SECTION_ALIGNMENT;
     }
 
-    private static int trailerLength(int subscribers) {
-        return (int) pages(Layout.TRAILER_LENGTH + (long) Layout.TRAILER_GATE_STRIDE * Math.max(0, subscribers - 1));
-    }
-
     int trailerLength() {
-        return trailerLength(subscribers);
+        int gates = isService() ? 1 : subscribers;
+        return (int) pages(Layout.TRAILER_LENGTH + (long) Layout.TRAILER_GATE_STRIDE * Math.max(0, gates - 1));
     }
 
     long ringOffset(int ring) {
@@ -170,6 +201,26 @@ final class Header {
     int window() {
         return alignment == Layout.DEFAULT_ALIGNMENT
             ? Math.min(Layout.CLEAR_AHEAD, capacity / Layout.CLEAR_AHEAD_DIVISOR) : 0;
+    }
+
+    /** Where the gate of a slot lies in the trailers of its rings: those of a service have one gate (service.md 2). */
+    int gateAt(int slot) {
+        return isService() ? Layout.TRAILER_GATE : gate(slot);
+    }
+
+    /** The first slot that may gate a ring. */
+    int firstGate(int ring) {
+        return isService() && ring >= clients() ? 1 + ring - clients() : 0;
+    }
+
+    /** One more than the last slot that may gate a ring. */
+    int endOfGates(int ring) {
+        return isService() ? firstGate(ring) + 1 : subscribers;
+    }
+
+    /** Whether a slot may gate a ring. */
+    boolean mayGate(int ring, int slot) {
+        return slot >= firstGate(ring) && slot < endOfGates(ring);
     }
 
     static int gate(int slot) {
@@ -216,6 +267,8 @@ final class Header {
         page.putLong(Layout.HEADER_SCHEMA_LENGTH, schemaLength);
         page.putInt(Layout.HEADER_SCHEMA_ID, schemaId);
         page.putInt(Layout.HEADER_SCHEMA_VERSION, schemaVersion);
+        page.putInt(Layout.HEADER_DELIVERY, delivery);
+        page.putInt(Layout.HEADER_MAX_OUTSTANDING, maxOutstanding);
         page.putInt(Layout.HEADER_CRC, crc(page));
         return page;
     }
@@ -273,9 +326,14 @@ final class Header {
             path, "capacity", capacity);
         int publishers = page.getInt(Layout.HEADER_PUBLISHERS);
         require(publishers >= (kind == Kind.QUEUE ? Layout.MIN_QUEUE_SLOTS : 1)
-            && publishers <= Layout.MAX_PUBLISHERS, path, "publishers", publishers);
+            && publishers <= Layout.MAX_PUBLISHERS && (kind != Kind.SERVICE || publishers % 2 == 0), path, "publishers",
+            publishers);
         int subscribers = page.getInt(Layout.HEADER_SUBSCRIBERS);
-        require(subscribers(kind, subscribers), path, "subscribers", subscribers);
+        require(kind == Kind.SERVICE ? subscribers == publishers / 2 + 1 : subscribers(kind, subscribers), path,
+            "subscribers", subscribers);
+        boolean service = kind == Kind.SERVICE;
+        int delivery = service ? page.getInt(Layout.HEADER_DELIVERY) : 0;
+        int outstanding = service ? page.getInt(Layout.HEADER_MAX_OUTSTANDING) : 0;
         int counters = page.getInt(Layout.HEADER_COUNTERS);
         require(counters >= 0 && counters <= Layout.MAX_COUNTERS, path, "counters", counters);
         long schemaLength = page.getLong(Layout.HEADER_SCHEMA_LENGTH);
@@ -285,7 +343,7 @@ final class Header {
         Header header = new Header(kind, capacity, alignment, foreign(features), publishers, subscribers, counters,
             schemaLength, schemaLength == 0 ? 0 : schemaId, schemaLength == 0 ? 0 : schemaVersion,
             new UUID(id.getLong(Layout.HEADER_CHANNEL_ID), id.getLong(Layout.HEADER_CHANNEL_ID + Long.BYTES)),
-            page.getLong(Layout.HEADER_CREATED_AT));
+            page.getLong(Layout.HEADER_CREATED_AT), delivery, outstanding);
         same(page, Layout.HEADER_CONTROL_OFFSET, header.controlOffset, path, "control_offset");
         same(page, Layout.HEADER_CONTROL_LENGTH, header.controlLength, path, "control_length");
         same(page, Layout.HEADER_COUNTER_METADATA_OFFSET, header.counterMetadataOffset, path,
@@ -300,6 +358,10 @@ final class Header {
         require(schemaLength >= 0 && schemaLength <= Layout.MAX_SCHEMA_LENGTH, path, "schema_length", schemaLength);
         require(number(schemaId), path, "schema_id", schemaId);
         require(number(schemaVersion), path, "schema_version", schemaVersion);
+        require(delivery == Layout.DELIVERY_AT_MOST_ONCE || delivery == Layout.DELIVERY_AT_LEAST_ONCE, path, "delivery",
+            delivery);
+        require(!service || outstanding >= 1 && outstanding <= Layout.HIGHEST_MAX_OUTSTANDING, path, "max_outstanding",
+            outstanding);
         require(features == 0 || likeAgrona(header.kind, alignment, publishers, subscribers), path,
             "required_features", features);
         long fileLength = page.getLong(Layout.HEADER_FILE_LENGTH);

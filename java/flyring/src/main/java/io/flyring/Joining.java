@@ -164,14 +164,14 @@ final class Joining {
     }
 
     private long gate(int ring, int slot) {
-        return channel.trailers().get(ring).getLongAcquire(Header.gate(slot)); // pairs with: the slot's last owner
+        return channel.trailers().get(ring).getLongAcquire(header.gateAt(slot)); // pairs with: the slot's last owner
     }
 
     /** 6.11: how many messages a slot has not read; -1 if that is not known. */
     long unread(int slot) {
         long sum = 0;
         for (int ring = 0; ring < header.publishers && sum >= 0; ring++) {
-            if (gate(ring, slot) >= 0) {
+            if (header.mayGate(ring, slot) && gate(ring, slot) >= 0) {
                 long unread = withCount(ring, count -> count.unread(slot));
                 sum = unread < 0 ? Layout.COUNT_UNKNOWN : sum + unread;
             }
@@ -186,7 +186,7 @@ final class Joining {
 
     /** The same for what others have hardly seen: nobody is woken. */
     private void clearGates(int slot) {
-        Slots.clearGates(slot, channel.trailers());
+        channel.slots().clearGates(slot, channel.trailers());
     }
 
     /** 5.3, forget, but for the slot's lock. */

@@ -10,7 +10,9 @@ public enum Kind {
     /** Nothing is kept for anybody who has not joined. */
     BROADCAST(Layout.KIND_BROADCAST),
     /** Each message is a job, handed to one of the workers that are attached (spec/queue.md). */
-    QUEUE(Layout.KIND_QUEUE);
+    QUEUE(Layout.KIND_QUEUE),
+    /** Question and answer: clients call one server (spec/service.md). */
+    SERVICE(Layout.KIND_SERVICE);
 
     final int code;
 

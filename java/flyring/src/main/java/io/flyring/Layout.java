@@ -14,6 +14,8 @@ final class Layout {
     static final int MIN_CAPACITY = 4096;
     static final int MAX_CAPACITY = 1073741824;
     static final int MAX_PUBLISHERS = 1024;
+    static final int MAX_CLIENTS = 512;
+    static final int HIGHEST_MAX_OUTSTANDING = 65535;
     static final int MAX_SUBSCRIBERS = 1024;
     static final int MAX_COUNTERS = 65536;
     static final int MAX_SCHEMA_LENGTH = 16777216;
@@ -24,12 +26,18 @@ final class Layout {
     static final int DEFAULT_SUBSCRIBERS = 4;
     static final int DEFAULT_PRODUCERS = 4;
     static final int DEFAULT_WORKERS = 4;
+    static final int DEFAULT_CLIENTS = 16;
+    static final int DEFAULT_SERVICE_CAPACITY = 65536;
+    static final int DEFAULT_MAX_OUTSTANDING = 64;
     static final int DEFAULT_ALIGNMENT = 64;
     static final int DEFAULT_COUNTERS = 64;
     static final int DEFAULT_POLL_LIMIT = 256;
     static final int KIND_INBOX = 1;
     static final int KIND_BROADCAST = 2;
     static final int KIND_QUEUE = 3;
+    static final int KIND_SERVICE = 4;
+    static final int DELIVERY_AT_MOST_ONCE = 0;
+    static final int DELIVERY_AT_LEAST_ONCE = 1;
     static final int FEATURE_FOREIGN_PUBLISHER = 2;
     static final int FEATURE_FOREIGN_SUBSCRIBER = 4;
     static final int SUPPORTED_REQUIRED_FEATURES = 6;
@@ -87,6 +95,8 @@ final class Layout {
     static final int HEADER_SCHEMA_LENGTH = 160;
     static final int HEADER_SCHEMA_ID = 168;
     static final int HEADER_SCHEMA_VERSION = 172;
+    static final int HEADER_DELIVERY = 176;
+    static final int HEADER_MAX_OUTSTANDING = 180;
     static final int HEADER_CRC = 4092;
 
     // [control]
@@ -94,6 +104,7 @@ final class Layout {
     static final int CONTROL_LOCK_TEST = 32;
     static final int CONTROL_SUCCESSOR = 40;
     static final int CONTROL_HANDOVERS = 48;
+    static final int CONTROL_SERVING = 56;
     static final int CONTROL_DATA_SEQUENCE = 64;
     static final int CONTROL_DATA_ASLEEP = 68;
     static final int CONTROL_ROOM_SEQUENCE = 128;
@@ -146,6 +157,32 @@ final class Layout {
     static final int RELEASED_ORIGIN_POSITION = 8;
     static final int RELEASED_LENGTH = 16;
 
+    // [request]
+    static final int REQUEST_SEQUENCE = 0;
+    static final int REQUEST_OPERATION = 4;
+    static final int REQUEST_CREDIT = 6;
+    static final int REQUEST_DEADLINE = 8;
+    static final int REQUEST_CLIENT_EPOCH = 16;
+    static final int REQUEST_SERVER_EPOCH = 20;
+    static final int REQUEST_LENGTH = 24;
+    static final int REQUEST_OPERATION_CALL = 0;
+    static final int REQUEST_OPERATION_CANCEL = 1;
+    static final int REQUEST_OPERATION_CREDIT = 2;
+
+    // [reply]
+    static final int REPLY_CLIENT_EPOCH = 0;
+    static final int REPLY_SEQUENCE = 4;
+    static final int REPLY_STATUS = 8;
+    static final int REPLY_FLAGS = 12;
+    static final int REPLY_LENGTH = 16;
+    static final int REPLY_STATUS_OK = 0;
+    static final int REPLY_STATUS_ERROR = 1;
+    static final int REPLY_STATUS_EXPIRED = 2;
+    static final int REPLY_STATUS_NOT_RUN = 3;
+    static final int REPLY_FLAG_MORE = 1;
+    static final int REPLY_FLAG_REPEAT = 2;
+    static final int REPLY_MAX_TEXT = 1024;
+
     // [trailer]
     static final int TRAILER_BOUNDARY = 0;
     static final int TRAILER_BOUNDARY_COUNT = 8;
@@ -166,6 +203,8 @@ final class Layout {
     static final int GATE_COUNT = 8;
     static final int GATE_TAKEN_END = 16;
     static final int GATE_ATTEMPTS = 24;
+    static final int GATE_OUTSTANDING = 28;
+    static final int GATE_EXPIRED = 32;
 
     // [counter_metadata]
     static final int COUNTER_METADATA_STATE = 0;

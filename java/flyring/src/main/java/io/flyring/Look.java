@@ -75,7 +75,7 @@ final class Look {
         // pairs with: recompute 5
         long since = Math.max(0, control.getLongAcquire(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
         long length = Math.max(0, control.getLongOpaque(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
-        List<Integer> holders = since > 0 && state == SlotState.LIVE ? holders(trailer, length) : List.of();
+        List<Integer> holders = since > 0 && state == SlotState.LIVE ? holders(slot, trailer, length) : List.of();
         if (holders.isEmpty()) { // or they have made room, and the publisher has not looked yet
             since = 0;
             length = 0;
@@ -88,10 +88,10 @@ final class Look {
     }
 
     /** The slots whose gate leaves no room for a record of so many bytes (6.2, 5). */
-    private List<Integer> holders(Memory trailer, long length) {
+    private List<Integer> holders(int ring, Memory trailer, long length) {
         List<Integer> holders = new ArrayList<>();
-        for (int slot = 0; slot < header.subscribers; slot++) {
-            long gate = trailer.getLongAcquire(Header.gate(slot)); // pairs with: poll 4
+        for (int slot = header.firstGate(ring); slot < header.endOfGates(ring); slot++) {
+            long gate = trailer.getLongAcquire(header.gateAt(slot)); // pairs with: poll 4
             long published = trailer.getLongAcquire(publishedAt); // pairs with: publish 7
             if (gate >= 0 && gate < published + length + Layout.RECORD_HEADER_LENGTH - header.capacity) {
                 holders.add(slot);
@@ -118,9 +118,12 @@ final class Look {
         Slots.Fields fields = slots.fields(at);
         List<GateStats> gates = new ArrayList<>();
         for (int ring = 0; ring < header.publishers; ring++) {
+            if (!header.mayGate(ring, slot)) {
+                continue;
+            }
             Memory trailer = trailers.get(ring);
-            long gate = trailer.getLongAcquire(Header.gate(slot)); // pairs with: poll 4
-            long count = trailer.getLongOpaque(Header.gate(slot) + Layout.GATE_COUNT);
+            long gate = trailer.getLongAcquire(header.gateAt(slot)); // pairs with: poll 4
+            long count = trailer.getLongOpaque(header.gateAt(slot) + Layout.GATE_COUNT);
             if (gate >= 0) {
                 boolean known = count >= 0 && header.foreign == Foreign.NONE;
                 long done = trailer.getLongAcquire(Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7

@@ -44,6 +44,18 @@ public final class Message {
         buffer.invalidate();
     }
 
+    /** A copy of what lies behind so many bytes. */
+    Message copy(int skipped) {
+        byte[] rest = new byte[buffer.capacity() - skipped];
+        buffer.getBytes(skipped, rest);
+        PayloadBuffer bytes = new PayloadBuffer();
+        bytes.wrap(rest);
+        Message copy = new Message(ring, bytes, sender);
+        copy.type = type;
+        copy.position = position;
+        return copy;
+    }
+
     Message copy() {
         PayloadBuffer bytes = new PayloadBuffer();
         bytes.wrap(toByteArray());

@@ -10,6 +10,7 @@ import java.lang.invoke.VarHandle;
 final class MessageCount {
     private static final int GATE_TRIES = 10;
 
+    private final Header header;
     private final Memory ring;
     private final int capacity;
     private final int alignment;
@@ -20,6 +21,7 @@ final class MessageCount {
 
     /** Data and trailer of a ring. */
     MessageCount(Memory ring, Header header) {
+        this.header = header;
         this.ring = ring;
         this.capacity = header.capacity;
         this.alignment = header.alignment;
@@ -92,14 +94,14 @@ final class MessageCount {
     /** Messages between a slot's gate and published, as somebody else sees them; -1: not known; 0: it does not gate. */
     long unread(int slot) {
         for (int i = 0; i < GATE_TRIES; i++) {
-            long gate = word(Header.gate(slot));
+            long gate = word(header.gateAt(slot));
             if (gate < 0) {
                 return 0;
             }
             long before = Recovery.isPosition(gate, alignment) ? of(gate) : Layout.COUNT_UNKNOWN;
             boolean known = consistent();
             VarHandle.acquireFence(); // pairs with: the gate's owner
-            if (word(Header.gate(slot)) == gate) {
+            if (word(header.gateAt(slot)) == gate) {
                 return before < 0 || !known ? Layout.COUNT_UNKNOWN : Math.max(0, count - before);
             }
         }

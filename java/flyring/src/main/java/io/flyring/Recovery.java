@@ -15,16 +15,41 @@ final class Recovery {
         return position >= 0 && position < Layout.MAX_POSITION && (position & alignment - 1) == 0;
     }
 
+    /** The checks of 6.8, 1 and 3, which store nothing. */
+    static void check(Memory memory, int ring, Header header) {
+        int capacity = header.capacity;
+        int mask = capacity - 1;
+        long p = memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // pairs with: publish 7
+        long q = memory.getLongOpaque(capacity + Layout.TRAILER_CLAIMED);
+        checkEnds(ring, p, q, header);
+        for (long r = p; r < q;) {
+            int length = memory.getIntAcquire((int) r & mask); // pairs with: publish 6
+            if (length <= 0) {
+                return;
+            }
+            if (length < Layout.RECORD_HEADER_LENGTH || length > q - r) {
+                throw corrupt(ring, r, "a record of " + length + " bytes in an unfinished claim up to " + q);
+            }
+            r += (long) length + header.alignment - 1 & -header.alignment;
+        }
+    }
+
+    private static void checkEnds(int ring, long p, long q, Header header) {
+        int capacity = header.capacity;
+        if (!isPosition(p, header.alignment) || !isPosition(q, header.alignment) || q < p
+            || (p & capacity - 1) + (q - p) > capacity
+            || q - p > capacity / Layout.MAX_MESSAGE_DIVISOR + header.window()) {
+            throw corrupt(ring, p, "published is " + p + " and claimed is " + q);
+        }
+    }
+
     /** Mends the ring, under its slot's lock and the control lock; returns the count of messages ever published. */
     static long recover(Memory memory, int ring, Header header) {
         int capacity = header.capacity;
         int mask = capacity - 1;
         long p = memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // pairs with: publish 7
         long q = memory.getLongOpaque(capacity + Layout.TRAILER_CLAIMED);
-        if (!isPosition(p, header.alignment) || !isPosition(q, header.alignment) || q < p
-            || (p & mask) + (q - p) > capacity || q - p > capacity / Layout.MAX_MESSAGE_DIVISOR + header.window()) {
-            throw corrupt(ring, p, "published is " + p + " and claimed is " + q);
-        }
+        checkEnds(ring, p, q, header);
         long count = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
         if (p == q || memory.getIntAcquire((int) p & mask) <= 0) { // pairs with: publish 6
             count = memory.getLongOpaque(capacity + Layout.TRAILER_MESSAGES_BEGUN);

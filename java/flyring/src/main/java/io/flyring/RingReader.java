@@ -60,7 +60,7 @@ final class RingReader {
         this.dataAt = data.readableAt();
         this.payloadsAt = data.address() + Layout.RECORD_PAYLOAD;
         this.trailer = trailer;
-        this.gateAt = Header.gate(slot);
+        this.gateAt = header.gateAt(slot);
         this.gateAddress = trailer.writableAt() == 0 ? 0 : trailer.writableAt() + gateAt;
         this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
         this.capacity = header.capacity;

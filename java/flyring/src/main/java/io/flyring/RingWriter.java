@@ -36,7 +36,10 @@ abstract class RingWriter {
     private final int longestAhead;
     /** The longest payload. */
     final int maxLength;
-    private final int subscribers;
+    /** The slots whose gates hold this writer back, and where the first of these gates lies. */
+    private final int firstSlot;
+    private final int endOfSlots;
+    private final int gatesAt;
     /** How far ahead of a gate this publisher may be: the capacity, or the lag limit (6.2, 2). */
     final int lag;
     private final boolean foreignSubscriber;
@@ -101,7 +104,9 @@ abstract class RingWriter {
         this.halfWindow = window / 2;
         this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
         this.maxLength = header.longestMessage(room.ring());
-        this.subscribers = header.subscribers;
+        this.firstSlot = header.firstGate(room.ring());
+        this.endOfSlots = header.endOfGates(room.ring());
+        this.gatesAt = header.isService() ? capacity + Layout.TRAILER_GATE : -1;
         this.lag = maxLag > 0 ? maxLag : capacity;
         this.foreignSubscriber = header.foreign == Foreign.SUBSCRIBER;
         boolean byAddress = ring.writableAt() != 0 && channel.control().readableAt() != 0;
@@ -437,7 +442,7 @@ abstract class RingWriter {
             return;
         }
         long allowed = end + capacity;
-        for (int slot = 0; slot < subscribers; slot++) {
+        for (int slot = firstSlot; slot < endOfSlots; slot++) {
             final long gate = gate(slot);
             if (gate >= 0 && gate < allowed - lag) { // so written, the sum cannot overflow
                 allowed = gate + lag;
@@ -454,7 +459,7 @@ abstract class RingWriter {
         for (int i = 0; i < HANDOVER_TRIES; i++) {
             final long handovers = handovers(); // 2a
             long allowed = end + capacity;
-            for (int slot = 0; slot < subscribers; slot++) { // 2b: gate[0] first
+            for (int slot = firstSlot; slot < endOfSlots; slot++) { // 2b: gate[0] first
                 final long gate = gate(slot); // pairs with: take 3, done 5, adopt 5
                 if (gate >= 0 && gate < allowed - capacity) {
                     allowed = gate + capacity;
@@ -479,7 +484,8 @@ abstract class RingWriter {
     }
 
     final long gate(int slot) {
-        return ring.getLongAcquire(capacity + Header.gate(slot)); // pairs with: poll 4, join 2 and 4, leave
+        final int at = gatesAt >= 0 ? gatesAt : capacity + Header.gate(slot);
+        return ring.getLongAcquire(at); // pairs with: poll 4, join 2 and 4, leave
     }
 
     /** Whether a slot that gates has not read all that was published. */
@@ -490,7 +496,7 @@ abstract class RingWriter {
 
     /** Whether no gate stands in the way of what ends at {@code needed}, its 8 bytes behind it included. */
     final boolean gatesAllow(long needed) {
-        for (int slot = 0; slot < subscribers; slot++) {
+        for (int slot = firstSlot; slot < endOfSlots; slot++) {
             if (holdsBack(slot, needed)) {
                 return false;
             }

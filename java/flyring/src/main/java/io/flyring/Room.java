@@ -17,7 +17,8 @@ final class Room {
     private final List<Memory> trailers;
     private final int ring;
     private final Lock lock;
-    private final int slots;
+    private final int first;
+    private final int end;
     private final boolean queue;
     /** Whether a subscriber that is further behind than the writer's lag is evicted, or else waited for. */
     private final boolean evicts;
@@ -38,7 +39,8 @@ final class Room {
         this.trailers = channel.trailers();
         this.ring = ring;
         this.lock = lock;
-        this.slots = channel.header().subscribers;
+        this.first = channel.header().firstGate(ring);
+        this.end = channel.header().endOfGates(ring);
         this.queue = channel.header().isQueue();
         this.evicts = evicts;
     }
@@ -53,7 +55,7 @@ final class Room {
         if (queue) {
             return behindInQueue(writer);
         }
-        for (int slot = 0; slot < slots; slot++) {
+        for (int slot = first; slot < end; slot++) {
             if (writer.isBehind(slot) && slotsOfChannel.live(lock, slot)) {
                 return slot;
             }
@@ -68,7 +70,7 @@ final class Room {
     private int behindInQueue(RingWriter writer) {
         for (int i = 0; i < RingWriter.HANDOVER_TRIES; i++) {
             final long handovers = writer.handovers(); // as room 2a
-            for (int slot = 0; slot < slots; slot++) { // gate[0] first, as room 2b
+            for (int slot = first; slot < end; slot++) { // gate[0] first, as room 2b
                 if (writer.isBehind(slot)) {
                     return slot;
                 }
@@ -152,7 +154,7 @@ final class Room {
             boolean any = false;
             boolean locked = false;
             try {
-                for (int slot = 0; slot < slots; slot++) {
+                for (int slot = first; slot < end; slot++) {
                     if (writer.holdsBack(slot, needed)) {
                         locked = locked || lock.tryLockControl(channel.header());
                         if (!locked) {
@@ -175,7 +177,7 @@ final class Room {
 
     /** Recompute 4. */
     private void test(RingWriter writer, long needed) {
-        for (int slot = 0; slot < slots && !queue; slot++) { // a worker's gate says where its job lies: queue.md 4
+        for (int slot = first; slot < end && !queue; slot++) { // a worker's gate says where its job lies: queue.md 4
             if (writer.holdsBack(slot, needed)) {
                 synchronized (lock) {
                     slotsOfChannel.retire(lock, slot, trailers, writer, needed);
@@ -190,7 +192,7 @@ final class Room {
     Holder holder(RingWriter writer) {
         int holder = -1;
         long least = Long.MAX_VALUE;
-        for (int slot = 0; slot < slots; slot++) {
+        for (int slot = first; slot < end; slot++) {
             long gate = writer.gate(slot);
             if (gate >= 0 && gate < least) {
                 least = gate;
@@ -205,7 +207,7 @@ final class Room {
      * else null.
      */
     BusyException busy(RingWriter writer, boolean flushes) {
-        for (int slot = 1; queue && slot < slots; slot++) {
+        for (int slot = 1; queue && slot < end; slot++) {
             final boolean waitsForIt = flushes ? writer.isBehind(slot) : writer.holdsBack(slot, needed);
             if (waitsForIt && channel.atWorkHere(slot) != null) {
                 Holder holder = slotsOfChannel.holder(lock, slot, writer.gate(slot));
@@ -220,7 +222,7 @@ final class Room {
     /** How many subscribers that somebody owns read this ring. */
     int readers(RingWriter writer) {
         int readers = 0;
-        for (int slot = channel.header().firstSubscriber(); slot < slots; slot++) {
+        for (int slot = Math.max(first, channel.header().firstSubscriber()); slot < end; slot++) {
             if ((queue || writer.gate(slot) >= 0) && slotsOfChannel.live(lock, slot)) {
                 readers++;
             }

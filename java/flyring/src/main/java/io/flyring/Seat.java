@@ -26,6 +26,9 @@ final class Seat implements Runnable {
     /** The publisher or subscriber; it may have been forgotten. */
     private WeakReference<Object> owner;
     private Cleaner.Cleanable cleaner;
+    /** Of a service: the publisher slots that belong to the place, too. */
+    private int firstRing;
+    private int endOfRings;
     private boolean detached;
     private boolean left;
     private boolean released;
@@ -38,6 +41,13 @@ final class Seat implements Runnable {
         this.name = name;
         this.epoch = epoch;
         this.kept = kept;
+    }
+
+    /** A place of a service: these publisher slots, on the same description. */
+    Seat with(int first, int end) {
+        firstRing = first;
+        endOfRings = end;
+        return this;
     }
 
     /** The mapping is released before the lock is. */
@@ -56,7 +66,9 @@ final class Seat implements Runnable {
         Object object = owner.get();
         Waiting waiting = object instanceof Publisher publishing ? publishing.waiting()
             : object instanceof Subscriber subscribing ? subscribing.waiting()
-            : object instanceof Worker working ? working.waiting() : null;
+            : object instanceof Worker working ? working.waiting()
+            : object instanceof Client client ? client.waiting()
+            : object instanceof Server server ? server.waiting() : null;
         if (waiting != null && waiting.takeOver()) {
             return waiting;
         }
@@ -66,6 +78,10 @@ final class Seat implements Runnable {
             subscribing.checkClosable();
         } else if (object instanceof Worker working) {
             working.checkClosable();
+        } else if (object instanceof Client client) {
+            client.checkClosable();
+        } else if (object instanceof Server server) {
+            server.checkClosable();
         }
         return null;
     }
@@ -77,6 +93,10 @@ final class Seat implements Runnable {
         } else if (owner.get() instanceof Subscriber object) {
             object.end();
         } else if (owner.get() instanceof Worker object) {
+            object.end();
+        } else if (owner.get() instanceof Client object) {
+            object.end();
+        } else if (owner.get() instanceof Server object) {
             object.end();
         }
     }
@@ -124,12 +144,15 @@ final class Seat implements Runnable {
                 return;
             }
             if (owned()) {
+                if (endOfRings > firstRing) {
+                    channel.slots().closePublishers(firstRing, endOfRings);
+                }
                 if (publisher) {
                     channel.slots().closePublisher(slot);
                 } else if (!channel.slots().kept(slot)) {
                     channel.joining().stopGating(slot);
                 }
-            } else if (!publisher) {
+            } else if (!publisher && !(channel.header().isService() && slot == 0)) { // whose gates stay
                 takeBack();
             }
             left = true;
@@ -149,6 +172,10 @@ final class Seat implements Runnable {
     void release() {
         synchronized (lock) {
             if (!released) {
+                Header header = channel.header();
+                for (int ring = firstRing; ring < endOfRings; ring++) {
+                    lock.unlock(header.controlOffset + header.publisherSlot(ring));
+                }
                 lock.unlockAndClose(lockByte());
                 released = true; // last: after an Error in front of this, the next call does it again
             }

@@ -222,6 +222,9 @@ final class Slots {
 
     boolean kept(int slot) {
         // pairs with: take subscriber, step 5 (kept := 1)
+        if (header.isService()) { // service.md 2
+            return slot == 0;
+        }
         return header.foreign != Foreign.NONE
             || control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT) != 0;
     }
@@ -363,9 +366,12 @@ final class Slots {
     }
 
     /** All gates of a slot. */
-    static void clearGates(int slot, List<Memory> trailers) {
-        for (Memory trailer : trailers) {
-            trailer.putLongRelease(Header.gate(slot), Layout.NOT_GATING); // pairs with: recompute 2
+    void clearGates(int slot, List<Memory> trailers) {
+        for (int ring = 0; ring < trailers.size(); ring++) {
+            if (!header.mayGate(ring, slot)) {
+                continue;
+            }
+            trailers.get(ring).putLongRelease(header.gateAt(slot), Layout.NOT_GATING); // pairs with: recompute 2
         }
     }
 
@@ -382,6 +388,22 @@ final class Slots {
         raiseEpoch(slot); // first: who dies here must not leave jobs to adopt of a worker that nobody has told
         evicting(slot, true); // pairs with: adopt 1
         jobs.wakeAll(); // the victim, if it sleeps, and those who adopt
+    }
+
+    /** Evict of a server (service.md 9), under the control lock: its gates stay, or requests are lost. */
+    void evictServer() {
+        raiseEpoch(0);
+        data.wakeAll();
+        room.wakeAll();
+    }
+
+    /** Ends what a client or server published; wakes all who wait for it. */
+    void closePublishers(int first, int end) {
+        for (int slot = first; slot < end; slot++) {
+            // pairs with: a reader that drained the ring and wants to know whether more can come
+            control.putIntRelease(header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_CLOSED, 1);
+        }
+        wakeReaders();
     }
 
     private void raiseEpoch(int slot) {

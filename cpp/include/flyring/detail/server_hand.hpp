@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "flyring/detail/server_core.hpp"
+
+// The parts of ServerCore behind its poll: its places, what is in hand, replies (spec/service.md 4, 5).
+
+namespace flyring::detail {
+
+inline ServerCore::ServerCore(std::shared_ptr<ChannelState> state, const std::string& name, Nanoseconds timeout)
+    : link_(std::make_shared<ServerLink>()), state_(std::move(state)), name_(name) {
+    if (!name.empty()) check_name("name", name);
+    check_timeout(timeout);
+    const std::int64_t deadline = later(clock_ns(CLOCK_MONOTONIC), timeout.count());
+    for (;;) {
+        try {
+            state_->enter(*this, [&] { take_places(name); });
+            break;
+        } catch (const NoFreeSlot&) {
+            if (clock_ns(CLOCK_MONOTONIC) >= deadline) throw;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes nobody
+    }
+    link_->core = this;
+}
+
+inline ServerCore::~ServerCore() {
+    state_->leave(*this);
+    {
+        const std::lock_guard<std::mutex> lock(link_->mutex);
+        link_->core = nullptr;  // requests that were kept are closed
+        for (Side& side : sides_) {
+            while (side.first != nullptr) remove(side, *side.first);
+        }
+    }
+    for (RequestState* request : free_) delete request;
+}
+
+// --- 4: the server takes its place --------------------------------------------------------------------------------
+
+inline void ServerCore::take_places(const std::string& name) {
+    const ChannelFile& file = state_->file;
+    const std::uint32_t clients = file.header.clients();
+    std::int64_t epoch = 0;
+    clock_offset_ = monotonic_offset();
+    least_ = file.header.delivery == Delivery::at_least_once;
+    most_ = file.header.max_outstanding;
+    raw_type_ = file.header.schema_length != 0 ? layout::TYPE_RAW : 1;
+    max_length_ = file.header.capacity / layout::MAX_MESSAGE_DIVISOR - layout::RECORD_HEADER_LENGTH -
+                  layout::REPLY_LENGTH;
+    data_ = Waker(file.data(), file.wakes);  // before the locks: the kernel may take some milliseconds
+    room_ = Waker(file.room(), file.wakes);
+    // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
+    sides_.clear();  // of a try before
+    sides_.resize(clients);
+    requests_.clear();
+    damaged_sides_ = 0;
+    for (std::uint32_t k = 0; k < clients; ++k) {
+        sides_[k].sender = unknown_sender(k);
+        requests_.push_back(k);
+    }
+    mask_ = mask_of(requests_);
+    SlotLock lock = detail::take_place(
+        file, 1, [](const ChannelFile& of, std::uint32_t) { return server_locks(of); },
+        [&](std::uint32_t) {
+            for (std::uint32_t k = 0; k < clients; ++k) check_ring(file.ring(clients + k), file.path);
+            epoch = subscriber_slot(file, 0).take(name, file.environment, file.wakes, [] {});
+            for (std::uint32_t k = 0; k < clients; ++k) sides_[k].writer.take(file, clients + k, name_);
+            for (std::uint32_t k = 0; k < clients; ++k) resume(sides_[k], k);
+            store_release(file.serving(), epoch);  // take server 7; pairs with server_lives
+            wake_all(file.data());
+            wake_all(file.room());
+        },
+        [&](const Fd&) { throw_no_free_server(file); });
+    set_owner(std::move(lock), 0, subscriber_slot(file, 0).epoch(), epoch);
+    for (Side& side : sides_) {
+        side.writer.begin(lock_.description(), clock_offset_);
+        side.writer.tells_replaced = false;
+        set_sender(side.sender, file, side.cursor);
+        file.readable.prefault(side.ring.data, side.ring.capacity());
+    }
+}
+
+/// 4, resume.
+inline void ServerCore::resume(Side& side, std::uint32_t k) {
+    const ChannelFile& file = state_->file;
+    const Ring ring = file.ring(k);
+    side.ring = file.readable_ring(k);
+    side.gate = ring.gate(0);
+    side.taken_end = taken_end_of(ring);
+    side.client_epoch = subscriber_slot(file, 1 + k).epoch();
+    side.reply_gate = file.ring(file.header.clients() + k).gate(0);
+    const std::int64_t gate = load_acquire(side.gate);              // its last owner: poll 8
+    const std::int64_t published = load_acquire(ring.published());  // pairs with publish 7
+    const std::int64_t claimed = load_acquire(ring.claimed());      // publish 3
+    side.cursor = side.stored = side.repeat_end = gate;
+    if (!ring.is_position(published) || !ring.is_position(claimed) || !ring.is_position(gate) || gate > claimed ||
+        gate < published - static_cast<std::int64_t>(ring.capacity())) {  // resume a
+        side.cursor = side.stored = side.repeat_end = 0;
+        side.damaged = true;
+        ++damaged_sides_;
+        ++counts_.damaged;
+        return;
+    }
+    const std::int64_t taken_end = load_acquire(side.taken_end);  // its last owner: poll 6
+    if (ring.is_position(taken_end) && taken_end >= gate && taken_end <= claimed) side.repeat_end = taken_end;
+    if (!least_) side.cursor = side.repeat_end;  // resume b
+    side.count = count_at(side.ring, side.cursor);
+    store_gate_locked(side);  // resume c
+}
+
+// --- 5: poll -------------------------------------------------------------------------------------------------------
+
+/// Poll 3 to 5. Null: it stays where it is, or it was answered already.
+inline RequestState* ServerCore::take_in_hand(Side& side, const RequestPrefix& prefix, std::int64_t at,
+                                              std::int64_t end) {
+    const Access access(*this);
+    if (FLYRING_UNLIKELY(side.hand >= most_)) {
+        side.full = true;
+        return nullptr;
+    }
+    side.full = false;
+    RequestState& request = make_request();
+    request.client = side.ring.index;
+    request.sequence = prefix.sequence;
+    request.client_epoch = prefix.client_epoch;
+    request.deadline = prefix.deadline;
+    request.position = at;
+    request.count = side.count;
+    request.sender = &side.sender;
+    request.clock_offset = clock_offset_;
+    request.credit = least_ ? 0 : prefix.credit;
+    request.is_stream = request.credit != 0;
+    request.repeat = least_ && at < side.repeat_end;
+    request.before = side.last;
+    request.behind = nullptr;
+    (side.last != nullptr ? side.last->behind : side.first) = &request;
+    side.last = &request;
+    store_relaxed(&side.hand, side.hand + 1);
+    store_relaxed(&in_hand_, in_hand_ + 1);
+    move_cursor(side, end);  // before the handler: it is not handed out again, whatever that does
+    if (FLYRING_UNLIKELY(!least_ && prefix.server_epoch != low_bits(epoch_))) {  // poll 4
+        ++counts_.not_run;
+        finish(request, layout::REPLY_STATUS_NOT_RUN, {}, layout::TYPE_RAW);
+        return nullptr;
+    }
+    if (FLYRING_UNLIKELY(request.deadline > 0) && now() >= request.deadline) {  // poll 5
+        ++counts_.expired;
+        finish(request, layout::REPLY_STATUS_EXPIRED, {}, layout::TYPE_RAW);
+        return nullptr;
+    }
+    throw_if_lost();  // poll 6
+    return &request;
+}
+
+inline RequestState& ServerCore::make_request() {
+    if (FLYRING_UNLIKELY(free_.empty())) {
+        if (free_.capacity() < in_hand_ + 2) free_.reserve(2 * in_hand_ + 4);  // or what is given back finds no room
+        free_.push_back(new RequestState);
+    }
+    RequestState& request = *free_.back();
+    free_.pop_back();
+    request.refs = 1;
+    request.answered = 0;
+    request.cancelled = 0;
+    request.in_hand = true;
+    request.streaming = request.pulling = request.has_item = request.exhausted = false;
+    return request;
+}
+
+/// 7, apply.
+inline void ServerCore::apply(Side& side, const RequestPrefix& prefix) {
+    RequestState* found = nullptr;
+    {
+        const Access access(*this);
+        found = side.first;
+        while (found != nullptr &&
+               (found->client_epoch != prefix.client_epoch || found->sequence != prefix.sequence)) {
+            found = found->behind;
+        }
+        if (found == nullptr) return;
+        if (prefix.operation == layout::REQUEST_OPERATION_CANCEL) {
+            store_relaxed(&found->cancelled, 1U);
+        } else if (prefix.operation == layout::REQUEST_OPERATION_CREDIT) {
+            found->credit = std::min<std::uint32_t>(65535, found->credit + (least_ ? 0 : prefix.credit));
+        }
+        if (!found->streaming) return;
+        ref(*found);
+    }
+    const Drop drop{*this, *found};
+    go_on(*found, [this] { return Access(*this); });
+}
+
+/// Poll 8, where it is due.
+inline void ServerCore::store_gate_locked(Side& side) noexcept {
+    std::int64_t position = side.cursor;
+    std::int64_t count = side.count;
+    if (least_ && side.first != nullptr) {
+        position = side.first->position;
+        count = side.first->count;
+    }
+    if (position == side.stored || side.damaged) return;
+    store_relaxed(Ring::count_beside(side.gate), count);
+    store_release(side.gate, position);  // pairs with recompute 2: what lies before it was read
+    side.stored = position;
+    if (room_.is_due()) room_.wake(waiting_bit(side.ring.index));
+}
+
+/// What waits is tried again, and streams go on; each 100 ms: have the clients of what is in hand died?
+inline void ServerCore::look_after_hand() {
+    const std::int64_t time = clock_ns(CLOCK_MONOTONIC_COARSE);
+    if (time - looked_at_ >= look_interval) {
+        looked_at_ = time;
+        look_for_clients();
+    }
+    if (load_relaxed(&waiting_) != 0) {
+        const Access access(*this);
+        for (Side& side : sides_) {
+            if (!side.waiting.empty()) retry(side);
+        }
+    }
+    if (load_relaxed(&streams_) != 0) {
+        struct Streams {  // those of now; they stay while they go on
+            ServerCore& core;
+            ~Streams() {
+                for (RequestState* one : core.scratch_) core.release(*one);
+                core.scratch_.clear();
+            }
+        } const streams{*this};
+        {
+            const Access access(*this);
+            for (Side& side : sides_) {
+                for (RequestState* one = side.streams != 0 ? side.first : nullptr; one != nullptr; one = one->behind) {
+                    if (!one->streaming || one->answered != 0) continue;
+                    scratch_.push_back(one);
+                    ref(*one);
+                }
+            }
+        }
+        for (RequestState* one : scratch_) go_on(*one, [this] { return Access(*this); });
+    }
+    if (damaged_sides_ != 0) {
+        for (Side& side : sides_) {
+            if (side.damaged) mend(side);
+        }
+    }
+}
+
+/// 7, the client of a stream has died.
+inline void ServerCore::look_for_clients() {
+    const ChannelFile& file = state_->file;
+    const Access access(*this);
+    for (std::uint32_t k = 0; k < sides_.size(); ++k) {
+        Side& side = sides_[k];
+        if (side.hand == 0) continue;
+        const bool lives = is_locked_by_another(lock_.description(), file.subscriber_lock(1 + k));
+        const std::uint32_t epoch = low_bits(load_acquire(side.client_epoch));
+        for (RequestState* one = side.first; one != nullptr; one = one->behind) {
+            if (!lives || one->client_epoch != epoch) store_relaxed(&one->cancelled, 1U);
+        }
+    }
+}
+
+// --- 5: reply ------------------------------------------------------------------------------------------------------
+
+/// Reply 2.
+inline bool ServerCore::client_is_there(const Side& side, const RequestState& request) const noexcept {
+    return low_bits(load_acquire(side.client_epoch)) == request.client_epoch &&  // pairs with take, evict
+           load_acquire(side.reply_gate) != layout::NOT_GATING;                  // pairs with join, leave
+}
+
+/// Reply 3: publishes a reply. False: there is no room.
+inline bool ServerCore::send(Side& side, const RequestState& request, std::int32_t status, std::int32_t flags,
+                             Bytes payload, std::int32_t type) {
+    const bool repeat = request.repeat || (status == layout::REPLY_STATUS_EXPIRED && request.streaming);
+    const ReplyPrefix prefix = {request.client_epoch, request.sequence, status,
+                                flags | (repeat ? layout::REPLY_FLAG_REPEAT : 0)};
+    const bool sent = side.writer.try_publish(sizeof prefix + payload.size(), type, [&](std::byte* to) {
+        std::memcpy(to, &prefix, sizeof prefix);
+        if (payload.size() <= small) {
+            copy_small(to + sizeof prefix, payload.data(), payload.size());
+        } else {
+            std::memcpy(to + sizeof prefix, payload.data(), payload.size());
+        }
+    });
+    if (FLYRING_LIKELY(sent) && data_.is_due()) data_.wake(waiting_bit(side.writer.ring.index));
+    return sent;
+}
+
+/// A final reply.
+inline void ServerCore::finish(RequestState& request, std::int32_t status, Bytes payload, std::int32_t type) {
+    throw_if_lost();  // reply 1
+    Side& side = sides_[request.client];
+    if (FLYRING_UNLIKELY(!client_is_there(side, request))) {  // reply 2
+        store_relaxed(&counts_.client_gone, counts_.client_gone + 1);
+    } else if (!side.waiting.empty() || !send(side, request, status, 0, payload, type)) {  // reply 3
+        side.waiting.push_back({&request, status, type, {payload.begin(), payload.end()}});
+        store_relaxed(&waiting_, waiting_ + 1);
+        store_release(&request.answered, 1U);
+        return;
+    }
+    store_release(&request.answered, 1U);
+    remove(side, request);  // reply 4
+}
+
+/// What waits for room, in its order.
+inline void ServerCore::retry(Side& side) {
+    std::size_t gone = 0;
+    while (gone < side.waiting.size()) {
+        WaitingReply& reply = side.waiting[gone];
+        RequestState& request = *reply.request;
+        if (!client_is_there(side, request)) {
+            store_relaxed(&counts_.client_gone, counts_.client_gone + 1);
+        } else if (!send(side, request, reply.status, 0, reply.payload, reply.type)) {
+            break;
+        }
+        ++gone;
+        remove(side, request);
+    }
+    side.waiting.erase(side.waiting.begin(), side.waiting.begin() + static_cast<std::ptrdiff_t>(gone));
+    store_relaxed(&waiting_, waiting_ - static_cast<std::uint32_t>(gone));
+    if (gone != 0) store_gate_locked(side);
+}
+
+/// Reply 4: it is not in hand any more.
+inline void ServerCore::remove(Side& side, RequestState& request) noexcept {
+    (request.before != nullptr ? request.before->behind : side.first) = request.behind;
+    (request.behind != nullptr ? request.behind->before : side.last) = request.before;
+    request.in_hand = false;
+    store_relaxed(&side.hand, side.hand - 1);
+    store_relaxed(&in_hand_, in_hand_ - 1);
+    if (request.streaming) {
+        --side.streams;
+        store_relaxed(&streams_, streams_ - 1);
+    }
+    if (request.kept) ++unkept_;
+    release(request);
+}
+
+inline void ServerCore::finish_with_text(RequestState& request, const char* text) {
+    const std::size_t most = std::min<std::size_t>(layout::REPLY_MAX_TEXT, max_length_);
+    const std::size_t length = whole_letters(text, std::strlen(text), most);
+    finish(request, layout::REPLY_STATUS_ERROR, {reinterpret_cast<const std::byte*>(text), length}, layout::TYPE_RAW);
+}
+
+inline void ServerCore::fail(RequestState& request, const char* text) {
+    const Access access(*this);
+    if (request.answered == 0) finish_with_text(request, text);
+}
+
+/// Of a request's handle; with the lock, if it was kept.
+inline void ServerCore::reply(RequestState& request, std::int32_t status, Bytes payload, std::int32_t type) {
+    if (FLYRING_UNLIKELY(load_acquire(&request.answered) != 0 || request.streaming)) {
+        throw InvalidArgument("reply", "this request was answered before; answer each once");
+    }
+    if (FLYRING_UNLIKELY(type < 1)) {
+        throw InvalidArgument("type", std::to_string(type) + " is not 1 to 2147483647");
+    }
+    if (FLYRING_UNLIKELY(payload.size() > max_length_)) throw MessageTooLarge(payload.size(), max_length_);
+    finish(request, status, payload, type);
+}
+
+/// Behind what another thread did with a request that was kept.
+inline void ServerCore::settle(RequestState& request) {
+    Side& side = sides_[request.client];
+    if (usable()) {
+        if (least_) store_gate_locked(side);
+        // The thread that polls may sleep: until there is something for it, or for as long as nothing waits for room.
+        if (side.full || waiting_ != 0) wake_all(state_->file.data());
+    }
+}
+
+inline void ServerCore::keep(RequestState& request) {
+    if (!request.kept) {
+        if (load_acquire(&request.answered) != 0) {
+            throw InvalidArgument("keep", "this request was answered; there is nothing to keep it for");
+        }
+        request.copy.assign(request.payload, request.payload + request.size);
+        request.copied_sender = *request.sender;
+        request.link = link_;
+        request.payload = request.copy.data();
+        request.sender = &request.copied_sender;
+        request.kept = true;
+        __atomic_fetch_add(&kept_, 1U, __ATOMIC_RELAXED);
+    }
+    ++request.handles;
+    ref(request);
+}
+
+/// The last handle of a request that was kept may be another thread's.
+inline void ServerCore::release_kept(RequestState& request) noexcept {
+    if (__atomic_sub_fetch(&request.refs, 1U, __ATOMIC_ACQ_REL) == 0) delete &request;
+}
+
+inline void ServerCore::release(RequestState& request) noexcept {
+    if (FLYRING_UNLIKELY(request.kept)) return release_kept(request);
+    if (--request.refs != 0) return;
+    if (request.next) request.next = nullptr;
+    free_.push_back(&request);  // has room
+}
+
+}  // namespace flyring::detail

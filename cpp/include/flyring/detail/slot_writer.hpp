@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "flyring/detail/file.hpp"
+#include "flyring/detail/held_back.hpp"
+#include "flyring/detail/replaced.hpp"
+#include "flyring/detail/ring.hpp"
+#include "flyring/detail/ring_writer.hpp"
+#include "flyring/detail/slots.hpp"
+#include "flyring/errors.hpp"
+
+namespace flyring::detail {
+
+/// A RingWriter with its publisher slot: how it is taken (spec/channel.md 5.2), its owner record, and how it finds room
+/// (6.2). A publisher owns one, the server of a service one for each client.
+struct SlotWriter : RingWriter {
+    /// 5.2, 3 and 4, under the locks. Returns the new epoch. Throws CorruptRing.
+    std::int64_t take(const ChannelFile& of, std::uint32_t slot, const std::string& own_name) {
+        file = &of;
+        name = &own_name;
+        ring = of.ring(slot);
+        const Counted found = recover(ring, of.path);
+        const SlotWords words = publisher_slot(of, slot);
+        epoch = words.take(own_name, of.environment, of.wakes, [&] {
+            store_relaxed(words.start(), found.position);
+            store_relaxed(words.closed(), 0);
+            store_relaxed(words.blocked_since(), std::int64_t{0});
+        });
+        end = cleared = found.position;
+        count = found.count;
+        return epoch;
+    }
+
+    /// What follows from that; `lock`: the description through which locks of other slots are tried.
+    void begin(const Fd& lock, std::int64_t offset_of_clock, std::int64_t lag_limit = 0) {
+        description = &lock;
+        clock_offset = offset_of_clock;
+        max_lag = lag_limit;
+        foreign = file->header.foreign != Foreign::none;
+        owner_pending = !foreign;  // Agrona knows no such record
+        raw_type = file->header.schema_length != 0 ? layout::TYPE_RAW : 1;
+        window = ring.window();
+        subscribers = file->is_service() ? 1 : file->header.subscribers;  // of a service each ring has one gate
+        max_payload = ring.capacity() / layout::MAX_MESSAGE_DIVISOR - header_length;
+        if (file->is_queue()) {
+            max_payload -= layout::RELEASED_LENGTH;  // which the returns ring puts in front of a job
+            handovers = file->handovers();
+        }
+        lag = max_lag != 0 ? max_lag : ring.capacity();  // max_lag is at most the capacity
+        set_next_boundary();
+        set_fast_end();
+        file->mapping.prefault(ring.data, ring.capacity());
+    }
+
+    /// A message of `length` bytes; `write(to)` writes them. False: back-pressured.
+    template <typename Write>
+    [[gnu::always_inline]] inline bool try_publish(std::size_t length, std::int32_t type, Write&& write) {
+        if (FLYRING_UNLIKELY(!is_announced(length)) && !reserve(length)) return false;
+        publish(size_of(length), length + header_length, type, wrapping_add(count, 1), write);
+        return true;
+    }
+
+    /// Publish 1 and 2: afterwards a record for `length` bytes may be written at the end, unless back-pressured
+    /// (false).
+    bool reserve(std::size_t length) {
+        if (length > max_payload) throw MessageTooLarge(length, max_payload);
+        if (owner_pending && !publish_owner_record()) return false;
+        return reserve_size(size_of(length));
+    }
+
+    bool reserve_size(std::uint64_t size) { return pad_to_fit(size) && find_room(size); }
+
+    /// Publish 1. False: the padding is back-pressured.
+    bool pad_to_fit(std::uint64_t size) {
+        if (size <= to_ring_end()) return true;
+        if (!find_room(to_ring_end())) return false;
+        pad();
+        return true;
+    }
+
+    bool find_room(std::uint64_t size) { return find_room(size, size); }
+    inline bool find_room(std::uint64_t size, std::uint64_t first);
+
+    /// The first record of a new owner tells the sender of what follows (4.6).
+    inline bool publish_owner_record();
+
+    /// 6.2, 4: whether it was held back before, and the last test of locks was a while ago. The next one then is not.
+    bool is_time_to_test() noexcept {
+        if (held_back_since == 0) return false;
+        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (now - held_back_since < retire_interval) return false;
+        held_back_since = now;
+        return true;
+    }
+
+    static constexpr std::int64_t retire_interval = 1'000'000;  // ns
+
+    const ChannelFile* file = nullptr;
+    const Fd* description = nullptr;
+    const std::string* name = nullptr;  // of the slot's owner
+    std::int64_t epoch = 0;
+    std::int64_t max_lag = 0;          // bytes; 0: wait for every subscriber
+    std::int64_t held_back_since = 0;  // monotonic ns, or of the last test of locks; 0: not held back
+    std::int64_t clock_offset = 0;     // of CLOCK_MONOTONIC in this process
+    std::uint64_t needed_last = 0;     // what needed() said of what found no room last
+    bool tells_replaced = true;        // throws ChannelReplaced; of a service its waits do
+    SuccessorWatch successor;
+
+  private:
+    /// 6.2, 5.
+    void note_held_back(std::uint64_t size) noexcept {
+        const std::int64_t now = held_back_since = clock_ns(CLOCK_MONOTONIC);
+        const SlotWords words = publisher_slot(*file, ring.index);
+        store_relaxed(words.blocked_length(), static_cast<std::int64_t>(size));
+        const std::int64_t since = std::max<std::int64_t>(now - clock_offset, 1);
+        store_release(words.blocked_since(), file->environment.monotonic.value_or(since));
+    }
+
+    void note_room() noexcept {
+        if (held_back_since == 0) return;
+        held_back_since = 0;
+        store_release(publisher_slot(*file, ring.index).blocked_since(), std::int64_t{0});
+    }
+};
+
+/// Publish 2, and all of 6.2. A batch is of `size` bytes and held back by its `first` message, of so many; true if
+/// that one has room.
+bool SlotWriter::find_room(std::uint64_t size, std::uint64_t first) {
+    if (static_cast<std::uint64_t>(end) + first >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
+        throw_corrupt(file->path, ring, end, "it has reached the last position");
+    }
+    if (has_room(size)) return true;
+    const std::uint64_t wanted = needed(size);
+    if (tells_replaced) successor.look(*file);  // 6.2, 0
+    if (!is_still_held(needed(first))) recompute();
+    if (!has_room(size) && max_lag != 0 && evict_lagging(*file, ring, *description, max_lag, wanted)) recompute();
+    if (!has_room(size) && is_time_to_test()) {
+        retire(*file, ring, *description, wanted);
+        take_back_evicted(*file, ring, *description, wanted);
+        if (tells_replaced) check_replaced(*file);
+        recompute();
+    }
+    if (has_room(first)) {
+        note_room();
+        return true;
+    }
+    if (held_back_since == 0) note_held_back(first);
+    needed_last = needed(first);
+    return false;
+}
+
+bool SlotWriter::publish_owner_record() {
+    std::byte payload[layout::OWNER_RECORD_NAME + layout::MAX_NAME_LENGTH];
+    put(payload + layout::OWNER_RECORD_EPOCH, epoch);
+    put(payload + layout::OWNER_RECORD_NAME_LENGTH, static_cast<std::int32_t>(name->size()));
+    std::memcpy(payload + layout::OWNER_RECORD_NAME, name->data(), name->size());
+    const std::size_t length = layout::OWNER_RECORD_NAME + name->size();
+
+    const std::uint64_t size = size_of(length);
+    if (!reserve_size(size)) return false;
+    owner_pending = false;
+    publish(size, length + header_length, layout::TYPE_OWNER, count,
+            [&](std::byte* to) { std::memcpy(to, payload, length); });
+    set_fast_end();
+    return true;
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/** The time-out of a call came before its answer. Code {@code expired}. */
+public final class ExpiredException extends FlyringException {
+    private static final long serialVersionUID = 1L;
+
+    private final boolean mayHaveRun;
+
+    ExpiredException(boolean mayHaveRun, String message) {
+        super("expired", message);
+        this.mayHaveRun = mayHaveRun;
+    }
+
+    /**
+     * Whether a handler may have been given the request.
+     *
+     * @return false: none was, and none will be.
+     */
+    public boolean mayHaveRun() {
+        return mayHaveRun;
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/** How clients and the server of a service wait (service.md 6, Waiting). */
+abstract class ServiceWait extends Waiting {
+    static final long DATA_CAP_NANOS = 100_000_000;
+    static final long ROOM_CAP_NANOS = 4_000_000;
+
+    private final Channel channel;
+    private final int first;
+    private final int end;
+
+    /** For the messages of the rings from {@code first} to before {@code end}. */
+    ServiceWait(Channel channel, int first, int end, String what) {
+        super(channel.slots().data(), true, mask(first, end), what);
+        this.channel = channel;
+        this.first = first;
+        this.end = end;
+    }
+
+    private static int mask(int first, int end) {
+        int mask = 0;
+        for (int ring = first; ring < end; ring++) {
+            mask |= WaitingWords.bit(ring);
+        }
+        return mask;
+    }
+
+    @Override
+    final boolean othersWake() {
+        for (int ring = first; ring < end; ring++) {
+            if (!channel.slots().publisherWakes(ring)) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

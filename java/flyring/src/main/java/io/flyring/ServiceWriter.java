@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import org.agrona.DirectBuffer;
+
+/** Publishes requests, or replies, on one ring of a service: a prefix, and what the user gave (service.md 2). */
+final class ServiceWriter extends RingWriter {
+    static final long NO_ROOM = -1;
+
+    ServiceWriter(Channel channel, Memory ring, Room room, Waker waker, long epoch, byte[] name, long count) {
+        super(channel, ring, room, waker, epoch, name, count, 0);
+    }
+
+    /**
+     * Publishes one record, if there is room for it now.
+     *
+     * @param prefix bytes of the prefix: two words, or three.
+     * @param source what follows, in one of two kinds; null: nothing does, or it is of the other kind.
+     * @return the position of the record, or {@link #NO_ROOM}.
+     */
+    long offer(int prefix, long first, long second, long third, DirectBuffer source, byte[] bytes, int offset,
+        int length, int type) {
+        final int total = prefix + length;
+        if (endAfter(total) > fastEnd && !reserve(total, false)) {
+            return NO_ROOM;
+        }
+        final long position = end;
+        final int at = ((int) end & mask) + Layout.RECORD_PAYLOAD;
+        boolean whole = false;
+        try {
+            ring.putLong(at, first);
+            ring.putLong(at + Long.BYTES, second);
+            if (prefix > 2 * Long.BYTES) {
+                ring.putLong(at + 2 * Long.BYTES, third);
+            }
+            if (source != null) {
+                Copy.from(source, offset, ring, at + prefix, length);
+            } else if (length > 0) {
+                ring.putBytes(at + prefix, bytes, offset, length);
+            }
+            whole = true;
+        } finally {
+            commit(total, whole ? type : Layout.TYPE_PADDING); // what was begun must not stay
+        }
+        return position;
+    }
+
+    private void commit(int total, int type) {
+        final long next = endAfter(total);
+        setType(type);
+        commitAndAdvance(total + Layout.RECORD_HEADER_LENGTH, next, type > 0 ? count + 1 : count);
+        if (next >= nextDue) {
+            doDue(size(total));
+        }
+        if (isAwaited()) {
+            waker.wakeNow(wakerBit);
+        }
+    }
+
+    /** Whether a record with so many bytes behind its prefix is longer than a ring allows. */
+    MessageTooLargeException tooLarge(int prefix, int length) {
+        final int most = maxLength - prefix;
+        return length <= most ? null : new MessageTooLargeException(length, most, "A message of " + length
+            + " bytes is longer than the " + most + " that this service allows. Split it, or create the channel with"
+            + " a larger capacity.");
+    }
+}
