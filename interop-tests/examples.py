@@ -5,10 +5,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from functools import partial
 from pathlib import Path
 
@@ -189,13 +193,93 @@ def routing(first: str) -> str | None:
     return None
 
 
+def get(port: int, path: str) -> tuple[int, str]:
+    """The status and the text of an answer of the web server."""
+    try:
+        with urllib.request.urlopen(f"http://localhost:{port}{path}", timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        return one.getsockname()[1]
+
+
+def wait_for_port(port: int) -> None:
+    late = time.monotonic() + PATIENCE
+    while True:
+        with socket.socket() as one:
+            if one.connect_ex(("localhost", port)) == 0:
+                return
+        if time.monotonic() > late:
+            raise TimeoutError("the web server did not come")
+        time.sleep(0.05)
+
+
+def pricer(server: str) -> str | None:
+    """A pricer in one language is asked by all of them and by the web server: it answers, refuses, is late, is killed
+    and comes back."""
+    programs = commands("pricer")
+    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
+        environment = os.environ | {"FLYRING_DIR": folder}
+        running: list[subprocess.Popen[bytes]] = []
+
+        def start(*command: str) -> subprocess.Popen[bytes]:
+            running.append(subprocess.Popen(command, env=environment))
+            return running[-1]
+
+        def ask(language: str, fruit: str, seconds: float) -> str:
+            command = [*programs[language], "ask", fruit, "10", str(seconds)]
+            asked = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+            return (asked.stdout + asked.stderr).strip()
+
+        port = free_port()
+        paths = ("/price/plums/10", "/price/quinces/10")
+        answered = [(200, "2100"), (404, "there is no price for quinces")]
+        try:
+            serving = start(*programs[server], "serve")
+            start(programs["python"][0], str(EXAMPLES / "pricer" / "web.py"), str(port))
+            for language in LANGUAGES:
+                for fruit, wanted in (("pears", "950"), ("quinces", "refused: there is no price for quinces")):
+                    if (got := ask(language, fruit, PATIENCE)) != wanted:
+                        return f"{language} got {got!r}, not {wanted!r}"
+            wait_for_port(port)
+            if (served := [get(port, path) for path in paths]) != answered:
+                return f"the web server answered {served}"
+
+            serving.send_signal(signal.SIGSTOP)
+            for language in LANGUAGES:
+                if (got := ask(language, "pears", 0.3)) != "no answer in time":
+                    return f"with a stopped server {language} got {got!r}"
+            if (late := get(port, paths[0])) != (504, "no answer in time"):
+                return f"with a stopped server the web server answered {late}"
+
+            serving.kill()
+            serving.wait()
+            if (gone := get(port, paths[0]))[0] != 504:  # it waited for another server
+                return f"without a server the web server answered {gone}"
+            start(*programs[server], "serve")
+            if (got := ask(LANGUAGES[0], "pears", PATIENCE)) != "950":
+                return f"after a restart the answer was {got!r}"
+            if (served := [get(port, path) for path in paths]) != answered:
+                return f"after a restart the web server answered {served}"
+        finally:
+            for program in running:
+                program.kill()
+                program.wait()
+    return None
+
+
 def main() -> int:
     subprocess.run(["cmake", "-S", EXAMPLES, "-B", BUILD], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", BUILD, "--parallel", "2"], check=True, stdout=subprocess.DEVNULL)
     passed = failed = 0
     tests = [
         (f"{e.__name__} in {language}", partial(e, language))
-        for e in (waiting, queue, routing)
+        for e in (waiting, queue, routing, pricer)
         for language in LANGUAGES
     ]
     for name, test in [*tests, ("as many keys for each inbox", keys.even_keys)]:
