@@ -118,7 +118,7 @@ class JobWorker final : public Worker {
     }
 
     void begin(const flyring::Job& job) {
-        side_.phase(handling);
+        enter(handling, 30);  // it has the job in hand, and has not said so
         ++handed_;
         Header header{};
         std::int64_t state = 1;

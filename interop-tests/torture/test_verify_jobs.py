@@ -101,6 +101,15 @@ def without_the_eviction():
     return told
 
 
+def stood_still(adopted, wrote, evicted=True):
+    """The evicted worker was stopped when it had job 3 in hand and had not yet written that down; so the other one has
+    written it before."""
+    told = story() if evicted else without_the_eviction()
+    told["heir"][5] = job(3, wrote)
+    told["last"][1:6] = [job(3, adopted, 1), done(adopted), job(4, 66), [Kind.GIVING, 66 * MS], [Kind.GIVEN, 1, 66 * MS]]
+    return told
+
+
 def late(finding):
     """Job 9 is acknowledged after 11 ms, and handed out after 479; meanwhile another worker finds nothing, from 20 ms
     on for so long."""
@@ -137,6 +146,8 @@ FAULTS = {
     "a job that was done, and not given back, came again": ("twice", change("last", 9, done(70))),
     "a job of the dead says 0": ("attempts", change("heir", 3, job(1, 45))),
     "a job of an evicted worker says 0": ("attempts", change("last", 4, job(3, 65))),
+    "a job says 0 that another had before the eviction": ("attempts", stood_still(59, 70)),
+    "a job says 0 that another had, and nobody was evicted": ("attempts", stood_still(65, 70, False)),
     "a released job says 0": ("attempts", change("last", 6, job(4, 67))),
     "a job says 1 the first time, and nobody has died yet": ("attempts", change("killed", 1, job(0, 20, 1))),
     "a released job does not count on": (
@@ -172,6 +183,9 @@ def run():
     right = verify_jobs(judge(late(200)))
     if right.failures:
         failed.append(f"a job waits while all work, but: {dict(right.failures)}")
+    right = verify_jobs(judge(stood_still(65, 70)))
+    if right.failures or right.counts["handed out again"] != 5:
+        failed.append(f"an evicted worker stood still, but: {dict(right.failures)} {right.counts}")
     told = change("heir", 3, job(0, 45, 1), done(46), job(1, 46, 1), done(46), remove=2)
     for phase, rule in ((Phase.fetching, ""), (Phase.handling, "twice")):
         # the dead one had announced job 0 when another one, here itself, had it
@@ -184,7 +198,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 5 + len(FAULTS) - len(failed), len(failed)
+    return 6 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

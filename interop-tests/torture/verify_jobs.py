@@ -74,6 +74,19 @@ def taken_away(job, evictions):
     return found[-1] if found else 0
 
 
+def in_order(story, evictions):
+    """The hand-outs of one job in the order in which they happened. Who was evicted when it had the job in hand, and had
+    not yet written that down (it may have been stopped there), has written it behind who adopted the job: that one was
+    handed it after the eviction, and says more attempts."""
+    story.sort(key=lambda job: job.time)
+    for late in [job for job in story if not job.done and taken_away(job, evictions)]:
+        begin = min(e.begin for e in evictions[late.seat.slot] if e.end >= late.seat.asked)
+        here = story.index(late)
+        while here and story[here - 1].time >= begin and story[here - 1].attempts > late.attempts:
+            story[here - 1 : here + 1] = late, story[here - 1]
+            here -= 1
+
+
 def reasons(job, evictions):
     """When there was a reason to hand it out once more, after this time. A worker that is killed while it gives a job
     back may leave it in both places."""
@@ -156,7 +169,7 @@ def check_published(channel, seats, evictions, verdict):
             stories[job.key].append(job)
         check_order(seat, verdict)
     for story in stories.values():
-        story.sort(key=lambda job: job.time)
+        in_order(story, evictions)
     dead = [(seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed"]
     strange = [
         (seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING

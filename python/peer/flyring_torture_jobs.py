@@ -120,7 +120,7 @@ class JobWorker(Worker):
         return flyring.Action.BREAK if self.breaks else None
 
     def begin(self, job: flyring.Job) -> None:
-        self.side.phase(Phase.HANDLING)
+        self.enter(Phase.HANDLING, 30)  # it has the job in hand, and has not said so
         self.handed += 1
         epoch = sequence = 0
         state = 1

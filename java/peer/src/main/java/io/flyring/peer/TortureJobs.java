@@ -145,7 +145,7 @@ final class TortureJobs extends TortureWorker {
     }
 
     private void begin(Job job) {
-        phase(Phase.HANDLING);
+        enter(Phase.HANDLING, 30); // it has the job in hand, and has not said so
         handed++;
         byte[] bytes = job.toByteArray();
         ByteBuffer words = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
