@@ -48,6 +48,11 @@ class HandOut:
         return self.last and self.seat.how == "killed" and not (self.done or self.giving)
 
     @property
+    def lost(self):
+        """Its worker was evicted, and nothing had become of it."""
+        return self.last and self.seat.how == "lost" and not (self.done or self.giving)
+
+    @property
     def perhaps_done(self):
         return self.cut_off and self.seat.life.phase == Phase.finishing
 

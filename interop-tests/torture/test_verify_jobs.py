@@ -77,7 +77,7 @@ def story():
 
 
 def judge(told, phase=Phase.handling):
-    roles = {"producer": "publisher", "operator": "operator"}
+    roles = {"producer": "publisher", "operator": "operator", "other operator": "operator"}
     lives = []
     for name, rows in told.items():
         entries = numpy.array([row + [0] * (8 - len(row)) for row in rows], dtype="i8")
@@ -128,6 +128,17 @@ def late(finding):
         [Kind.IDLE, 20 * MS, (20 + finding) * MS],
         [Kind.LEFT, 0, 0, 0, 800 * MS],
     ]
+    return told
+
+
+def thrown():
+    """As late, but job 9 is acknowledged after 469 ms, and thrown once. Its worker's slot was evicted when that one
+    asked for it: perhaps it, in fact its last owner."""
+    told = late(450)
+    told["producer"][10] = acknowledged(9, 469)
+    at = told["last"].index(done(480))
+    told["last"][at : at + 1] = [[Kind.GIVING, 479 * MS], job(9, 480, 1), done(480)]
+    told["other operator"] = [[Kind.EVICTED, 3, 82 * MS], [Kind.EVICTED, 3, 82 * MS, 85 * MS]]
     return told
 
 
@@ -183,6 +194,9 @@ def run():
     right = verify_jobs(judge(late(200)))
     if right.failures:
         failed.append(f"a job waits while all work, but: {dict(right.failures)}")
+    right = verify_jobs(judge(thrown()))
+    if right.failures:
+        failed.append(f"an eviction that did not hit the worker, but: {dict(right.failures)}")
     right = verify_jobs(judge(stood_still(65, 70)))
     if right.failures or right.counts["handed out again"] != 5:
         failed.append(f"an evicted worker stood still, but: {dict(right.failures)} {right.counts}")
@@ -198,7 +212,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 6 + len(FAULTS) - len(failed), len(failed)
+    return 7 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

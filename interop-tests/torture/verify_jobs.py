@@ -238,7 +238,7 @@ def waits(channel, stories, evictions):
                 since = before.given
             elif before.cut_off:
                 since = before.seat.life.ended
-            elif found := taken_away(before, evictions):
+            elif before.lost and (found := taken_away(before, evictions)):
                 since = max(e.end for e in evictions[before.seat.slot] if e.begin == found)
             else:
                 continue
