@@ -191,6 +191,11 @@ def run():
     right = verify_jobs(judge(told, Phase.finishing))
     if right.failures or right.counts["perhaps done"] != 1:
         failed.append(f"killed while it finished the job, but: {dict(right.failures)} {right.counts}")
+    told = change("last", 4, remove=2)
+    told["heir"][6].append(1)
+    right = verify_jobs(judge(told))
+    if right.failures or right.counts["perhaps done"] != 1:
+        failed.append(f"evicted when it had finished the job, but: {dict(right.failures)} {right.counts}")
     right = verify_jobs(judge(late(200)))
     if right.failures:
         failed.append(f"a job waits while all work, but: {dict(right.failures)}")
@@ -212,7 +217,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 7 + len(FAULTS) - len(failed), len(failed)
+    return 8 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":
