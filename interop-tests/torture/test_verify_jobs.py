@@ -142,6 +142,13 @@ def thrown():
     return told
 
 
+def left(*rows):
+    """Job 1 says 1, and another worker has left before."""
+    told = change("killed", 1, job(1, 22, 1), remove=3)
+    told["leaver"] = [[Kind.SEATED, 4, 1, 2 * MS, 1 * MS], *rows, [Kind.LEFT, 0, 0, 0, 21 * MS]]
+    return told
+
+
 FAULTS = {
     "a job was lost": ("loss", change("last", 12, remove=2)),
     "the last job was lost": ("loss", change("last", 22, remove=2)),
@@ -161,6 +168,7 @@ FAULTS = {
     "a job says 0 that another had, and nobody was evicted": ("attempts", stood_still(65, 70, False)),
     "a released job says 0": ("attempts", change("last", 6, job(4, 67))),
     "a job says 1 the first time, and nobody has died yet": ("attempts", change("killed", 1, job(0, 20, 1))),
+    "a job says 1, and who has left had none with it": ("attempts", left([Kind.JOB, 1, 0, 1, 0, 0, 0, 19 * MS])),
     "a released job does not count on": (
         "attempts",
         change("last", 6, job(4, 67, 1), [Kind.GIVING, 67 * MS], [Kind.GIVEN, 1, 67 * MS], job(4, 68, 1)),
@@ -199,6 +207,9 @@ def run():
     right = verify_jobs(judge(late(200)))
     if right.failures:
         failed.append(f"a job waits while all work, but: {dict(right.failures)}")
+    right = verify_jobs(judge(left(job(0, 19), done(20))))
+    if right.failures:
+        failed.append(f"one left with a job that nobody was handed, but: {dict(right.failures)}")
     right = verify_jobs(judge(thrown()))
     if right.failures:
         failed.append(f"an eviction that did not hit the worker, but: {dict(right.failures)}")
@@ -217,7 +228,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 8 + len(FAULTS) - len(failed), len(failed)
+    return 9 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":
