@@ -119,7 +119,7 @@ class JobWorker final : public Worker {
     }
 
     void begin(const flyring::Job& job) {
-        enter(handling, 30);  // it has the job in hand, and has not said so
+        side_.phase(handling);
         ++handed_;
         Header header{};
         std::int64_t state = 1;
@@ -134,6 +134,7 @@ class JobWorker final : public Worker {
                 state = 2;
             }
         }
+        linger(30);  // it has read the job, and has not said so
         silent_ = fault("drop");
         last_ = {job.ring(), job.position(), header.epoch, header.sequence, job.attempts(), state};
         note_job();

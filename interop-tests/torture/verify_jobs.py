@@ -41,7 +41,9 @@ class Budget:
     """Ends of workers, each of which may explain one batch of jobs that somebody else had announced or in hand."""
 
     def __init__(self, ends):
-        self.ends, self.left, self.claims = sorted(ends), [BATCH] * len(ends), []
+        """What explains few jobs is asked first: those would else take what only another end explains."""
+        self.ends = [sorted(end for end in ends if bool(end.place) == known) for known in (True, False)]
+        self.left, self.claims = [[BATCH] * len(known) for known in self.ends], []
 
     def claim(self, since, until, job, text):
         """An end is wanted that was not before `since`, and before `until`."""
@@ -50,12 +52,16 @@ class Budget:
     def unpaid(self):
         """The claims for which no end is left."""
         for until, since, job, text in sorted(self.claims, key=lambda claim: claim[:2]):
-            for number in range(bisect.bisect_left(self.ends, (until,))):
-                if self.left[number] and self.ends[number].explains(since, job):
-                    self.left[number] -= 1
-                    break
-            else:
+            if not any(self.pay(ends, left, since, until, job) for ends, left in zip(self.ends, self.left)):
                 yield job.seat.life, text
+
+    @staticmethod
+    def pay(ends, left, since, until, job):
+        for number in range(bisect.bisect_left(ends, (until,))):
+            if left[number] and ends[number].explains(since, job):
+                left[number] -= 1
+                return True
+        return False
 
 
 def check_seats(seats, evictions, verdict):

@@ -122,7 +122,7 @@ class JobWorker(Worker):
         return flyring.Action.BREAK if self.breaks else None
 
     def begin(self, job: flyring.Job) -> None:
-        self.enter(Phase.HANDLING, 30)  # it has the job in hand, and has not said so
+        self.side.phase(Phase.HANDLING)
         self.handed += 1
         epoch = sequence = 0
         state = 1
@@ -135,6 +135,7 @@ class JobWorker(Worker):
                 state = 3
             elif not state and (sender.epoch, publisher_number(sender.name)) != (epoch, publisher):
                 state = 2
+        self.linger(30)  # it has read the job, and has not said so
         self.silent = bool(self.fault("drop"))
         self.last = (job.ring, job.position, epoch, sequence, job.attempts, state)
         self.note(Kind.JOB, *self.last, time.monotonic_ns())

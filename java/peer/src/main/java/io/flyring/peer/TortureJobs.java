@@ -148,7 +148,7 @@ final class TortureJobs extends TortureWorker {
     }
 
     private void begin(Job job) {
-        enter(Phase.HANDLING, 30); // it has the job in hand, and has not said so
+        phase(Phase.HANDLING);
         handed++;
         byte[] bytes = job.toByteArray();
         ByteBuffer words = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
@@ -163,6 +163,7 @@ final class TortureJobs extends TortureWorker {
         } else if (sender.epoch() != words.getLong(16) || publisherNumber(sender.name()) != words.getLong(8)) {
             state = 2;
         }
+        linger(30); // it has read the job, and has not said so
         silent = fault("drop");
         last = new long[] {job.ring(), job.position(), whole ? words.getLong(16) : 0, whole ? words.getLong(24) : 0,
             job.attempts(), state, System.nanoTime()};
