@@ -106,7 +106,13 @@ def stood_still(adopted, wrote, evicted=True):
     written it before."""
     told = story() if evicted else without_the_eviction()
     told["heir"][5] = job(3, wrote)
-    told["last"][1:6] = [job(3, adopted, 1), done(adopted), job(4, 66), [Kind.GIVING, 66 * MS], [Kind.GIVEN, 1, 66 * MS]]
+    told["last"][1:6] = [
+        job(3, adopted, 1),
+        done(adopted),
+        job(4, 66),
+        [Kind.GIVING, 66 * MS],
+        [Kind.GIVEN, 1, 66 * MS],
+    ]
     return told
 
 

@@ -128,9 +128,7 @@ def check_job(key, story, published, evictions, strangers, verdict):
     if len({job.position for job in story}) > 1:
         verdict.fail("agreement", story[0].seat.life, f"{text} was at {sorted({job.position for job in story})}")
     if story[0].attempts:
-        strangers["first"].claim(
-            published, story[0].time, story[0], f"{text} says {story[0].attempts} the first time"
-        )
+        strangers["first"].claim(published, story[0].time, story[0], f"{text} says {story[0].attempts} the first time")
     known, copies = [], False  # copies: of the job there may be two, each with its own number
     for before, job in zip(story, story[1:]):
         more = list(reasons(before, evictions))

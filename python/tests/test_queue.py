@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import flyring
+from conftest import Child
 from flyring import (
     Action,
     BackPressuredError,
@@ -28,7 +29,6 @@ from flyring import (
     layout,
 )
 from flyring.sbe import dispatch
-from conftest import Child
 from generated_prices import SCHEMA, PriceFlags, PriceUpdate
 
 LONGEST = 4096 // 4 - 24
