@@ -16,6 +16,7 @@ from driver import jobs
 from driver.contenders import Contender, Table
 from driver.placement import classify
 from driver.progress import Progress
+from driver.ratios import FEWEST_SHOWN, beside_in
 from driver.raw import Recorder
 from driver.sides import Cannot, Failure, Group
 from driver.sleeping import SCENARIOS, Sleeping
@@ -38,7 +39,7 @@ class Settings:
     def rounds_of(self, table: Table) -> int:
         if self.rounds or not self.quick or table.scenario in SCENARIOS:
             return self.rounds or table.rounds
-        return table.rounds // 4 if table.compared_with else FEWEST_ROUNDS  # an interval needs more of them
+        return max(table.rounds // 4, FEWEST_SHOWN) if table.compared_with else FEWEST_ROUNDS
 
     def slice_of(self, table: Table) -> float:
         return min(self.time_slice, table.time_slice or self.time_slice)
@@ -221,7 +222,7 @@ class Runner:
         turns = list(running)
         for number in range((start - 1) * rounds // starts + 1, (2 * rounds if start == starts else last) + 1):
             if number > rounds:
-                turns = lacking(table, turns, self.slices)
+                turns = lacking(table, running, self.slices)
                 self.progress.more(seconds * len(turns))
             if not turns:
                 break
@@ -331,7 +332,8 @@ def read_samples(slice_: Slice, path: Path) -> Any:
 
 
 def lacking(table: Table, running: Sequence[Measured], all_: Sequence[Slice]) -> list[Measured]:
-    """Contenders with fewer than five rounds in the class that most slices of the table fell into."""
+    """Contenders with fewer than five rounds in the class that most slices of the table fell into; and those with too
+    few beside whom they are compared with, for an interval, and those."""
     mine: dict[str, list[Slice]] = {m.contender.id: [] for m in running}
     for s in classify(all_)[0]:
         if s.table == table.name and s.contender in mine:
@@ -340,7 +342,12 @@ def lacking(table: Table, running: Sequence[Measured], all_: Sequence[Slice]) ->
     if class_ is None:
         return list(running)
     kinds = {kind for _, kind in table.kinds}
-    return [m for m in running if any(rounds_in(mine[m.contender.id], class_, k) < FEWEST_ROUNDS for k in kinds)]
+    few = {c for c, slices in mine.items() if any(rounds_in(slices, class_, k) < FEWEST_ROUNDS for k in kinds)}
+    for contender, slices in mine.items():
+        reference = table.reference(contender)
+        if reference in mine and len(beside_in(slices, mine[reference], class_)) < FEWEST_SHOWN:
+            few |= {contender, reference}
+    return [m for m in running if m.contender.id in few]
 
 
 def available_memory() -> int:

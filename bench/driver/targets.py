@@ -125,7 +125,8 @@ def judge_one(
     elif "interval_at_most" in target:
         beside = ratios.beside(results, table, mine.contender, class_)
         if beside is None:
-            return Verdict(table.name, text, class_, f"{mine.title} {mine}; nothing to compare with", None)
+            few = f"fewer than {ratios.FEWEST_SHOWN} rounds of both, which an interval needs"
+            return Verdict(table.name, text, class_, f"{mine.title} {mine}; {few}", None)
         low, middle, high = beside
         floor = results.title(table.reference(mine.contender))
         measured = f"{mine.title} {mine}, {middle:.3f} ({low:.3f}–{high:.3f}) times {floor}"

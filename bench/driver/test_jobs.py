@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from driver.conftest import MakeRun
 from driver.contenders import ROOT, Catalogue
 from driver.install import PYTHON_VENV, environment, fill_in
 from driver.jobs import together
+from driver.run import lacking
 from driver.sides import Failure, Group
+from driver.stats import Slice
 from driver.summary import Summary
 from driver.targets import verdicts
 from driver.test_run import PEER, left_behind, misbehaving, run
@@ -81,6 +84,21 @@ def test_a_row_is_compared_with_its_own_language(make_run: MakeRun) -> None:
     found = {row[0]: row[at] for row in grid.rows}
     assert found["C++: Flyring queue, poll of 256"] == "1.250 (1.250–1.250)"
     assert found["C++: Flyring inbox, poll"] == "–"
+
+
+def test_rounds_go_on_until_there_is_an_interval(catalogue: Catalogue) -> None:
+    table = catalogue.tables["queue-burst-32"]
+    names = [f"{language}/flyring-{kind}" for language in ("cpp", "python") for kind in ("inbox", "queue")]
+    running: list[Any] = [SimpleNamespace(contender=catalogue.contenders[name]) for name in names]
+    rounds = dict(zip(names, (6, 6, 7, 5), strict=True))
+    slices = [
+        Slice(table.name, name, number, "mean", 4096, 40960, 100.0, 101.0)
+        for name in names
+        for number in range(1, rounds[name] + 1)
+    ]
+    assert [m.contender.id for m in lacking(table, running, slices)] == names[2:]
+    slices.append(Slice(table.name, names[3], 6, "mean", 4096, 40960, 100.0, 101.0))
+    assert lacking(table, running, slices) == []
 
 
 JOBS = """

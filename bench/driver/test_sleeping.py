@@ -46,7 +46,7 @@ def test_too_few_rounds_give_no_interval(make_run: MakeRun) -> None:
     target = {"text": "it", "contender": ["cpp/flyring-block"], "interval_at_most": 9}
     results = make_run([target], {"cpp/flyring-block": 20_800.0, FLOOR: 20_000.0}, rounds=5, compared_with=FLOOR)
     (verdict,) = verdicts(results)
-    assert verdict.reached is None and "nothing to compare with" in verdict.measured
+    assert verdict.reached is None and "fewer than 6 rounds of both" in verdict.measured
 
 
 def test_interruptions_are_what_lies_beyond_the_median() -> None:

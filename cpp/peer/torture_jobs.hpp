@@ -30,7 +30,7 @@ class JobWorker final : public Worker {
         try {
             work(worker);
         } catch (const flyring::SlotLost&) {
-            side_.log(slot_lost, worker.slot(), unfinished_ && !silent_, now(), begun_);
+            side_.log(slot_lost, worker.slot(), unfinished_ && !silent_, now(), begun_, unfinished_ && returned_);
         }
         side_.phase(working);
     }
@@ -113,6 +113,7 @@ class JobWorker final : public Worker {
             done(job);
         } else {
             enter(finishing, 50);
+            returned_ = true;
         }
         return breaks_ ? flyring::Action::BREAK : flyring::Action::CONTINUE;
     }
@@ -133,10 +134,12 @@ class JobWorker final : public Worker {
                 state = 2;
             }
         }
+        linger(30);  // it has read the job, and has not said so
         silent_ = fault("drop");
         last_ = {job.ring(), job.position(), header.epoch, header.sequence, job.attempts(), state};
         note_job();
         unfinished_ = true;
+        returned_ = false;
         linger(30);
     }
 
@@ -184,6 +187,7 @@ class JobWorker final : public Worker {
     std::int64_t handed_ = 0;             // jobs of this poll
     std::int64_t begun_ = 0;              // when it began, ns
     bool unfinished_ = false;             // nothing became of the last job yet
+    bool returned_ = false;               // the last job's handler: if nothing was thrown since, it is done
     bool silent_ = false;                 // it is not logged
     bool breaks_ = false;                 // this poll ends early
     std::array<std::int64_t, 6> last_{};  // the last job, as it is logged

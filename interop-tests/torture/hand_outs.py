@@ -41,6 +41,7 @@ class HandOut:
     others_may: bool = False  # have it, says `release`
     end: int = 2**62  # ns: nothing more became of it
     last: bool = False  # of its seat
+    returned: bool = False  # its handler had, when the slot was lost
 
     @property
     def cut_off(self):
@@ -48,8 +49,13 @@ class HandOut:
         return self.last and self.seat.how == "killed" and not (self.done or self.giving)
 
     @property
+    def lost(self):
+        """Its worker was evicted, and nothing had become of it."""
+        return self.last and self.seat.how == "lost" and not (self.done or self.giving)
+
+    @property
     def perhaps_done(self):
-        return self.cut_off and self.seat.life.phase == Phase.finishing
+        return self.cut_off and self.seat.life.phase == Phase.finishing or self.lost and self.returned
 
 
 class Eviction(typing.NamedTuple):
@@ -83,7 +89,7 @@ def seats(life):
         elif kind == Kind.SLOT_LOST and seat:
             seat.how, seat.noticed, seat.end = "lost", words[2], words[3]
             if job and words[1]:
-                job.end = words[2]
+                job.end, job.returned = words[2], bool(words[4])
 
 
 def seats_of(life):

@@ -71,7 +71,8 @@ def left_over(path, number):
 
 
 def judge(lives, number, path, verdict, gaps):
-    verify_jobs(lives, verdict, gaps, (QUEUE, SMALL)[number]["alignment"])
+    options = (QUEUE, SMALL)[number]
+    verify_jobs(lives, verdict, gaps, options["alignment"], options["capacity"])
     check_counters(lives, *read_counters(path), verdict)
     for text in left_over(path, number):
         verdict.fail("left over", None, text)

@@ -42,7 +42,9 @@ class Kind(enum.IntEnum):
     MESSAGE = 7  # ring, position, epoch, sequence, publisher, what is wrong (below), lost before it (lossy)
     LEFT = 8  # forgot, drained, -, time
     EVICTED = 9  # slot, begin, end (0: not yet)
-    SLOT_LOST = 10  # slot, messages of the poll that ended so: they may be torn; time, time when that poll began
+    # slot, messages of the poll that ended so: they may be torn; time, time when that poll began; of a queue: whether
+    # the last job's handler had returned
+    SLOT_LOST = 10
     LOST = 11  # ring, messages lost, position, bytes lost; at the end of a lossy one
     COUNTER = 12  # id of its own counter; -1: it is about to give it back
     FIRST = 13  # ring, bytes lost; before a lossy one's first message of this ring

@@ -77,7 +77,7 @@ def story():
 
 
 def judge(told, phase=Phase.handling):
-    roles = {"producer": "publisher", "operator": "operator"}
+    roles = {"producer": "publisher", "operator": "operator", "other operator": "operator"}
     lives = []
     for name, rows in told.items():
         entries = numpy.array([row + [0] * (8 - len(row)) for row in rows], dtype="i8")
@@ -98,6 +98,21 @@ def change(name, row, *rows, told=None, remove=1):
 def without_the_eviction():
     told = story()
     del told["operator"]
+    return told
+
+
+def stood_still(adopted, wrote, evicted=True):
+    """The evicted worker was stopped when it had job 3 in hand and had not yet written that down; so the other one has
+    written it before."""
+    told = story() if evicted else without_the_eviction()
+    told["heir"][5] = job(3, wrote)
+    told["last"][1:6] = [
+        job(3, adopted, 1),
+        done(adopted),
+        job(4, 66),
+        [Kind.GIVING, 66 * MS],
+        [Kind.GIVEN, 1, 66 * MS],
+    ]
     return told
 
 
@@ -122,6 +137,24 @@ def late(finding):
     return told
 
 
+def thrown():
+    """As late, but job 9 is acknowledged after 469 ms, and thrown once. Its worker's slot was evicted when that one
+    asked for it: perhaps it, in fact its last owner."""
+    told = late(450)
+    told["producer"][10] = acknowledged(9, 469)
+    at = told["last"].index(done(480))
+    told["last"][at : at + 1] = [[Kind.GIVING, 479 * MS], job(9, 480, 1), done(480)]
+    told["other operator"] = [[Kind.EVICTED, 3, 82 * MS], [Kind.EVICTED, 3, 82 * MS, 85 * MS]]
+    return told
+
+
+def left(*rows):
+    """Job 1 says 1, and another worker has left before."""
+    told = change("killed", 1, job(1, 22, 1), remove=3)
+    told["leaver"] = [[Kind.SEATED, 4, 1, 2 * MS, 1 * MS], *rows, [Kind.LEFT, 0, 0, 0, 21 * MS]]
+    return told
+
+
 FAULTS = {
     "a job was lost": ("loss", change("last", 12, remove=2)),
     "the last job was lost": ("loss", change("last", 22, remove=2)),
@@ -137,8 +170,11 @@ FAULTS = {
     "a job that was done, and not given back, came again": ("twice", change("last", 9, done(70))),
     "a job of the dead says 0": ("attempts", change("heir", 3, job(1, 45))),
     "a job of an evicted worker says 0": ("attempts", change("last", 4, job(3, 65))),
+    "a job says 0 that another had before the eviction": ("attempts", stood_still(59, 70)),
+    "a job says 0 that another had, and nobody was evicted": ("attempts", stood_still(65, 70, False)),
     "a released job says 0": ("attempts", change("last", 6, job(4, 67))),
     "a job says 1 the first time, and nobody has died yet": ("attempts", change("killed", 1, job(0, 20, 1))),
+    "a job says 1, and who has left had none with it": ("attempts", left([Kind.JOB, 1, 0, 1, 0, 0, 0, 19 * MS])),
     "a released job does not count on": (
         "attempts",
         change("last", 6, job(4, 67, 1), [Kind.GIVING, 67 * MS], [Kind.GIVEN, 1, 67 * MS], job(4, 68, 1)),
@@ -169,9 +205,23 @@ def run():
     right = verify_jobs(judge(told, Phase.finishing))
     if right.failures or right.counts["perhaps done"] != 1:
         failed.append(f"killed while it finished the job, but: {dict(right.failures)} {right.counts}")
+    told = change("last", 4, remove=2)
+    told["heir"][6].append(1)
+    right = verify_jobs(judge(told))
+    if right.failures or right.counts["perhaps done"] != 1:
+        failed.append(f"evicted when it had finished the job, but: {dict(right.failures)} {right.counts}")
     right = verify_jobs(judge(late(200)))
     if right.failures:
         failed.append(f"a job waits while all work, but: {dict(right.failures)}")
+    right = verify_jobs(judge(left(job(0, 19), done(20))))
+    if right.failures:
+        failed.append(f"one left with a job that nobody was handed, but: {dict(right.failures)}")
+    right = verify_jobs(judge(thrown()))
+    if right.failures:
+        failed.append(f"an eviction that did not hit the worker, but: {dict(right.failures)}")
+    right = verify_jobs(judge(stood_still(65, 70)))
+    if right.failures or right.counts["handed out again"] != 5:
+        failed.append(f"an evicted worker stood still, but: {dict(right.failures)} {right.counts}")
     told = change("heir", 3, job(0, 45, 1), done(46), job(1, 46, 1), done(46), remove=2)
     for phase, rule in ((Phase.fetching, ""), (Phase.handling, "twice")):
         # the dead one had announced job 0 when another one, here itself, had it
@@ -184,7 +234,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 5 + len(FAULTS) - len(failed), len(failed)
+    return 9 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ binding: only which jobs were published, who was handed each, what became of tha
 
 import bisect
 import collections
+import typing
 
 import numpy
 from hand_outs import evictions_of, seats_of
@@ -19,26 +20,48 @@ LONGEST_STOP = 200_000_000  # ns, of a SIGSTOP, and what the machine takes
 LONGEST_HELD = 10_000_000_000  # ns that a producer finds no room
 
 
+class End(typing.NamedTuple):
+    """Of a worker that may have had jobs in hand which nobody was handed."""
+
+    begin: int  # ns: an eviction happens somewhere in between
+    end: int
+    place: tuple = ()  # ring and position, of one that left: the last job that it was handed; empty: not known
+    reach: int = 0  # bytes behind it, of jobs that it may have taken at once with that one
+
+    def explains(self, since, job):
+        if self.end < since:
+            return False
+        if not self.place:
+            return True
+        ring, position = self.place
+        return ring == job.key[0] and position < job.position <= position + self.reach
+
+
 class Budget:
     """Ends of workers, each of which may explain one batch of jobs that somebody else had announced or in hand."""
 
-    def __init__(self, spans):
-        """(begin, end) of each: an eviction happens somewhere in between."""
-        self.spans, self.left, self.claims = sorted(spans), [BATCH] * len(spans), []
+    def __init__(self, ends):
+        """What explains few jobs is asked first: those would else take what only another end explains."""
+        self.ends = [sorted(end for end in ends if bool(end.place) == known) for known in (True, False)]
+        self.left, self.claims = [[BATCH] * len(known) for known in self.ends], []
 
-    def claim(self, since, until, life, text):
+    def claim(self, since, until, job, text):
         """An end is wanted that was not before `since`, and before `until`."""
-        self.claims.append((until, since, life, text))
+        self.claims.append((until, since, job, text))
 
     def unpaid(self):
         """The claims for which no end is left."""
-        for until, since, life, text in sorted(self.claims, key=lambda claim: claim[:2]):
-            for number in range(bisect.bisect_left(self.spans, (until,))):
-                if self.left[number] and self.spans[number][1] >= since:
-                    self.left[number] -= 1
-                    break
-            else:
-                yield life, text
+        for until, since, job, text in sorted(self.claims, key=lambda claim: claim[:2]):
+            if not any(self.pay(ends, left, since, until, job) for ends, left in zip(self.ends, self.left)):
+                yield job.seat.life, text
+
+    @staticmethod
+    def pay(ends, left, since, until, job):
+        for number in range(bisect.bisect_left(ends, (until,))):
+            if left[number] and ends[number].explains(since, job):
+                left[number] -= 1
+                return True
+        return False
 
 
 def check_seats(seats, evictions, verdict):
@@ -74,6 +97,19 @@ def taken_away(job, evictions):
     return found[-1] if found else 0
 
 
+def in_order(story, evictions):
+    """The hand-outs of one job in the order in which they happened. Who was evicted when it had the job in hand, and had
+    not yet written that down (it may have been stopped there), has written it behind who adopted the job: that one was
+    handed it after the eviction, and says more attempts."""
+    story.sort(key=lambda job: job.time)
+    for late in [job for job in story if not job.done and taken_away(job, evictions)]:
+        begin = min(e.begin for e in evictions[late.seat.slot] if e.end >= late.seat.asked)
+        here = story.index(late)
+        while here and story[here - 1].time >= begin and story[here - 1].attempts > late.attempts:
+            story[here - 1 : here + 1] = late, story[here - 1]
+            here -= 1
+
+
 def reasons(job, evictions):
     """When there was a reason to hand it out once more, after this time. A worker that is killed while it gives a job
     back may leave it in both places."""
@@ -92,9 +128,7 @@ def check_job(key, story, published, evictions, strangers, verdict):
     if len({job.position for job in story}) > 1:
         verdict.fail("agreement", story[0].seat.life, f"{text} was at {sorted({job.position for job in story})}")
     if story[0].attempts:
-        strangers["first"].claim(
-            published, story[0].time, story[0].seat.life, f"{text} says {story[0].attempts} the first time"
-        )
+        strangers["first"].claim(published, story[0].time, story[0], f"{text} says {story[0].attempts} the first time")
     known, copies = [], False  # copies: of the job there may be two, each with its own number
     for before, job in zip(story, story[1:]):
         more = list(reasons(before, evictions))
@@ -116,7 +150,7 @@ def check_job(key, story, published, evictions, strangers, verdict):
             strangers["again"].claim(
                 published,
                 min(job.time, before.time + LONGEST_STOP),
-                life,
+                job,
                 f"{text} came after {before.seat.life.name} had it, for no reason",
             )
     verdict.counts["perhaps done"] += not any(job.done for job in story)
@@ -133,7 +167,7 @@ def published_after(channel, key):
     return int(p.times[row - 1]) if row else p.begin
 
 
-def check_published(channel, seats, evictions, verdict):
+def check_published(channel, seats, evictions, capacity, verdict):
     """Each job that was published is done, and none that was not. {key: hand-outs}, in the order of time."""
     stories = collections.defaultdict(list)
     for seat in seats:
@@ -156,11 +190,10 @@ def check_published(channel, seats, evictions, verdict):
             stories[job.key].append(job)
         check_order(seat, verdict)
     for story in stories.values():
-        story.sort(key=lambda job: job.time)
-    dead = [(seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed"]
-    strange = [
-        (seat.life.killed, seat.life.ended) for seat in seats if seat.how == "killed" and seat.life.phase in ANNOUNCING
-    ]
+        in_order(story, evictions)
+    killed = [seat for seat in seats if seat.how == "killed"]
+    dead = [End(seat.life.killed, seat.life.ended) for seat in killed]
+    strange = [End(seat.life.killed, seat.life.ended) for seat in killed if seat.life.phase in ANNOUNCING]
     evicted = [e for found in evictions.values() for e in found]
     held = {
         e
@@ -169,10 +202,15 @@ def check_published(channel, seats, evictions, verdict):
         for e in evictions[seat.slot]
         if job.time <= e.begin and job.end >= e.end
     }
-    left = [(seat.end, seat.end) for seat in seats if seat.how == "left"]
+    left = [
+        End(seat.end, seat.end, (job.key[0], job.position), capacity // 8)
+        for seat in seats
+        for job in seat.jobs[-1:]
+        if seat.how == "left"
+    ]
     strangers = {
-        "first": Budget(dead + [(e.begin, e.end) for e in evicted] + left),
-        "again": Budget(strange + [(e.begin, e.end) for e in evicted if e not in held]),
+        "first": Budget(dead + [End(e.begin, e.end) for e in evicted] + left),
+        "again": Budget(strange + [End(e.begin, e.end) for e in evicted if e not in held]),
     }
     finished = {
         key
@@ -225,7 +263,7 @@ def waits(channel, stories, evictions):
                 since = before.given
             elif before.cut_off:
                 since = before.seat.life.ended
-            elif found := taken_away(before, evictions):
+            elif before.lost and (found := taken_away(before, evictions)):
                 since = max(e.end for e in evictions[before.seat.slot] if e.begin == found)
             else:
                 continue
@@ -255,7 +293,7 @@ def check_waits(channel, seats, stories, evictions, gaps, verdict):
             verdict.fail("waits", life, f"held back for {(held[:, 3] - held[:, 2]).max() / 1e9:.1f} s")
 
 
-def verify_jobs(lives, verdict=None, gaps=(), alignment=64):
+def verify_jobs(lives, verdict=None, gaps=(), alignment=64, capacity=16384):
     """The verdict on producers and workers of one queue. `gaps`: when the host took a core away (canary.py)."""
     verdict = verdict or Verdict()
     channel = Channel(lives, verdict, alignment)
@@ -267,7 +305,7 @@ def verify_jobs(lives, verdict=None, gaps=(), alignment=64):
         verdict.counts["evicted"] += 1
     verdict.counts["seats"] += len(seats)
     check_seats(seats, evictions, verdict)
-    stories = check_published(channel, seats, evictions, verdict)
+    stories = check_published(channel, seats, evictions, capacity, verdict)
     check_waits(channel, seats, stories, evictions, gaps, verdict)
     verdict.counts["jobs"] += len(stories)
     verdict.counts["hand-outs"] += sum(len(story) for story in stories.values())

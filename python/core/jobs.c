@@ -101,7 +101,7 @@ static COLD int settle_other(Worker *self, Job *job, PyObject *result)
     if (!raised && action < 0 && type != NULL)
         reader_not_an_action(type);
     Py_XDECREF(type);
-    int settled = action == ABORT ? ABORTED : action == BREAK ? ENDS : GOES_ON;
+    int settled = action == ABORT && job->open ? ABORTED : action == ABORT || action == BREAK ? ENDS : GOES_ON;
     if (job->open && job->message.exports != 0) {
         self->base.pinned = (Message *)Py_NewRef((PyObject *)job);
         self->pinned_release = releases;
@@ -315,6 +315,7 @@ static void kind_give_back(Reader *base)
     if (!base->forked && !self->lost && epoch_holds(&base->epoch)) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
+        self->again = false; /* what stayed is handed out no more: release counts that hand-out */
         while (self->ring != NULL) {
             int loaded = self->unfinished ? 1 : worker_load_job(self);
             if (loaded < 0 || (loaded > 0 && worker_release_job(self, false) != 1))

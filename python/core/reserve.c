@@ -359,6 +359,12 @@ static bool a_job_is_left(const Publisher *self)
     return any_is_behind(self) || LOAD64_ACQUIRE(self->ring.handovers) != handovers;
 }
 
+static bool no_job_is_left(void *context)
+{
+    Publisher *self = context;
+    return !a_job_is_left(self) || !epoch_holds(&self->epoch);
+}
+
 /* Whether somebody owns a slot that is behind. */
 static bool an_owner_is_behind(const Publisher *self)
 {
@@ -394,7 +400,7 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     wait_state state;
     wait_begin(&state, self->wait, self->spin, timeout);
     wait_target target = publisher_target(self);
-    target.ready = nobody_is_behind;
+    target.ready = self->shape.queue ? no_job_is_left : nobody_is_behind;
     for (int result = 0;;) {
         if (!(self->shape.queue ? a_job_is_left(self) : an_owner_is_behind(self)))
             return Py_NewRef(Py_None);

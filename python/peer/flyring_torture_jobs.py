@@ -23,9 +23,9 @@ class JobWorker(Worker):
         super().__init__(orders)
         self.handed = 0  # jobs of this poll
         self.begun = 0  # when it began, ns
-        self.unfinished = self.silent = self.breaks = (
-            False  # of the last job: nothing became of it yet; it is not logged
-        )
+        self.unfinished = False  # nothing became of the last job yet
+        self.returned = False  # its handler: if nothing was thrown since, it is done
+        self.silent = self.breaks = False  # it is not logged; this poll ends early
         self.last: tuple[int, ...] = ()
 
     def session(self) -> None:
@@ -39,7 +39,8 @@ class JobWorker(Worker):
             self.work(worker)
         except flyring.SlotLostError:
             lost = int(self.unfinished and not self.silent)
-            side.log(Kind.SLOT_LOST, worker.slot, lost, time.monotonic_ns(), self.begun)
+            returned = int(self.unfinished and self.returned)
+            side.log(Kind.SLOT_LOST, worker.slot, lost, time.monotonic_ns(), self.begun, returned)
             worker.close()
         side.phase(Phase.WORKING)
 
@@ -117,6 +118,7 @@ class JobWorker(Worker):
             self.done(job)
         else:
             self.enter(Phase.FINISHING, 50)
+            self.returned = True
         return flyring.Action.BREAK if self.breaks else None
 
     def begin(self, job: flyring.Job) -> None:
@@ -133,10 +135,12 @@ class JobWorker(Worker):
                 state = 3
             elif not state and (sender.epoch, publisher_number(sender.name)) != (epoch, publisher):
                 state = 2
+        self.linger(30)  # it has read the job, and has not said so
         self.silent = bool(self.fault("drop"))
         self.last = (job.ring, job.position, epoch, sequence, job.attempts, state)
         self.note(Kind.JOB, *self.last, time.monotonic_ns())
         self.unfinished = True
+        self.returned = False
         self.linger(30)
 
     def note(self, kind: Kind, *values: int) -> None:

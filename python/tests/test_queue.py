@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 import flyring
+from conftest import Child
 from flyring import (
     Action,
     BackPressuredError,
@@ -312,6 +314,24 @@ def test_actions_of_handlers() -> None:
         assert worker.take() is None  # it counts as done
 
 
+def test_an_aborted_job_that_its_handler_ended_counts() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"one", b"two", b"three"])
+
+        def finishes(job: Job) -> Action:
+            job.done()
+            return Action.ABORT
+
+        def releases(job: Job) -> Action:
+            assert job.release()
+            return Action.ABORT
+
+        assert worker.poll(finishes, 3) == 1  # the poll ends
+        assert worker.poll(releases, 3) == 1
+        assert all_jobs(worker) == [b"three", b"two"]
+
+
 def test_a_handler_that_raises_releases_its_job() -> None:
     with queue() as channel:
         publisher, worker = channel.publisher(), channel.worker()
@@ -422,6 +442,53 @@ def test_release_while_another_releases_stays_in_hand() -> None:
         job = take(worker)
         assert got == [1, 2]
         assert (bytes(job), job.attempts) == (b"one", 3)
+
+
+def test_a_job_inside_a_batch_that_cannot_be_released() -> None:
+    with queue(workers=100) as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        for size in (LONGEST, 1):  # fills the returns ring
+            released = True
+            while released:
+                publisher.offer(bytes(size))
+                with channel.worker() as filler:  # a new one looks at ring 0 first
+                    released = take(filler).release()
+                    if not released:
+                        take(filler).done()
+        others = [channel.worker() for _ in range(50)]
+        held = [job for other in others if (job := other.take()) is not None]  # what lies there, which stays
+        publisher.offer_batch([b"a", b"b", b"c"])
+        got: list[tuple[bytes, int]] = []
+
+        def note(job: Job) -> Action:
+            got.append((bytes(job), job.attempts))
+            if got[-1] == (b"b", 0):
+                return Action.ABORT
+            if got[-1] == (b"b", 1):
+                raise ZeroDivisionError
+            if got[-1] == (b"b", 2):
+                assert not job.release()
+            return Action.CONTINUE
+
+        assert worker.poll(note, 3) == 1  # a; the poll ends with b, which would come again at once
+        with pytest.raises(ZeroDivisionError):
+            worker.poll(note, 3)
+        assert worker.poll(note, 3) == 1
+        assert worker.poll(note, 3) == 2
+        assert got == [(b"a", 0), (b"b", 0), (b"b", 1), (b"b", 2), (b"b", 3), (b"c", 0)]
+        assert {bytes(job) for job in held} >= {bytes(LONGEST)}
+
+
+def test_a_job_that_stayed_and_goes_with_a_close_was_handed_out_once() -> None:
+    with queue() as channel:
+        publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
+        publisher.offer(b"one")
+        lock = channel._attached.file.reopen()
+        assert lock.try_lock(channel.header.publisher_slot(1))
+        assert not take(worker).release()
+        lock.close()
+        worker.close()
+        assert take(other).attempts == 1
 
 
 def test_close_releases_what_is_in_hand() -> None:
@@ -603,6 +670,38 @@ def test_flush_waits_for_what_is_done() -> None:
         assert job.release()
         publisher.flush(0)  # another ring's
         take(worker).done()
+
+
+def test_jobs_that_change_hands_all_the_time_do_not_hold_a_flush(child: Callable[..., Child]) -> None:
+    with queue(workers=1023) as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer(b"one")
+        take(worker).done()
+        publisher.flush(0)
+        raising = child(
+            """
+            import sys
+            from flyring import Channel, layout
+            channel = Channel.open("jobs")
+            at, memory = channel.header.control_offset + layout.CONTROL_HANDOVERS, channel._attached.memory
+            print("ready", flush=True)
+            while True:
+                for handovers in range(1_000_000):
+                    memory.store64(at, handovers)
+            """
+        )
+        assert raising.line() == "ready"
+        begin = time.monotonic()
+        while time.monotonic() < begin + 0.5:
+            try:
+                publisher.flush(0.01)
+            except flyring.TimedOutError:
+                break
+        else:
+            pytest.fail("no flush looked while a job changed hands")
+        assert time.monotonic() < begin + 5
+        raising.kill()
+        publisher.flush(0)
 
 
 def test_lossy_subscribers_read_along() -> None:

@@ -537,6 +537,32 @@ def test_another_thread_is_kept_out() -> None:
         assert waits.end() == 1
 
 
+def test_a_close_beside_done_of_another_thread() -> None:
+    with queue() as channel:
+        publisher, other = channel.publisher(), channel.worker()
+        for k in range(200):
+            publisher.offer(b"%d" % k)
+            worker = channel.worker()
+            job, begin = take(worker), threading.Barrier(2)
+
+            def finish(job: Job = job, begin: threading.Barrier = begin) -> bool:
+                begin.wait()
+                try:
+                    job.done()
+                except ClosedError:
+                    return False
+                return True
+
+            done = Waits(finish)
+            begin.wait()
+            worker.close()
+            again = other.take()
+            assert (again is None) == done.end()  # done, or another's
+            if again is not None:
+                assert (bytes(again), again.attempts) == (b"%d" % k, 1)
+                again.done()
+
+
 def test_a_job_kept_from_a_poll_is_over() -> None:
     with queue() as channel:
         publisher, worker = channel.publisher("feed"), channel.worker()

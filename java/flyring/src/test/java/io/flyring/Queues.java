@@ -2,6 +2,7 @@
 package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -33,6 +34,7 @@ final class Queues {
     }
 
     static String text(Job job) {
+        assertNotNull(job, "there was no job");
         return new String(job.toByteArray(), StandardCharsets.UTF_8);
     }
 

@@ -22,6 +22,7 @@ final class TortureJobs extends TortureWorker {
     private int handed; // jobs of this poll
     private long begun; // when it began, ns
     private boolean unfinished; // nothing became of the last job yet
+    private boolean returned; // the last job's handler: if nothing was thrown since, it is done
     private boolean silent; // it is not logged
     private boolean breaks; // this poll ends early
     private long[] last; // the last job, as it is logged
@@ -46,7 +47,8 @@ final class TortureJobs extends TortureWorker {
         try {
             work(worker);
         } catch (SlotLostException e) {
-            log(Entry.SLOT_LOST, worker.slot(), number(unfinished && !silent), System.nanoTime(), begun);
+            log(Entry.SLOT_LOST, worker.slot(), number(unfinished && !silent), System.nanoTime(), begun,
+                number(unfinished && returned));
             worker.close();
         }
         phase(Phase.WORKING);
@@ -140,6 +142,7 @@ final class TortureJobs extends TortureWorker {
             done(job);
         } else {
             enter(Phase.FINISHING, 50);
+            returned = true;
         }
         return breaks ? Action.BREAK : Action.CONTINUE;
     }
@@ -160,11 +163,13 @@ final class TortureJobs extends TortureWorker {
         } else if (sender.epoch() != words.getLong(16) || publisherNumber(sender.name()) != words.getLong(8)) {
             state = 2;
         }
+        linger(30); // it has read the job, and has not said so
         silent = fault("drop");
         last = new long[] {job.ring(), job.position(), whole ? words.getLong(16) : 0, whole ? words.getLong(24) : 0,
             job.attempts(), state, System.nanoTime()};
         note(Entry.JOB, last);
         unfinished = true;
+        returned = false;
         linger(30);
     }
 
