@@ -154,7 +154,7 @@ class Header:
         return self.trailer(ring) + offset
 
     @property
-    def geometry(self) -> tuple[int, int, int, int, int, int, int, int, bool]:
+    def geometry(self) -> tuple[int, int, int, int, int, int, int, int, int]:
         """For the C core."""
         return (
             self.publishers,
@@ -165,7 +165,7 @@ class Header:
             self.rings_offset,
             self.ring_stride,
             FEATURES[self.foreign],
-            self.is_queue,
+            KINDS[self.kind],
         )
 
     # Bytes
