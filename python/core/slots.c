@@ -25,8 +25,7 @@ void stop_gating(const geometry *shape, uint8_t *base, int32_t slot)
     wake_all(room_words(shape, base));
 }
 
-/* 6.11, under the control lock: takes a subscriber slot away from its owner. */
-static void evict_slot(const geometry *shape, uint8_t *base, int32_t slot)
+void evict_slot(const geometry *shape, uint8_t *base, int32_t slot)
 {
     uint8_t *at = base + subscriber_slot_offset(shape, slot);
     atomic_fetch_add_explicit(ATOMIC64(at + SUBSCRIBER_SLOT_EPOCH), 1,

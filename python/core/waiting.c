@@ -117,6 +117,8 @@ void sleep_once(const wait_target *target, int64_t deadline, int64_t cap)
     int64_t until = now_ns() + cap;
     if (until > deadline)
         until = deadline;
+    if (target->until != 0 && until > target->until)
+        until = target->until;
     struct timespec time = {.tv_sec = until / SECOND_NS, .tv_nsec = until % SECOND_NS};
     syscall(SYS_futex, target->words.sequence, FUTEX_WAIT_BITSET, sequence, &time, NULL, target->mask); /* sleep 6 */
 }

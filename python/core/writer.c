@@ -65,7 +65,8 @@ static void blocked(slot_writer *self, int64_t n, int64_t now)
 {
     uint8_t *slot = self->base + publisher_slot_offset(self->shape, self->slot);
     STORE64_RELAXED(slot + PUBLISHER_SLOT_BLOCKED_LENGTH, n);
-    STORE64_RELEASE(slot + PUBLISHER_SLOT_BLOCKED_SINCE, self->monotonic != 0 ? self->monotonic : now);
+    int64_t since = now - self->clock_offset < 1 ? 1 : now - self->clock_offset; /* spec 10 */
+    STORE64_RELEASE(slot + PUBLISHER_SLOT_BLOCKED_SINCE, self->monotonic != 0 ? self->monotonic : since);
     self->blocked = true;
 }
 

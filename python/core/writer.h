@@ -16,6 +16,7 @@ typedef struct slot_writer {
     int64_t wanted; /* bytes at the end that found no room last, with the header behind them; 0: none since */
     int64_t held_since; /* ns: held back first, or the last test (6.2, 4); 0: not held back */
     int64_t monotonic; /* ns, of tests: what is stored in blocked_since; 0: the clock's */
+    int64_t clock_offset; /* of CLOCK_MONOTONIC in this time namespace (spec 10) */
     int64_t epoch; /* of the slot's owner */
     PyObject *name; /* of the owner, bytes; borrowed */
     File *lock; /* through which the locks of other slots are tried; borrowed */
