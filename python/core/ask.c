@@ -57,6 +57,14 @@ static inline bool verb_end(Client *self, bool fine)
     return fine;
 }
 
+/* The same; callbacks may have consumed items: sends the credit. */
+static bool verb_end_sending(Client *self, bool fine)
+{
+    if (LIKELY(!self->in_callback) && fine && client_pending(self) != 0)
+        fine = client_tell(self);
+    return verb_end(self, fine && client_send_due(self));
+}
+
 /* A turn of a wait: 1 look again, 0 time is up, -1 an exception. */
 static int turn(Client *self, wait_state *state, int what)
 {
@@ -428,7 +436,7 @@ PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObjec
     Py_ssize_t found = client_pending(self);
     if (fine)
         self->base.idle = found != 0 ? 0 : self->base.idle + 1;
-    fine = verb_end(self, fine);
+    fine = verb_end_sending(self, fine);
     if (fine && found == 0 && self->base.idle >= POLLS_TO_LOOK)
         fine = reader_check_replaced(&self->base);
     if (fine && found == 0)
@@ -456,7 +464,7 @@ bool client_await(Client *self, Call *call, int64_t timeout)
         wait_begin(&state, self->base.wait, self->base.spin, timeout);
         fine = await_end(self, call, &state);
     }
-    return verb_end(self, fine);
+    return verb_end_sending(self, fine);
 }
 
 bool client_cancel(Client *self, Call *call)
@@ -507,9 +515,7 @@ PyObject *client_next(Call *call, int64_t timeout)
         again = turn(self, &state, FOR_REPLY);
         fine = again >= 0 && step_and_tell(self);
     }
-    if (fine && item != NULL)
-        fine = client_send_due(self);
-    if (!verb_end(self, fine))
+    if (!verb_end_sending(self, fine))
         Py_CLEAR(item);
     return item;
 }

@@ -198,6 +198,12 @@ static PyObject *call_has_item(Call *self, void *ignored)
     return PyBool_FromLong(self->items != NULL && self->next_item < PyList_Size(self->items));
 }
 
+static PyObject *call_is_stream(Call *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->credit != 0);
+}
+
 static PyObject *call_done(Call *self, void *ignored)
 {
     (void)ignored;
@@ -272,6 +278,7 @@ static PyGetSetDef getters[] = {
     {"done", (getter)call_done, NULL, "it has ended", NULL},
     {"repeat", (getter)call_repeat, NULL, "of an answer: a handler was given the request more than once", NULL},
     {"_has_item", (getter)call_has_item, NULL, "for async", NULL},
+    {"_stream", (getter)call_is_stream, NULL, "for tests: it takes a stream", NULL},
     {"_client", (getter)call_client, NULL, "for async", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -207,6 +207,8 @@ static void kind_give_back(Reader *base)
         STORE32_RELEASE(memory + publisher_slot_offset(shape, self->number) + PUBLISHER_SLOT_CLOSED, 1);
         wake_all(data_words(shape, memory));
         stop_gating(shape, memory, self->slot); /* channel.md 6.6 */
+    } else if (!base->forked && !self->lost) {
+        client_take_back(self);
     }
     epoch_drop(&base->epoch);
     self->lost = true;
@@ -239,8 +241,8 @@ static PyObject *client_tell_rest(Client *self, PyObject *ignored)
     (void)ignored;
     if (self->base.forked)
         client_drop_events(self);
-    if (client_pending(self) != 0 && !client_tell(self))
-        return NULL;
+    while (client_pending(self) != 0 && !client_tell(self))
+        PyErr_WriteUnraisable((PyObject *)self); /* the close is done, and the others are told */
     return Py_NewRef(Py_None);
 }
 

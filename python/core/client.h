@@ -116,6 +116,8 @@ void client_end_all(Client *self, call_end how);
 bool client_tell(Client *self);
 /* The epoch has changed: raises, and returns false. The slots are given up, the calls end so. */
 bool client_explain_lost(Client *self);
+/* channel.md 5.4: what was stored after the eviction. While the lock is ours the slot has no other owner. */
+void client_take_back(Client *self);
 /* Where nobody may be called back any more. */
 void client_drop_events(Client *self);
 

@@ -114,8 +114,7 @@ bool client_tell(Client *self)
 
 /* Slot lost, ring corrupt */
 
-/* channel.md 5.4. While the lock is ours the slot has no other owner. */
-static void take_slot_back(Client *self)
+void client_take_back(Client *self)
 {
     const geometry *shape = &self->base.shape;
     uint8_t *base = self->base.memory->base;
@@ -136,7 +135,7 @@ COLD bool client_explain_lost(Client *self)
     if (!self->lost) {
         self->lost = true;
         epoch_drop(&self->base.epoch);
-        take_slot_back(self);
+        client_take_back(self);
         file_shut(self->lock);
         client_end_all(self, CALL_SLOT_LOST);
         if (client_pending(self) != 0 && !client_tell(self))
