@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from . import _core, layout
 from .closing import Closing
 from .loops import Readable, Signal
-from .services import ClientPlace, monotonic_offset
+from .services import ClientPlace
 from .slots import read_slot
+from .stats import namespace_offset
 from .wait import Wait, check_timeout
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Client(_core.Client, Closing):
             header.max_outstanding,
             layout.TYPE_RAW if header.schema_length else 1,
             attached.identity.monotonic or 0,
-            monotonic_offset(),
+            namespace_offset(),
             wait,
             attached.wakes,
         )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from . import _core, layout
 from .closing import Closing
 from .errors import ClosedError
-from .services import ServerPlace, monotonic_offset
+from .services import ServerPlace
+from .stats import namespace_offset
 from .wait import Wait
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Server(_core.Server, Closing):
             header.max_outstanding,
             layout.TYPE_RAW if header.schema_length else 1,
             attached.identity.monotonic or 0,
-            monotonic_offset(),
+            namespace_offset(),
             wait,
             attached.wakes,
         )

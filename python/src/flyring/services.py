@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -235,13 +234,3 @@ def evict_server(channel: Attached) -> int:
     finally:
         lock.close()
     return -1 if -1 in unread else sum(unread)
-
-
-def monotonic_offset() -> int:
-    """ns: how far this time namespace shifts CLOCK_MONOTONIC (channel.md 10)."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/timens_offsets", encoding="ascii") as file:
-        for line in file:
-            fields = line.split()
-            if fields and fields[0] == "monotonic":
-                return int(fields[1]) * 10**9 + int(fields[2])
-    return 0
