@@ -112,7 +112,7 @@ static PyObject *batch_any(Publisher *self, PyObject *const *args, Py_ssize_t n,
         return publisher_refuse(self);
     batch messages;
     PyObject *result = NULL;
-    if (!batch_acquire(&messages, tuple, self->ring.longest - RECORD_HEADER_LENGTH)) {
+    if (!batch_acquire(&messages, tuple, self->writer.ring.longest - RECORD_HEADER_LENGTH)) {
         publisher_refuse(self);
     } else {
         /* Now: getting the buffers may have run Python code. From here on none runs while it writes. */

@@ -20,15 +20,15 @@ typedef void part_write(ring_writer *ring, const void *all, Py_ssize_t first, Py
 ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_t count, int64_t timeout,
                                      part_length *length, part_fit *fit, part_write *write)
 {
-    ring_writer *ring = &self->ring;
+    ring_writer *ring = &self->writer.ring;
     Py_ssize_t done = 0, woken = 0;
     wait_state state;
     bool waiting = false;
     while (done < count) {
         int64_t limit_before = ring->limit;
         if (done > 0 && timeout == WAIT_NOT)
-            self->held_since = 0; /* some were taken: no test (6.2, 4) whose error would hide how many */
-        int room = publisher_reserve(self, length(ring, all, done));
+            self->writer.held_since = 0; /* some were taken: no test (6.2, 4) whose error would hide how many */
+        int room = writer_reserve(&self->writer, length(ring, all, done));
         if (room < 0 && done > 0 && timeout == WAIT_NOT && is_own_error()) {
             PyErr_Clear(); /* some were taken: the next call raises it again */
             break;
@@ -53,7 +53,7 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         }
         int64_t most = ring_to_wrap(ring) < ring->together ? ring_to_wrap(ring) : ring->together, total;
         Py_ssize_t part = fit(ring, all, done, count, most, &total);
-        if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->evicts))
+        if (!ring_has_room(ring, total) && (ring->limit == limit_before || self->writer.evicts))
             publisher_recompute(self, total, length(ring, all, done));
         if (!ring_has_room(ring, total))
             part = fit(ring, all, done, count, ring->limit - RECORD_HEADER_LENGTH - ring->end, &total);

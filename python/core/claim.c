@@ -20,7 +20,7 @@ Claim *claim_new(Publisher *publisher, Py_ssize_t length)
 PyObject *publisher_close_claim(Publisher *self, bool commit)
 {
     Claim *claim = self->claim;
-    ring_writer *ring = &self->ring;
+    ring_writer *ring = &self->writer.ring;
     if (self->busy && !self->closed && !self->forked) { /* another thread flushes: the claim stays open */
         publisher_in_use(self);
         return NULL;

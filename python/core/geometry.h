@@ -12,10 +12,11 @@ typedef struct {
     int64_t control, rings, stride;
     int32_t foreign; /* 0, or the feature bit of 6.15: the end that is stock Agrona */
     bool queue; /* of spec/queue.md */
+    bool service; /* of spec/service.md */
 } geometry;
 
 /* A tuple (publishers, subscribers, capacity, alignment, control_offset, rings_offset, ring_stride, foreign,
-   queue). Raises ValueError and returns false unless all of its slots and rings lie within `length` bytes. */
+   kind). Raises ValueError and returns false unless all of its slots and rings lie within `length` bytes. */
 bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape);
 
 static inline int64_t publisher_slot_offset(const geometry *shape, int32_t slot)
@@ -26,6 +27,13 @@ static inline int64_t publisher_slot_offset(const geometry *shape, int32_t slot)
 static inline int64_t subscriber_slot_offset(const geometry *shape, int32_t slot)
 {
     return shape->control + CONTROL_SLOTS + CONTROL_SLOT_LENGTH * (shape->publishers + slot);
+}
+
+/* Of a service: the subscriber slot that has the only gate of this ring (service.md 2). */
+static inline int32_t service_reader(const geometry *shape, int32_t ring)
+{
+    int32_t clients = shape->publishers / 2;
+    return ring < clients ? 0 : 1 + ring - clients;
 }
 
 static inline int64_t ring_data_offset(const geometry *shape, int32_t ring)

@@ -346,4 +346,5 @@ const reader_kind worker_reader_kind = {
     .owned = kind_owned,
     .expire_messages = kind_expire_messages,
     .give_back = kind_give_back,
+    .look = worker_look,
 };

@@ -19,32 +19,41 @@ typedef struct Message {
     uint8_t bytes[];
 } Message;
 
-extern PyTypeObject *message_type, *job_type; /* which is derived from it */
+extern PyTypeObject *message_type, *job_type, *answer_type, *request_type; /* which are derived from it */
 /* One without bytes, for what `owner` hands out in place. */
 Message *message_in_place(PyObject *owner);
-/* One that owns its bytes, still to be filled in. `sender` is borrowed. */
-static inline Message *message_new(Py_ssize_t length, int32_t type, int32_t ring, int64_t position, PyObject *sender)
+/* The fields of one that owns its bytes. `sender` is borrowed. */
+static inline void message_fill(Message *self, const uint8_t *bytes, Py_ssize_t length, int32_t type, int32_t ring,
+                                int64_t position, PyObject *sender)
 {
-    Message *self = PyObject_NewVar(Message, message_type, length);
-    if (UNLIKELY(self == NULL))
-        return NULL;
     self->owner = NULL;
-    self->data = self->bytes;
+    self->data = bytes;
     self->length = length;
     self->exports = 0;
     self->position = position;
     self->type = type;
     self->ring = ring;
     self->sender = Py_NewRef(sender);
+    self->from = NULL;
+    self->held = NULL;
+}
+
+/* One that owns its bytes, still to be filled in. `sender` is borrowed. */
+static inline Message *message_new(Py_ssize_t length, int32_t type, int32_t ring, int64_t position, PyObject *sender)
+{
+    Message *self = PyObject_NewVar(Message, message_type, length);
+    if (LIKELY(self != NULL))
+        message_fill(self, self->bytes, length, type, ring, position, sender);
     return self;
 }
 /* After the handler: no new exports. The owner stays referenced until the last export is gone. */
 void message_expire(Message *message);
 
-/* A job is one, too. */
+/* A job is one, too, and so are a request and an answer. */
 static inline bool is_message(PyObject *object)
 {
-    return LIKELY(Py_TYPE(object) == message_type) || Py_TYPE(object) == job_type;
+    PyTypeObject *type = Py_TYPE(object);
+    return LIKELY(type == message_type) || type == job_type || type == answer_type || type == request_type;
 }
 
 PyTypeObject *make_message_type(PyObject *module);

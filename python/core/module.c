@@ -2,8 +2,10 @@
 /* The module: its types, and a few system calls and sums that Python has not. */
 #define _GNU_SOURCE
 #include "arguments.h"
+#include "client.h"
 #include "lossy.h"
 #include "sbe/sbe.h"
+#include "server.h"
 #include "subscriber.h"
 #include "wait_set.h"
 #include "worker.h"
@@ -108,7 +110,10 @@ static int execute(PyObject *module)
         make_publisher_type,  make_claim_type,
         make_reader_type,     make_subscriber_type,
         make_lossy_type,      make_worker_type,
-        make_job_type,        make_wait_set_type,
+        make_job_type,        make_answer_type,
+        make_request_type,    make_server_type,
+        make_call_type,       make_client_type,
+        make_wait_set_type,
         make_flyweight_type,  make_message_flyweight_type,
         make_field_type,      make_layout_type,
         make_group_type,      make_group_iterator_type,

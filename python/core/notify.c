@@ -120,6 +120,8 @@ static int64_t look_at(notifier *self, int64_t now)
     }
     if (now >= self->until)
         self->until = now + self->cap;
+    if (self->target.until > now && self->target.until < self->until)
+        self->until = self->target.until;
     return self->until;
 }
 
@@ -270,6 +272,8 @@ int notifier_arm(notifier *self, const wait_target *target, int64_t began)
         self->sequence = sequence;
         self->cap = cap;
         self->until = now_ns() + cap;
+        if (target->until != 0 && target->until < self->until)
+            self->until = target->until;
         if (!listed || self->listed != sequence || self->until < helper_until)
             wake_helper();
     }

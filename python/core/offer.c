@@ -7,7 +7,7 @@
 /* The end of an offer, from step 5 on. */
 static COLD PyObject *offer_large(Publisher *self, const void *bytes, int64_t length, int32_t type)
 {
-    ring_writer *ring = &self->ring;
+    ring_writer *ring = &self->writer.ring;
     PyThreadState *state = publisher_begin_copy(self);
     memcpy(ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD, bytes, (size_t)length); /* 5 */
     publisher_end_copy(self, state);
@@ -24,11 +24,11 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
 {
     if (UNLIKELY(!publisher_usable(self)))
         return publisher_refuse_length(self, length);
-    ring_writer *ring = &self->ring;
+    ring_writer *ring = &self->writer.ring;
     if (UNLIKELY(length > ring->longest - RECORD_HEADER_LENGTH))
         return publisher_too_large(self, length);
     int64_t n = ring_record_size(ring, RECORD_HEADER_LENGTH + length);
-    if (UNLIKELY(ring->end + n > ring->cleared || self->owner_pending)) {
+    if (UNLIKELY(ring->end + n > ring->cleared || self->writer.owner_pending)) {
         int room = publisher_reserve_within(self, n, timeout);
         if (room < 0)
             return NULL;
@@ -125,7 +125,7 @@ ALWAYS_INLINE PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_s
     }
     if (!publisher_usable(self))
         return publisher_refuse_length(self, length);
-    ring_writer *ring = &self->ring;
+    ring_writer *ring = &self->writer.ring;
     if (length > ring->longest - RECORD_HEADER_LENGTH)
         return publisher_too_large(self, length);
     int64_t record = ring_record_size(ring, RECORD_HEADER_LENGTH + length);

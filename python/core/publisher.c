@@ -38,7 +38,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         default_type < 1 ||
         (max_lag != 0 &&
          (max_lag < at.capacity / MIN_LAG_DIVISOR || max_lag > at.capacity || at.foreign != 0 || at.queue)) ||
-        at.foreign == FEATURE_FOREIGN_PUBLISHER) {
+        at.foreign == FEATURE_FOREIGN_PUBLISHER || at.service) {
         PyErr_SetString(PyExc_ValueError, "not a writable mapping, a slot, a position and a lag of this channel");
         return NULL;
     }
@@ -54,9 +54,6 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->wait = strategy;
     self->spin = DEFAULT_SPIN_NS;
     self->default_type = default_type;
-    self->owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER; /* 6.15 */
-    self->evicts = max_lag != 0;
-    self->monotonic = monotonic;
     self->waker = waker_make(data_words(&at, file->base), wakes);
     self->bit = self->either = waiting_bit(slot);
     self->also = self->waker.watched;
@@ -65,28 +62,21 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         self->also = self->jobs.watched;
         self->either |= JOBS_BIT;
     }
-    int shift = 0;
-    while ((int64_t)BOUNDARIES << shift < at.capacity)
-        shift++;
-    self->ring = (ring_writer){
-        .data = file->base + ring_data_offset(&at, slot),
-        .trailer = file->base + ring_trailer_offset(&at, slot),
-        .capacity = at.capacity,
-        .mask = at.capacity - 1,
-        .alignment = at.alignment,
-        .end = position,
-        .cleared = position,
-        .window = ring_window(at.capacity, at.alignment),
-        .limit = 0,
-        .count = count,
-        .longest = at.capacity / MAX_MESSAGE_DIVISOR - (at.queue ? RELEASED_LENGTH : 0),
-        .together = at.capacity / MAX_MESSAGE_DIVISOR,
-        .lag = max_lag == 0 ? at.capacity : max_lag,
-        .boundary_shift = shift,
-        .subscribers = at.subscribers,
-        .head_cache = at.foreign == 0 ? NULL : file->base + ring_trailer_offset(&at, slot) + TRAILER_HEAD_CACHE,
-        .handovers = at.queue ? file->base + at.control + CONTROL_HANDOVERS : NULL,
+    self->writer = (slot_writer){
+        .ring = ring_writer_make(&at, file->base, slot, position, count, max_lag),
+        .owner_pending = at.foreign != FEATURE_FOREIGN_SUBSCRIBER, /* 6.15 */
+        .evicts = max_lag != 0,
+        .slot = slot,
+        .monotonic = monotonic,
+        .epoch = epoch,
+        .name = self->name,
+        .lock = self->lock,
+        .base = file->base,
+        .shape = &self->shape,
+        .look = publisher_look,
     };
+    if (at.queue)
+        self->writer.ring.longest -= RELEASED_LENGTH; /* which a release adds */
     epoch_watch(&self->epoch, file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH, epoch);
     fork_add(&self->node, publisher_forked);
     return (PyObject *)self;
@@ -174,7 +164,7 @@ static PyObject *publisher_close(Publisher *self, PyObject *ignored)
 static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
-    ring_prefetch(&self->ring);
+    ring_prefetch(&self->writer.ring);
     return Py_NewRef(Py_None);
 }
 
@@ -202,13 +192,13 @@ static PyObject *publisher_check_idle(Publisher *self, PyObject *ignored)
 static PyObject *get_position(Publisher *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromLongLong(self->ring.end);
+    return PyLong_FromLongLong(self->writer.ring.end);
 }
 
 static PyObject *get_max_message_length(Publisher *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromLongLong(self->ring.longest - RECORD_HEADER_LENGTH);
+    return PyLong_FromLongLong(self->writer.ring.longest - RECORD_HEADER_LENGTH);
 }
 
 static PyObject *get_ring(Publisher *self, void *ignored)

@@ -6,10 +6,9 @@
 
 #include "memory.h"
 #include "notify.h"
-#include "ring.h"
-#include "slots.h"
 #include "wait.h"
 #include "waiting.h"
+#include "writer.h"
 
 struct Claim;
 struct Layout;
@@ -18,7 +17,7 @@ typedef struct {
     PyObject_HEAD
     /* Hot: what each offer reads. */
     slot_epoch epoch;
-    ring_writer ring;
+    slot_writer writer;
     waker waker; /* of readers */
     const uint8_t *also; /* the word of workers that sleep; if there are none, that of readers again */
     uint32_t bit; /* of this ring in the words */
@@ -26,22 +25,16 @@ typedef struct {
     waker jobs; /* of workers */
     struct Claim *claim; /* the open one, borrowed: it refers to us */
     bool busy; /* while a wait or a copy has given up the GIL; changed with the GIL held only, so exact */
-    bool owner_pending; /* 6.1: the owner record comes before the first record */
     /* Cold. */
     bool copying; /* without the GIL, into the ring: it cannot be closed */
     bool closed, forked;
     int wait;
     int64_t spin; /* ns, before it sleeps */
     notifier *notifier; /* of send_async, or NULL */
-    int64_t wanted; /* bytes at the end that found no room last, with the header behind them; 0: none since */
     int32_t slot;
     int32_t default_type; /* of bytes: 1, or on a channel with a schema one that no SBE message has */
-    int64_t held_since; /* ns: held back first, or the last test (6.2, 4); 0: not held back */
     int64_t looked; /* ns: the last look because of `successor` (6.2, 0) */
-    int64_t monotonic; /* ns, of tests: what is stored in blocked_since; 0: the clock's */
     bool told; /* the last look of 6.2, 0 found it replaced */
-    bool blocked; /* blocked_since is not 0 (6.2, 5) */
-    bool evicts; /* there is a lag limit */
     Memory *memory;
     geometry shape;
     File *lock;
@@ -105,9 +98,8 @@ static inline bool publisher_usable(Publisher *self)
     return LIKELY(!self->busy && self->claim == NULL && epoch_holds(&self->epoch)) || publisher_explain_unusable(self);
 }
 
-/* 6.1, 1 and 2 for a record of size n at the end, which may move over padding: 1 there is room, 0 back-pressured, -1 an
-   exception. */
-int publisher_reserve(Publisher *self, int64_t n);
+/* 6.2, 0 and 4, of its writer. */
+bool publisher_look(slot_writer *writer, bool held_back);
 /* 6.2, 1 to 3, for n bytes at the end, the first of whose messages takes `first`. */
 void publisher_recompute(Publisher *self, int64_t n, int64_t first);
 /* For a wait set: while it waits others may close it, and leave the memory to the thread that waits. */

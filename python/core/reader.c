@@ -52,10 +52,11 @@ static waiting_words words_of(const Reader *self)
 /* The thread that waits in it, among others. */
 static COLD void wake_waiting(Reader *self)
 {
+    waiting_words words = reader_target(self).words;
     if (self->memory != NULL)
-        wake_all(words_of(self));
+        wake_all(words);
     else
-        wake_sleepers(words_of(self).sequence, ALL_RINGS); /* nothing can be stored: who sleeps looks again */
+        wake_sleepers(words.sequence, ALL_RINGS); /* nothing can be stored: who sleeps looks again */
 }
 
 void reader_shut(Reader *self)
@@ -316,6 +317,8 @@ wait_target reader_target(Reader *self)
     }
     for (int i = 0; i < self->count; i++)
         target.mask |= waiting_bit(self->kind->ring_at(self, i).number);
+    if (self->kind->aim != NULL)
+        self->kind->aim(self, &target);
     return target;
 }
 
@@ -347,6 +350,24 @@ static int wait_for_more(Reader *self, wait_state *state)
     if (!self->kind->usable(self))
         return leave_wait(self, woken, -1);
     return result == -2 ? leave_wait(self, woken, 0) : 1;
+}
+
+static inline bool rearm_if_asked(Reader *self);
+
+int reader_wait(Reader *self, wait_state *state, const wait_target *target)
+{
+    self->use = WAITING;
+    int result = wait_some(state, target);
+    state->asleep = false;
+    if (!end_of_wait(self, result != -1) || (result != 1 && state->slept && !check_replaced_now(self)) ||
+        !self->kind->usable(self))
+        return -1;
+    return result;
+}
+
+bool reader_rearm(Reader *self)
+{
+    return rearm_if_asked(self);
 }
 
 void reader_set_waiting(Reader *self, bool waits)

@@ -33,8 +33,6 @@ typedef struct {
     void (*woken)(struct Reader *self);
     /* The same, if it may not look for jobs: it passes the wake on now. */
     void (*pass_on)(void *self);
-    /* What a wait set does for it now and then: queue.md 5. */
-    void (*look)(struct Reader *self);
     /* Raises what `exported` means. NULL. */
     PyObject *(*refuse)(const struct Reader *self);
 } worker_kind;
@@ -60,6 +58,10 @@ typedef struct {
     bool (*expire_messages)(struct Reader *self);
     /* Close: gives back what it has in the file. */
     void (*give_back)(struct Reader *self);
+    /* What differs of the reader_target of most: the words, the mask, the cap; NULL: nothing. */
+    void (*aim)(const struct Reader *self, wait_target *target);
+    /* What a wait set does for it now and then; NULL: nothing. */
+    void (*look)(struct Reader *self);
 } reader_kind;
 
 enum { IDLE, BUSY, WAITING }; /* changed with the GIL held only, so exact */
@@ -171,6 +173,11 @@ void reader_set_waiting(Reader *self, bool waits);
 bool reader_check_replaced(Reader *self);
 /* What that raised was left to its next verb: one that finds nothing looks at once. */
 void reader_look_again(Reader *self);
+/* A slice of a wait of its own, for this target: as wait_some, with -1 also if it was closed meanwhile, or has lost its
+   slot, or if the channel was replaced. Its use is IDLE behind it. */
+int reader_wait(Reader *self, wait_state *state, const wait_target *target);
+/* A poll found nothing: fileno is not readable until something may be there. False with an exception. */
+bool reader_rearm(Reader *self);
 /* The rest of take, after a first attempt gave NULL. */
 PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Giving a job back: it goes to the end of the returns ring (spec/queue.md 8). */
 #include "worker.h"
+#include "writer.h"
 
 enum { RELEASED = 1, STAYS = 0, FAILED = -1 };
 
@@ -8,27 +9,12 @@ enum { RELEASED = 1, STAYS = 0, FAILED = -1 };
 static ring_writer writer_of(const Worker *self, int64_t end)
 {
     const geometry *shape = &self->base.shape;
-    uint8_t *base = self->base.memory->base, *trailer = base + ring_trailer_offset(shape, shape->publishers - 1);
-    int shift = 0;
-    while ((int64_t)BOUNDARIES << shift < shape->capacity)
-        shift++;
-    return (ring_writer){
-        .data = base + ring_data_offset(shape, shape->publishers - 1),
-        .trailer = trailer,
-        .capacity = shape->capacity,
-        .mask = shape->capacity - 1,
-        .alignment = shape->alignment,
-        .end = end,
-        .cleared = end,
-        .window = 0, /* nothing is cleared ahead: the next owner need not recover */
-        .count = LOAD64_RELAXED(trailer + TRAILER_MESSAGES_BEGUN),
-        .longest = shape->capacity / MAX_MESSAGE_DIVISOR,
-        .together = shape->capacity / MAX_MESSAGE_DIVISOR,
-        .lag = shape->capacity,
-        .boundary_shift = shift,
-        .subscribers = shape->subscribers,
-        .handovers = base + shape->control + CONTROL_HANDOVERS,
-    };
+    int32_t slot = shape->publishers - 1;
+    uint8_t *base = self->base.memory->base;
+    int64_t count = LOAD64_RELAXED(base + ring_trailer_offset(shape, slot) + TRAILER_MESSAGES_BEGUN);
+    ring_writer ring = ring_writer_make(shape, base, slot, end, count, 0);
+    ring.window = 0; /* nothing is cleared ahead: the next owner need not recover */
+    return ring;
 }
 
 /* 2, recover: as worker_release_job. It runs Python code. */

@@ -34,12 +34,12 @@ PyObject *publisher_refuse(Publisher *self)
 PyObject *publisher_too_large(const Publisher *self, int64_t length)
 {
     return raise_error("MessageTooLargeError", "(LL)", (long long)length,
-                       (long long)(self->ring.longest - RECORD_HEADER_LENGTH));
+                       (long long)(self->writer.ring.longest - RECORD_HEADER_LENGTH));
 }
 
 PyObject *publisher_refuse_length(Publisher *self, int64_t length)
 {
-    if (length > self->ring.longest - RECORD_HEADER_LENGTH) {
+    if (length > self->writer.ring.longest - RECORD_HEADER_LENGTH) {
         PyErr_Clear();
         publisher_too_large(self, length);
     }
@@ -92,54 +92,6 @@ static bool check_replaced_while_held(Publisher *self)
     return false;
 }
 
-/* 6.1, owner record: 1 published, 0 no room. `wanted` gets the bytes that were wanted last, of it or its padding. */
-static int publish_owner(Publisher *self, int64_t *wanted)
-{
-    ring_writer *ring = &self->ring;
-    int64_t name_length = PyBytes_Size(self->name);
-    int64_t length = RECORD_HEADER_LENGTH + OWNER_RECORD_NAME + name_length, n = ring_record_size(ring, length);
-    for (;;) {
-        int64_t to_wrap = ring_to_wrap(ring);
-        *wanted = n > to_wrap ? to_wrap : n;
-        if (!ring_has_room(ring, *wanted))
-            return 0;
-        if (n <= to_wrap)
-            break;
-        ring_pad(ring);
-    }
-    ring_announce(ring, n);
-    uint8_t *payload = ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD;
-    int32_t length_word = (int32_t)name_length;
-    memcpy(payload + OWNER_RECORD_EPOCH, &self->epoch.value, 8);
-    memcpy(payload + OWNER_RECORD_NAME_LENGTH, &length_word, 4);
-    memcpy(payload + OWNER_RECORD_NAME, PyBytes_AsString(self->name), (size_t)name_length);
-    ring_set_type(ring, TYPE_OWNER);
-    ring_commit(ring, length);
-    ring_advance(ring, n, 0);
-    self->owner_pending = false;
-    return 1;
-}
-
-/* 6.2, 5, no room for n bytes: others can see who is held back, and since when. */
-static void blocked(Publisher *self, int64_t n, int64_t now)
-{
-    uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
-    STORE64_RELAXED(slot + PUBLISHER_SLOT_BLOCKED_LENGTH, n);
-    STORE64_RELEASE(slot + PUBLISHER_SLOT_BLOCKED_SINCE, self->monotonic != 0 ? self->monotonic : now);
-    self->blocked = true;
-}
-
-/* 6.2, 5, room again. */
-static void unblocked(Publisher *self)
-{
-    self->held_since = self->wanted = 0;
-    if (!self->blocked)
-        return;
-    uint8_t *slot = self->memory->base + publisher_slot_offset(&self->shape, self->slot);
-    STORE64_RELEASE(slot + PUBLISHER_SLOT_BLOCKED_SINCE, 0);
-    self->blocked = false;
-}
-
 /* 6.2, 0: false with an exception. */
 static bool look_for_successor(Publisher *self)
 {
@@ -157,93 +109,28 @@ static bool look_for_successor(Publisher *self)
     return !self->told;
 }
 
-/* 6.2 for n bytes at the end: 1 there is room, 2 the end moved (start again), 0 back-pressured, -1 an exception. */
-static int recompute(Publisher *self, int64_t n)
+bool publisher_look(slot_writer *writer, bool held_back)
 {
-    ring_writer *ring = &self->ring;
-    if (!look_for_successor(self))
-        return -1;
-    for (bool lag_tested = false, tested = false;;) {
-        ring_recompute(ring);
-        int64_t wanted = n;
-        if (self->owner_pending) {
-            if (publish_owner(self, &wanted)) {
-                unblocked(self);
-                return 2;
-            }
-        } else if (ring_has_room(ring, n)) {
-            unblocked(self);
-            return 1;
-        }
-        int64_t needed = ring_needed_gate(ring, wanted);
-        if (UNLIKELY(needed > MAX_POSITION - ring->lag)) { /* it would end beyond 2^62 */
-            raise_error("CorruptRingError", "(iLs)", self->slot, (long long)ring->end, "its position nears 2^62");
-            return -1;
-        }
-        if (self->evicts && !lag_tested) { /* 6.2, 3 */
-            lag_tested = true;
-            if (evict_laggards(&self->shape, self->memory->base, self->lock, ring->trailer, needed))
-                continue;
-        }
-        int64_t now = now_ns(); /* 6.2, 4 */
-        if (self->held_since != 0 && !tested && now - self->held_since >= RETIRE_AFTER_NS) {
-            tested = true;
-            self->held_since = now;
-            bool changed = false;
-            if (!self->shape.queue) { /* queue.md 4 and 7: a worker's gate says where its job lies */
-                changed = retire_dead(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
-                changed |= take_back(&self->shape, self->memory->base, self->lock, ring->trailer, needed);
-            }
-            if (!check_replaced_while_held(self))
-                return -1;
-            if (changed)
-                continue;
-        }
-        if (self->held_since == 0)
-            self->held_since = now;
-        if (!self->blocked)
-            blocked(self, wanted, now);
-        self->wanted = wanted + RECORD_HEADER_LENGTH;
-        return 0;
-    }
+    Publisher *self = (Publisher *)((char *)writer - offsetof(Publisher, writer));
+    return held_back ? check_replaced_while_held(self) : look_for_successor(self);
 }
 
 void publisher_recompute(Publisher *self, int64_t n, int64_t first)
 {
-    ring_writer *ring = &self->ring;
+    ring_writer *ring = &self->writer.ring;
     ring_recompute(ring);
-    if (self->evicts && !ring_has_room(ring, n) &&
+    if (self->writer.evicts && !ring_has_room(ring, n) &&
         evict_laggards(&self->shape, self->memory->base, self->lock, ring->trailer, ring_needed_gate(ring, n)))
         ring_recompute(ring);
     if (ring_has_room(ring, first))
-        unblocked(self);
-}
-
-int publisher_reserve(Publisher *self, int64_t n)
-{
-    ring_writer *ring = &self->ring;
-    for (;;) {
-        int64_t to_wrap = ring_to_wrap(ring), wanted = n > to_wrap ? to_wrap : n;
-        if (self->owner_pending || !ring_has_room(ring, wanted)) {
-            int result = recompute(self, wanted);
-            if (result <= 0)
-                return result;
-            if (result == 2)
-                continue;
-        }
-        if (n <= to_wrap)
-            return 1;
-        ring_pad(ring);
-    }
+        writer_unblocked(&self->writer);
 }
 
 /* Whether what found no room last has some now. */
 static bool room_is_there(void *context)
 {
     Publisher *self = context;
-    int64_t gate;
-    return self->wanted == 0 || !epoch_holds(&self->epoch) ||
-           self->ring.end + self->wanted <= ring_gate_limit(&self->ring, &gate);
+    return !epoch_holds(&self->epoch) || writer_has_room_now(&self->writer);
 }
 
 /* 6.16, cap. */
@@ -304,7 +191,7 @@ int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, i
         wait_begin(state, self->wait, self->spin, timeout);
         *waiting = true;
     }
-    if (would_wait_for_itself(self, self->ring.end + self->wanted - self->ring.lag))
+    if (would_wait_for_itself(self, self->writer.ring.end + self->writer.wanted - self->writer.ring.lag))
         return -1;
     wait_target target = publisher_target(self);
     int result = wait_here(self, state, &target);
@@ -318,7 +205,7 @@ int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout)
     wait_state state;
     bool waiting = false;
     for (;;) {
-        int result = publisher_reserve(self, n);
+        int result = writer_reserve(&self->writer, n);
         if (result != 0)
             return result;
         result = publisher_wait_for_room(self, &state, &waiting, timeout);
@@ -332,13 +219,13 @@ int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout)
 /* Whether a slot's gate, if it is one, has not reached the end. */
 static bool is_behind(const Publisher *self, int32_t slot)
 {
-    int64_t gate = LOAD64_ACQUIRE(self->ring.trailer + gate_offset(slot)); /* pairs with poll 4 */
-    return gate >= 0 && gate < self->ring.end;
+    int64_t gate = LOAD64_ACQUIRE(self->writer.ring.trailer + gate_offset(slot)); /* pairs with poll 4 */
+    return gate >= 0 && gate < self->writer.ring.end;
 }
 
 static bool any_is_behind(const Publisher *self)
 {
-    for (int32_t slot = 0; slot < self->ring.subscribers; slot++) {
+    for (int32_t slot = 0; slot < self->writer.ring.subscribers; slot++) {
         if (is_behind(self, slot))
             return true;
     }
@@ -355,8 +242,8 @@ static bool nobody_is_behind(void *context)
    counts. */
 static bool a_job_is_left(const Publisher *self)
 {
-    int64_t handovers = LOAD64_ACQUIRE(self->ring.handovers); /* pairs with adopt 5 */
-    return any_is_behind(self) || LOAD64_ACQUIRE(self->ring.handovers) != handovers;
+    int64_t handovers = LOAD64_ACQUIRE(self->writer.ring.handovers); /* pairs with adopt 5 */
+    return any_is_behind(self) || LOAD64_ACQUIRE(self->writer.ring.handovers) != handovers;
 }
 
 static bool no_job_is_left(void *context)
@@ -368,7 +255,7 @@ static bool no_job_is_left(void *context)
 /* Whether somebody owns a slot that is behind. */
 static bool an_owner_is_behind(const Publisher *self)
 {
-    for (int32_t slot = 0; slot < self->ring.subscribers; slot++) {
+    for (int32_t slot = 0; slot < self->writer.ring.subscribers; slot++) {
         int64_t at = subscriber_slot_offset(&self->shape, slot) + CONTROL_SLOT_LOCK;
         if (is_behind(self, slot) && (self->shape.foreign != 0 || lock_is_held(self->lock, at))) /* 6.15: it counts */
             return true;
@@ -404,7 +291,7 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     for (int result = 0;;) {
         if (!(self->shape.queue ? a_job_is_left(self) : an_owner_is_behind(self)))
             return Py_NewRef(Py_None);
-        if (timeout != WAIT_NOT && would_wait_for_itself(self, self->ring.end))
+        if (timeout != WAIT_NOT && would_wait_for_itself(self, self->writer.ring.end))
             return NULL;
         if (timeout == WAIT_NOT || result == -2)
             return raise_error("TimedOutError", "(s)", "every reader to have read what was published");
@@ -425,9 +312,9 @@ void publisher_set_waiting(Publisher *self, bool waits)
 
 int publisher_look_for_room(Publisher *self)
 {
-    if (self->wanted == 0 || self->busy || self->claim != NULL || !epoch_holds(&self->epoch))
+    if (self->writer.wanted == 0 || self->busy || self->claim != NULL || !epoch_holds(&self->epoch))
         return 0;
-    return recompute(self, self->wanted - RECORD_HEADER_LENGTH);
+    return writer_recompute(&self->writer, self->writer.wanted - RECORD_HEADER_LENGTH);
 }
 
 void publisher_look_again(Publisher *self)
@@ -435,8 +322,8 @@ void publisher_look_again(Publisher *self)
     self->told = false;
     self->looked = 0;
     if (LOAD32_RELAXED(self->memory->base + self->shape.control + CONTROL_SUCCESSOR) == 0 &&
-        self->held_since > RETIRE_AFTER_NS)
-        self->held_since -= RETIRE_AFTER_NS; /* 6.2, 4 is due again */
+        self->writer.held_since > RETIRE_AFTER_NS)
+        self->writer.held_since -= RETIRE_AFTER_NS; /* 6.2, 4 is due again */
 }
 
 PyObject *publisher_fileno(Publisher *self, PyObject *ignored)

@@ -4,6 +4,7 @@
 #define FLYRING_RING_H
 
 #include "atomics.h"
+#include "geometry.h"
 #include "layout.h"
 
 typedef struct {
@@ -33,6 +34,12 @@ static inline int64_t ring_record_size(const ring_writer *ring, int64_t length)
 static inline int64_t gate_offset(int32_t slot)
 {
     return slot == 0 ? TRAILER_GATE : TRAILER_MORE_GATES + (slot - 1) * TRAILER_GATE_STRIDE;
+}
+
+/* Of a slot that has a gate there: in a service each ring has but one (service.md 2). */
+static inline int64_t slot_gate_offset(const geometry *shape, int32_t slot)
+{
+    return gate_offset(shape->service ? 0 : slot);
 }
 
 /* W of a ring. */

@@ -5,17 +5,27 @@
 
 const int64_t dead_epoch_word = INT64_MIN; /* no epoch is negative */
 
+/* The subscriber slots that have a gate in the ring with this trailer, in turn; -1 behind the last. */
+static int32_t next_gating(const geometry *shape, const uint8_t *base, const uint8_t *trailer, int32_t slot)
+{
+    if (!shape->service)
+        return slot + 1 < shape->subscribers ? slot + 1 : -1;
+    int32_t ring = (int32_t)((trailer - base - shape->rings) / shape->stride), reader = service_reader(shape, ring);
+    return slot < 0 && reader != 0 ? reader : -1; /* service.md 2 and 9: the server's is never retired or taken back */
+}
+
 void stop_gating(const geometry *shape, uint8_t *base, int32_t slot)
 {
     for (int32_t ring = 0; ring < shape->publishers; ring++) {
+        if (shape->service && service_reader(shape, ring) != slot)
+            continue; /* service.md 2 */
         /* 6.6, 6.7: after the last read of what is given up; pairs with the acquire of 6.2, 2 */
-        STORE64_RELEASE(base + ring_trailer_offset(shape, ring) + gate_offset(slot), NOT_GATING);
+        STORE64_RELEASE(base + ring_trailer_offset(shape, ring) + slot_gate_offset(shape, slot), NOT_GATING);
     }
     wake_all(room_words(shape, base));
 }
 
-/* 6.11, under the control lock: takes a subscriber slot away from its owner. */
-static void evict_slot(const geometry *shape, uint8_t *base, int32_t slot)
+void evict_slot(const geometry *shape, uint8_t *base, int32_t slot)
 {
     uint8_t *at = base + subscriber_slot_offset(shape, slot);
     atomic_fetch_add_explicit(ATOMIC64(at + SUBSCRIBER_SLOT_EPOCH), 1,
@@ -31,8 +41,8 @@ bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint
     int64_t control_lock = shape->control + CONTROL_CONTROL_LOCK;
     if (!lock_try(lock, control_lock))
         return false; /* this time */
-    for (int32_t slot = 0; slot < shape->subscribers; slot++) {
-        int64_t gate = LOAD64_ACQUIRE(trailer + gate_offset(slot)); /* under the lock: 6.11; pairs with poll 4 */
+    for (int32_t slot = -1; (slot = next_gating(shape, base, trailer, slot)) >= 0;) {
+        int64_t gate = LOAD64_ACQUIRE(trailer + slot_gate_offset(shape, slot)); /* under the lock: 6.11; pairs with poll 4 */
         if (gate >= 0 && gate < needed) {
             evict_slot(shape, base, slot);
             any = true;
@@ -59,9 +69,9 @@ bool take_back(const geometry *shape, uint8_t *base, File *lock, const uint8_t *
     int64_t control_lock = shape->control + CONTROL_CONTROL_LOCK;
     if (shape->foreign != 0)
         return false; /* 6.15: it cannot be evicted */
-    for (int32_t k = 0; k < shape->subscribers; k++) {
+    for (int32_t k = -1; (k = next_gating(shape, base, trailer, k)) >= 0;) {
         const uint8_t *slot = base + subscriber_slot_offset(shape, k);
-        if (!holds_back(trailer + gate_offset(k), needed) || !is_evicted(slot))
+        if (!holds_back(trailer + slot_gate_offset(shape, k), needed) || !is_evicted(slot))
             continue;
         if (!lock_try(lock, control_lock))
             return any; /* not this time */
@@ -84,10 +94,10 @@ bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t
     bool any = false;
     if (shape->foreign != 0)
         return false; /* 6.15: it holds no lock */
-    for (int32_t k = 0; k < shape->subscribers; k++) {
+    for (int32_t k = -1; (k = next_gating(shape, base, trailer, k)) >= 0;) {
         int64_t offset = subscriber_slot_offset(shape, k);
         uint8_t *slot = base + offset;
-        const uint8_t *gate = trailer + gate_offset(k);
+        const uint8_t *gate = trailer + slot_gate_offset(shape, k);
         if (!holds_back(gate, needed) || is_kept(slot))
             continue;
         if (!lock_try(lock, offset + CONTROL_SLOT_LOCK))

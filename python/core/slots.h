@@ -34,6 +34,8 @@ static inline void epoch_drop(slot_epoch *epoch)
 
 /* All gates of a subscriber slot := -1 (release), and publishers that wait for room see it: 6.6, 6.7, 6.11. */
 void stop_gating(const geometry *shape, uint8_t *base, int32_t slot);
+/* 6.11, under the control lock: takes a subscriber slot away from its owner. */
+void evict_slot(const geometry *shape, uint8_t *base, int32_t slot);
 /* 6.2, 3 for the slots whose gate in the ring with this trailer is below `needed`: true if any was evicted. */
 bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint8_t *trailer, int64_t needed);
 /* 6.11, take back, for those slots that were evicted: true if any gate was set to -1. */

@@ -115,6 +115,8 @@ static void sleep_on_all(waiting *wait, int64_t began, int64_t deadline)
         const wait_target *target = &wait->targets[i];
         int64_t cap = reached && target->others_wake(target->context) ? wait_cap(target->room, began) : SHORT_CAP_NS;
         until = now + cap < until ? now + cap : until;
+        if (target->until != 0 && target->until < until)
+            until = target->until;
     }
     if (!sleep_on_words(wait->words, napping ? 1 : wait->word_count, until, napping)) /* sleep 6 */
         set->has_waitv = false;
@@ -167,8 +169,8 @@ static bool look_after(waiting *wait)
                 return false;
             continue;
         }
-        if (((Reader *)member)->kind->worker != NULL)
-            ((Reader *)member)->kind->worker->look((Reader *)member);
+        if (((Reader *)member)->kind->look != NULL)
+            ((Reader *)member)->kind->look((Reader *)member);
         Py_ssize_t first = 0; /* one reader of each channel looks for all */
         while (wait->targets[first].words.sequence != wait->targets[i].words.sequence)
             first++;

@@ -117,6 +117,8 @@ void sleep_once(const wait_target *target, int64_t deadline, int64_t cap)
     int64_t until = now_ns() + cap;
     if (until > deadline)
         until = deadline;
+    if (target->until != 0 && until > target->until)
+        until = target->until;
     struct timespec time = {.tv_sec = until / SECOND_NS, .tv_nsec = until % SECOND_NS};
     syscall(SYS_futex, target->words.sequence, FUTEX_WAIT_BITSET, sequence, &time, NULL, target->mask); /* sleep 6 */
 }
@@ -135,9 +137,11 @@ bool subscribers_wake(const geometry *shape, const uint8_t *base, int32_t ring)
     const uint8_t *trailer = base + ring_trailer_offset(shape, ring);
     if (shape->foreign == FEATURE_FOREIGN_SUBSCRIBER)
         return false;
-    for (int32_t k = 0; k < shape->subscribers; k++) {
+    int32_t first = shape->service ? service_reader(shape, ring) : 0;
+    int32_t end = shape->service ? first + 1 : shape->subscribers;
+    for (int32_t k = first; k < end; k++) {
         const uint8_t *slot = base + subscriber_slot_offset(shape, k);
-        if (LOAD64_ACQUIRE(trailer + gate_offset(k)) >= 0 && /* pairs with join 2 and 4 */
+        if (LOAD64_ACQUIRE(trailer + slot_gate_offset(shape, k)) >= 0 && /* pairs with join 2 and 4 */
             LOAD64_RELAXED(slot + SUBSCRIBER_SLOT_WAKES) != LOAD64_ACQUIRE(slot + SUBSCRIBER_SLOT_EPOCH))
             return false;
     }

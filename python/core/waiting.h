@@ -97,6 +97,7 @@ typedef struct {
     bool (*nameless)(void *context); /* whether the file has lost its name; NULL: the one who waits looks itself */
     bool (*due)(void *context); /* whether there is something to do at a cap; NULL: nothing ever */
     void (*pass_on)(void *context); /* of a worker that was woken, and may take nothing (queue.md 10); or NULL */
+    int64_t until; /* by now_ns: then it is ready at the latest; 0: that is not known */
     void *context;
 } wait_target;
 

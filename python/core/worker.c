@@ -180,7 +180,7 @@ static void kind_pass_on(void *context)
     worker_pass_on(self);
 }
 
-static void kind_look(Reader *base)
+void worker_look(Reader *base)
 {
     Worker *self = (Worker *)base;
     if (self->ring == NULL && !self->unfinished && epoch_holds(&base->epoch)) {
@@ -195,7 +195,6 @@ const worker_kind worker_waiting_kind = {
     .due = kind_due,
     .woken = kind_woken,
     .pass_on = kind_pass_on,
-    .look = kind_look,
     .refuse = worker_refuse,
 };
 

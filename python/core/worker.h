@@ -163,6 +163,8 @@ PyObject *worker_take(Worker *self, PyObject *const *args, Py_ssize_t n, PyObjec
 /* worker.c: waiting */
 
 extern const worker_kind worker_waiting_kind;
+/* What a wait set does for it now and then: 5. */
+void worker_look(Reader *self);
 /* 10, the end of what a woken worker does: wakes one more if a job is there. */
 void worker_pass_on(Worker *self);
 /* Of the workers of a channel object the slot of one that holds a job of this ring below `needed` in the hand of the

@@ -35,30 +35,20 @@ from flyring import (
     Worker,
 )
 from flyring._identity import Identity
+from flyring_service import BadRequestError, RefusedError, Services
 from flyring_stream import Stream, StreamMismatchError, Verifier, die
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
 MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call", "what_for")
+OF_CALLS = ("may_have_run", "text", "pid", "outstanding")
 OPTIONS = ("capacity", "publishers", "subscribers", "producers", "workers", "alignment", "foreign", "counters")
-MORE_OPTIONS = ("schema", "schema_id", "schema_version", "mode", "any_file_system", "wake")
+MORE_OPTIONS = ("clients", "delivery", "max_outstanding", "schema", "schema_id", "schema_version", "mode", "any_file_system", "wake")
 BATCH = 8
 PING = struct.Struct("<qq")  # number, time of CLOCK_MONOTONIC in ns
 PING_TYPE = 1
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
-
-
-class BadRequestError(Exception):
-    """The peer does not understand the request."""
-
-
-class RefusedError(Exception):
-    """An answer with ok = false that is not an error of the binding."""
-
-    def __init__(self, code: str, text: str, **more: Any) -> None:
-        super().__init__(text)
-        self.answer = {"error": code, "message": text, **more}
 
 
 class Idle:
@@ -114,8 +104,9 @@ def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request)
     return wait == "block"
 
 
-class Peer:
+class Peer(Services):
     def __init__(self) -> None:
+        super().__init__()
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[str, Publisher] = {}
         self.subscribers: dict[str, Subscriber | LossySubscriber] = {}
@@ -139,7 +130,9 @@ class Peer:
             result = {"ok": False, "error": error.code, "message": str(error)}
             if isinstance(error, (BackPressuredError, BusyError)):
                 result["holder"] = described_holder(error.holder)
-            for name in CARRIED + MORE_CARRIED:
+            if isinstance(error, flyring.ServerGoneError):
+                result["name"] = error.name
+            for name in CARRIED + MORE_CARRIED + OF_CALLS:
                 value = getattr(error, name, None)
                 if value is not None and not callable(value):
                     result[name] = value if isinstance(value, (int, str, list)) else str(value)
@@ -227,7 +220,11 @@ class Peer:
     def op_stats(self, request: Request) -> Answer:
         stats = self.channels[request["channel"]].stats()
         counters = [asdict(one) | {"key": one.key.rstrip(b"\0").hex()} for one in stats.counters]
-        return {"stats": asdict(stats) | {"id": str(stats.id), "counters": counters}}
+        told = asdict(stats) | {"id": str(stats.id), "counters": counters}
+        if stats.kind != "service":
+            for name in ("clients", "delivery", "max_outstanding", "serving"):
+                del told[name]
+        return {"stats": told}
 
     def op_unlink(self, request: Request) -> Answer:
         flyring.unlink(request["name"])
@@ -279,6 +276,10 @@ class Peer:
             self.publishers[request["publisher"]].close()
         elif "worker" in request:
             self.workers[request["worker"]].close()
+        elif "server" in request:
+            self.servers[request["server"]].close()
+        elif "client" in request:
+            self.clients[request["client"]].client.close()
         else:
             self.subscribers[request["subscriber"]].close()
         return {}

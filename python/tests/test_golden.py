@@ -13,6 +13,7 @@ import pytest
 
 import flyring
 from conftest import GOLDEN, SPEC, golden_id, load_golden
+from golden_services import ServiceActor, bytes_of, in_order, requests_left
 from flyring import Channel, InvalidArgumentError, VersionTooNewError, layout
 from flyring._identity import Identity
 from flyring.slots import read_slot
@@ -32,21 +33,16 @@ def test_there_are_golden_files() -> None:
     assert len(DEAD) >= 31
 
 
-def bytes_of(data: Any) -> bytes:
-    if isinstance(data, str):
-        return bytes.fromhex(data)
-    return bytes((data["pattern"] + 7 * i) & 0xFF for i in range(data["length"]))
-
-
 def described(job: flyring.Job) -> dict[str, Any]:
     fields = {name: getattr(job, name) for name in ("ring", "position", "attempts", "repeat", "type")}
     return fields | {"data": bytes(job).hex()}
 
 
-class Actor:
+class Actor(ServiceActor):
     """Does the operations of a golden file and compares each result."""
 
     def __init__(self, channel: Channel) -> None:
+        super().__init__(channel)
         self.channel = channel
         self.objects: dict[str, Any] = {}
         self.claims: dict[str, flyring.Claim] = {}
@@ -188,6 +184,8 @@ def test_a_golden_file_is_read_with_the_expected_content(path: Path, folder: Pat
         check_foreign(channel, expected)
         check_unread(channel, expected)
         check_jobs(channel, expected)
+    if expected["header"]["kind"] == layout.KIND_SERVICE:
+        check_requests(expected)
 
 
 @pytest.mark.parametrize("path", NEWER, ids=golden_id)
@@ -269,6 +267,9 @@ def test_the_next_owner_takes_over_the_dead(path: Path, folder: Path) -> None:
                 with control_lock(lock, channel.path):  # nobody adopts
                     assert jobs_left(channel, reader, actor.jobs.get("reader")) == sorted_jobs(point["finds"]), what
                 continue
+            if channel.kind == "service":
+                assert requests_left(reader) == in_order(point["finds"]), what
+                continue
             while (message := reader.take()) is not None:
                 entry = {"ring": message.ring, "type": message.type, "position": message.position}
                 found.append(entry | {"data": bytes(message).hex()})
@@ -285,8 +286,11 @@ def check_header(channel: Channel, expected: dict[str, Any]) -> None:
         assert getattr(header, field) == wanted[field], field
     for field in ("ring_stride", "schema_offset", "schema_length", "schema_id", "schema_version"):
         assert getattr(header, field) == wanted[field], field
+    if channel.kind == "service":
+        assert channel.delivery == ("at-most-once", "at-least-once")[wanted["delivery"]]
+        assert channel.max_outstanding == wanted["max_outstanding"]
     assert str(channel.id) == wanted["channel_id"]
-    assert channel.kind == {1: "inbox", 2: "broadcast", 3: "queue"}[wanted["kind"]]
+    assert channel.kind == {1: "inbox", 2: "broadcast", 3: "queue", 4: "service"}[wanted["kind"]]
     assert (channel.schema or "") == expected["schema"]
     memory = channel._attached.memory
     assert str(UUID(bytes=memory.read(header.control_offset, 16))) == expected["boot_id"]
@@ -333,10 +337,17 @@ def check_slots(channel: Channel, expected: dict[str, Any]) -> None:
             "discarded": memory.load64(slot + layout.SUBSCRIBER_SLOT_DISCARDED),
             "counts": [
                 memory.load64(header.gate(ring, wanted["slot"]) + layout.GATE_COUNT)
-                for ring in range(header.publishers)
+                for ring in header.rings_of(wanted["slot"])
             ],
-            "gates": [memory.load64(header.gate(ring, wanted["slot"])) for ring in range(header.publishers)],
+            "gates": [memory.load64(header.gate(ring, wanted["slot"])) for ring in header.rings_of(wanted["slot"])],
         }
+        if channel.kind == "service":
+            gates = [header.gate(ring, wanted["slot"]) for ring in header.rings_of(wanted["slot"])]
+            if wanted["slot"] == 0:
+                found["taken_ends"] = [memory.load64(gate + layout.GATE_TAKEN_END) for gate in gates]
+            else:
+                found["outstanding"] = memory.load32(gates[0] + layout.GATE_OUTSTANDING)
+                found["expired"] = memory.load64(gates[0] + layout.GATE_EXPIRED)
         if channel.kind == "queue":
             gates = [header.gate(ring, wanted["slot"]) for ring in range(header.publishers)]
             found["busy_since"] = memory.load64(slot + layout.SUBSCRIBER_SLOT_BUSY_SINCE)
@@ -380,6 +391,15 @@ def check_jobs(channel: Channel, expected: dict[str, Any]) -> None:
     assert memory.load64(header.control_offset + layout.CONTROL_HANDOVERS) == expected["handovers"]
     with channel.worker() as worker:
         assert jobs_left(channel, worker, None, timeout=0.02) == sorted_jobs(expected["jobs"])
+
+
+def check_requests(expected: dict[str, Any]) -> None:
+    """What a server hands out that takes its place in the boot of the file: in another one nobody asks any more."""
+    identity = Identity(boot_id=UUID(expected["boot_id"]))
+    with Channel.open("golden", _identity=identity) as channel:
+        header, memory = channel.header, channel._attached.memory
+        assert memory.load64(header.control_offset + layout.CONTROL_SERVING) == expected["serving"]
+        assert requests_left(channel.server()) == in_order(expected["requests"])
 
 
 def jobs_left(channel: Channel, worker: Any, job: Any, timeout: float = 0) -> list[dict[str, Any]]:

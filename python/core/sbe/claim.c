@@ -39,7 +39,7 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
     Layout *layout = layout_to_claim(self, values[0]);
     if (UNLIKELY(layout == NULL))
         return publisher_refuse(self);
-    ring_writer *ring = &self->ring;
+    ring_writer *ring = &self->writer.ring;
     int64_t length = layout->header_length + layout->block_length; /* both below 2^31 */
     int64_t longest = ring->longest - RECORD_HEADER_LENGTH;
     if (UNLIKELY(length > longest || variable > longest - length))
@@ -54,7 +54,7 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
     if (message == NULL || !message_make_frames(message))
         goto failed;
     int64_t record = ring_record_size(ring, RECORD_HEADER_LENGTH + length);
-    if (UNLIKELY(ring->end + record > ring->cleared || self->owner_pending)) {
+    if (UNLIKELY(ring->end + record > ring->cleared || self->writer.owner_pending)) {
         int room = publisher_reserve_within(self, record, timeout);
         if (room == 0) {
             Py_DECREF((PyObject *)message);

@@ -80,7 +80,7 @@ PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize
     int64_t timeout = wait_timeout(args[2]);
     if (timeout < 0)
         return publisher_refuse(self);
-    int64_t length = length_of(&all), longest = self->ring.longest;
+    int64_t length = length_of(&all), longest = self->writer.ring.longest;
     if (length > longest)
         return publisher_refuse_length(self, length - RECORD_HEADER_LENGTH);
     Py_buffer view;

@@ -14,21 +14,24 @@ The layout is documented in spec/channel.md and shared with the C++ and Java bin
 
 from typing import TYPE_CHECKING
 
-from ._core import Claim, Job, Message, WaitSet
+from ._core import Answer, Call, Claim, Job, Message, Request, WaitSet
 from .action import Action
 from .channel import Channel, Options, unlink
+from .client import Client, ServerInfo
 from .counters import Counter, Counters
 from .errors import (
     AccessDeniedError,
     BackPressuredError,
     BadMessageError,
     BusyError,
+    CancelledError,
     ChannelDiffersError,
     ChannelExistsError,
     ChannelReplacedError,
     ClosedError,
     CorruptHeaderError,
     CorruptRingError,
+    ExpiredError,
     FlyringError,
     InvalidArgumentError,
     IoError,
@@ -37,6 +40,8 @@ from .errors import (
     NoSpaceError,
     NoSuchChannelError,
     NotAChannelError,
+    ServerGoneError,
+    ServiceError,
     SlotLostError,
     SlotOwner,
     TimedOutError,
@@ -46,10 +51,11 @@ from .errors import (
     VersionTooNewError,
     ViewAliveError,
 )
-from .header import Kind
+from .header import Delivery, Kind
 from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Holder, Publisher
 from .sender import Sender
+from .server import Held, Server
 from .stats import CounterStats, GateStats, JobStats, PublisherStats, Stats, SubscriberStats
 from .subscriber import Subscriber
 from .system import channel_path
@@ -61,22 +67,29 @@ __version__: str
 __all__ = [
     "AccessDeniedError",
     "Action",
+    "Answer",
     "BackPressuredError",
     "BadMessageError",
     "BusyError",
+    "Call",
+    "CancelledError",
     "Channel",
     "ChannelDiffersError",
     "ChannelExistsError",
     "ChannelReplacedError",
     "Claim",
+    "Client",
     "ClosedError",
     "CorruptHeaderError",
     "CorruptRingError",
     "Counter",
     "CounterStats",
     "Counters",
+    "Delivery",
+    "ExpiredError",
     "FlyringError",
     "GateStats",
+    "Held",
     "Holder",
     "InvalidArgumentError",
     "IoError",
@@ -93,7 +106,12 @@ __all__ = [
     "Options",
     "Publisher",
     "PublisherStats",
+    "Request",
     "Sender",
+    "Server",
+    "ServerGoneError",
+    "ServerInfo",
+    "ServiceError",
     "SlotLostError",
     "SlotOwner",
     "Start",

@@ -17,6 +17,7 @@ from uuid import UUID
 from . import layout
 from ._core import File, Memory, close_all
 from ._identity import REAL, Identity
+from .client import Client
 from .closing import Closing
 from .counters import Counters
 from .errors import (
@@ -30,9 +31,17 @@ from .errors import (
     NoSuchChannelError,
     TimedOutError,
 )
-from .header import Foreign, Header, Kind, check_options
+from .header import Delivery, Foreign, Header, Kind, check_options
 from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Publisher
+from .server import Server
+from .services import (
+    evict_server,
+    give_client_back,
+    give_server_back,
+    take_client_place,
+    take_server_place,
+)
 from .slots import (
     Attached,
     check_max_lag,
@@ -65,22 +74,28 @@ if TYPE_CHECKING:
     from .sbe.schema import Schema
 
 
-User = TypeVar("User", Publisher, Subscriber, LossySubscriber, Worker)
+User = TypeVar("User", Publisher, Subscriber, LossySubscriber, Worker, Server, Client)
 
 
 class Options(TypedDict, total=False):
     """What a new channel is like; what is not given has the default of spec/api.md."""
 
     capacity: int
-    """Bytes of one ring: a power of two, 4 KiB to 1 GiB (1 MiB)."""
+    """Bytes of one ring: a power of two, 4 KiB to 1 GiB (1 MiB; of a service 64 KiB)."""
     publishers: int
-    """Publisher slots, and so rings: 1 to 1024 (4). Not of a queue."""
+    """Publisher slots, and so rings: 1 to 1024 (4). Not of a queue or service."""
     subscribers: int
-    """Subscriber slots: 0 to 1024 (4); an inbox has 1. Not of a queue."""
+    """Subscriber slots: 0 to 1024 (4); an inbox has 1. Not of a queue or service."""
     producers: int
     """Only of a queue: its publishers, 1 to 1023 (4)."""
     workers: int
     """Only of a queue: 1 to 1023 (4)."""
+    clients: int
+    """Only of a service: 1 to 512 (16)."""
+    delivery: Delivery
+    """Only of a service: "at-most-once" or "at-least-once", spec/service.md 8 ("at-most-once")."""
+    max_outstanding: int
+    """Only of a service: calls of one client that are under way at once, 1 to 65535 (64)."""
     alignment: int
     """Of records, in bytes: 64 or 8 (64)."""
     foreign: Foreign | None
@@ -123,7 +138,7 @@ class Channel(Closing):
     ) -> None:
         """For this package, which gives ``file`` away when this returns; use the class methods."""
         self._pid = os.getpid()
-        self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber | Worker] = weakref.WeakSet()
+        self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber | Worker | Server | Client] = weakref.WeakSet()
         self._schema = schema
         self._any_file_system = any_file_system
         self._read_only = read_only
@@ -139,8 +154,8 @@ class Channel(Closing):
     ) -> Self:
         """Makes the file whole and attaches.
 
-        ``kind``: "inbox" (one reader, whose place is kept: what comes before it is there waits for it), "broadcast", or
-        "queue" (each message to one worker).
+        ``kind``: "inbox" (one reader, whose place is kept: what comes before it is there waits for it), "broadcast",
+        "queue" (each message to one worker), or "service" (question and answer).
         InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
         """
         return cls._create(channel_path(name), describe(kind, options, _identity), options, _identity, replace=False)
@@ -286,7 +301,7 @@ class Channel(Closing):
 
     def _compare(self, wanted: Header) -> None:
         for name in COMPARED:
-            field = IN_A_QUEUE.get(name, name) if self.header.is_queue and wanted.is_queue else name
+            field = NAMES_OF.get(self.kind, {}).get(name, name) if self.kind == wanted.kind else name
             expected, actual = getattr(wanted, field), getattr(self.header, field)
             if expected != actual:
                 raise ChannelDiffersError(self.path, field, expected, actual)
@@ -304,6 +319,7 @@ class Channel(Closing):
         stock Agrona process, or the subscriber is one and ``max_lag`` not 0; AccessDeniedError.
         """
         self._check_writable()
+        self._check_no_service("publishers; take a client, or a server")
         self._check_ours("publisher")
         if self.foreign and max_lag != 0:
             raise InvalidArgumentError("foreign", "a foreign subscriber cannot be evicted: max_lag must be 0")
@@ -337,6 +353,7 @@ class Channel(Closing):
         process; CorruptRingError; ChannelDiffersError (rings) if the kept slot is on others; AccessDeniedError.
         """
         self._check_writable()
+        self._check_no_service("subscribers; take a client, a server, or a lossy subscriber to look on")
         self._check_ours("subscriber")
         if self.header.is_queue:
             raise InvalidArgumentError("kind", "a queue has no subscribers, but workers: use worker")
@@ -377,6 +394,53 @@ class Channel(Closing):
             pages.append((self._data, self.header.ring(ring), self.header.capacity))
             pages.append((self._attached.memory, self.header.trailer(ring), self.header.trailer_length))
         return self._made(worker, pages)
+
+    def server(self, name: str = "", *, timeout: float | None = 0, wait: Wait = "block") -> Server:
+        """Of a service: the one that answers; waits up to ``timeout`` seconds (None: no limit) while another one lives.
+
+        NoFreeSlotError; CorruptRingError; InvalidArgumentError, also (kind) on another kind of channel;
+        AccessDeniedError.
+        """
+        self._check_writable()
+        self._check_service("server")
+        check_name(name)
+        patience = check_timeout(timeout)
+        check_wait(wait)
+        place = take_server_place(self._attached, name, patience)
+        try:
+            server = Server(self, place, wait)
+        except BaseException:
+            give_server_back(self._attached, place)
+            raise
+        pages = []
+        for ring in range(self.header.clients):
+            pages.append((self._data, self.header.ring(ring), self.header.capacity))
+            pages.append((self._attached.memory, self.header.trailer(ring), self.header.trailer_length))
+            replies = self.header.ring(self.header.clients + ring)
+            pages.append((self._attached.memory, replies, self.header.ring_stride))
+        return self._made(server, pages)
+
+    def client(self, name: str = "", *, timeout: float | None = 0, wait: Wait = "block") -> Client:
+        """Of a service: one that calls the server; waits up to ``timeout`` seconds (None: no limit) until a place is
+        free. Raises as ``server`` does."""
+        self._check_writable()
+        self._check_service("clients")
+        check_name(name)
+        patience = check_timeout(timeout)
+        check_wait(wait)
+        place = take_client_place(self._attached, name, patience)
+        try:
+            client = Client(self, place, wait)
+        except BaseException:
+            give_client_back(self._attached, place)
+            raise
+        replies = self.header.clients + place.number
+        pages = [
+            (self._data, self.header.ring(replies), self.header.capacity),
+            (self._attached.memory, self.header.trailer(replies), self.header.trailer_length),
+            (self._attached.memory, self.header.ring(place.number), self.header.ring_stride),
+        ]
+        return self._made(client, pages)
 
     def lossy_subscriber(
         self,
@@ -425,6 +489,8 @@ class Channel(Closing):
         self._check_writable()
         if self.foreign:
             raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be evicted")
+        if self.header.is_service and slot == 0:
+            return evict_server(self._attached)
         return evict_worker(self._attached, slot) if self.header.is_queue else evict(self._attached, slot)
 
     def counters(self) -> Counters:
@@ -439,11 +505,15 @@ class Channel(Closing):
         """
         if self._closed:
             return
-        close_all(list(self._users))
+        users = list(self._users)
+        close_all(users)
         self._data.close()
         self._attached.memory.close()
         self._attached.file.close()
         self._closed = True
+        for user in users:
+            if isinstance(user, Client):
+                user._tell_rest()
 
     @property
     def closed(self) -> bool:
@@ -468,6 +538,14 @@ class Channel(Closing):
     def _check_ours(self, end: Foreign) -> None:
         if self.foreign == end:
             raise InvalidArgumentError("foreign", f"the {end} of this channel is a stock Agrona process, not Flyring")
+
+    def _check_service(self, what: str) -> None:
+        if not self.header.is_service:
+            raise InvalidArgumentError("kind", f"a channel of kind {self.kind} has no {what}; create a service")
+
+    def _check_no_service(self, what: str) -> None:
+        if self.header.is_service:
+            raise InvalidArgumentError("kind", f"a service has no {what}")
 
     def _check_replaced(self) -> None:
         """Spec 6.13: ChannelReplacedError if another channel has the name.
@@ -523,6 +601,21 @@ class Channel(Closing):
     def workers(self) -> int:
         """Of a queue: how many workers it can have; 0 elsewhere. ``subscribers`` counts the shared slot 0, too."""
         return self.header.workers
+
+    @property
+    def clients(self) -> int:
+        """Of a service: how many clients it can have; 0 elsewhere."""
+        return self.header.clients
+
+    @property
+    def delivery(self) -> Delivery:
+        """Of a service; elsewhere "at-most-once"."""
+        return self.header.delivery
+
+    @property
+    def max_outstanding(self) -> int:
+        """Of a service: how many calls of one client may be under way at once; 0 elsewhere."""
+        return self.header.max_outstanding
 
     @property
     def alignment(self) -> int:
@@ -581,8 +674,22 @@ class Channel(Closing):
         return f"<flyring.Channel {self.path} {self.kind}{' closed' if self.closed else ''}>"
 
 
-IN_A_QUEUE = {"publishers": "producers", "subscribers": "workers"}
-COMPARED = ("kind", "capacity", "publishers", "subscribers", "alignment", "foreign", "counters", "schema_id")
+NAMES_OF = {
+    "queue": {"publishers": "producers", "subscribers": "workers"},
+    "service": {"publishers": "clients", "subscribers": "clients"},
+}
+COMPARED = (
+    "kind",
+    "capacity",
+    "publishers",
+    "subscribers",
+    "alignment",
+    "foreign",
+    "counters",
+    "delivery",
+    "max_outstanding",
+    "schema_id",
+)
 
 
 def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool, wake: bool) -> Channel:
@@ -675,13 +782,17 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
     if kind == "queue":  # the returns ring and the shared slot more
         publishers = options.get("producers", layout.DEFAULT_PRODUCERS) + 1
         subscribers = options.get("workers", layout.DEFAULT_WORKERS) + 1
+    elif kind == "service":
+        clients = options.get("clients", layout.DEFAULT_CLIENTS)
+        publishers, subscribers = 2 * clients, clients + 1
     else:
         publishers = options.get("publishers", layout.DEFAULT_PUBLISHERS)
         default = layout.INBOX_SUBSCRIBERS if kind == "inbox" else layout.DEFAULT_SUBSCRIBERS
         subscribers = options.get("subscribers", default)
+    service = kind == "service"
     header = Header(
         kind=kind,
-        capacity=options.get("capacity", layout.DEFAULT_CAPACITY),
+        capacity=options.get("capacity", layout.DEFAULT_SERVICE_CAPACITY if service else layout.DEFAULT_CAPACITY),
         publishers=publishers,
         subscribers=subscribers,
         alignment=options.get("alignment", layout.DEFAULT_ALIGNMENT),
@@ -690,6 +801,8 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
         schema_length=len(schema),
         schema_id=schema_id,
         schema_version=schema_version,
+        delivery=options.get("delivery", "at-most-once"),
+        max_outstanding=options.get("max_outstanding", layout.DEFAULT_MAX_OUTSTANDING if service else 0),
         channel_id=identity.new_channel_id(),
         created_at=identity.creation_time(),
     )
@@ -714,10 +827,10 @@ def write_content(file: File, header: Header, schema: bytes, identity: Identity)
 
     put(0, header.pack())
     put(header.control_offset + layout.CONTROL_BOOT_ID, identity.this_boot().bytes)
-    if header.kind in ("inbox", "queue"):
+    if header.kind in ("inbox", "queue", "service"):
         put(header.subscriber_slot(0) + layout.SUBSCRIBER_SLOT_KEPT, struct.pack("<i", 1))
     trailer = bytearray(header.trailer_length)
-    for slot in range(header.subscribers):
+    for slot in header.gating(0):
         word(header.gate(0, slot) - header.trailer(0), layout.NOT_GATING)
         if header.foreign:
             word(header.gate(0, slot) - header.trailer(0) + layout.GATE_COUNT, layout.COUNT_UNKNOWN)
@@ -728,8 +841,10 @@ def write_content(file: File, header: Header, schema: bytes, identity: Identity)
             word(layout.TRAILER_BOUNDARY + layout.TRAILER_BOUNDARY_STRIDE * eighth, start if here else -1)
         word(layout.TRAILER_CLAIMED, start)
         word(layout.TRAILER_PUBLISHED, start)
-        if header.kind in ("inbox", "queue"):
+        if header.kind in ("inbox", "queue") or (header.is_service and ring < header.clients):
             word(layout.TRAILER_GATE, start)
+        elif header.is_service:
+            word(layout.TRAILER_GATE, layout.NOT_GATING)
         put(header.trailer(ring), bytes(trailer))
     if schema:
         put(header.schema_offset, schema)

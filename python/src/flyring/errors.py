@@ -234,17 +234,70 @@ class BackPressuredError(FlyringError):
 
 
 class BusyError(FlyringError):
-    """A wait for room in a queue would wait for a job that this very thread has in hand. Carries ``holder``: the
-    ``Holder``, which is the own worker."""
+    """A wait for room in a queue would wait for a job that this very thread has in hand: carries ``holder``, the
+    ``Holder``, which is the own worker. Or a client has as many calls under way as it may have: carries
+    ``outstanding``, how many, and ``holder`` is None."""
 
     code = "busy"
 
-    def __init__(self, holder: Holder) -> None:
-        self.holder = holder
+    def __init__(self, holder: Holder | None, outstanding: int = 0) -> None:
+        self.holder, self.outstanding = holder, outstanding
+        if holder is None:
+            super().__init__(
+                f"{outstanding} calls of this client are under way, which is the service's max_outstanding; poll, and "
+                "wait until some have ended, or create the service with a greater one"
+            )
+            return
         super().__init__(
             f"there is no room in the ring until this thread has finished the job of its own worker {holder.slot}, at "
             f"{holder.position}: nobody else can make room; use offer, or publish when the job is done"
         )
+
+
+class ServerGoneError(FlyringError, ConnectionError):
+    """The server of a service died, closed, or was evicted before it had answered. Carries ``may_have_run`` (False: no
+    handler was given the request, and none will be: call again), ``name`` and ``pid`` of the server."""
+
+    code = "server-gone"
+    _errno = errno.ECONNRESET
+
+    def __init__(self, may_have_run: bool, name: str, pid: int) -> None:
+        self.may_have_run, self.name, self.pid = bool(may_have_run), name, pid
+        run = "may have run" if may_have_run else "was not run: call again"
+        super().__init__(f"the server{f' {name!r}' if name else ''} (pid {pid}) has gone; the request {run}")
+
+
+class ExpiredError(FlyringError, TimeoutError):
+    """The time-out of a call came first. Carries ``may_have_run`` (False: no handler was given the request, and none
+    will be)."""
+
+    code = "expired"
+    _errno = errno.ETIMEDOUT
+
+    def __init__(self, may_have_run: bool) -> None:
+        self.may_have_run = bool(may_have_run)
+        run = "may have run" if may_have_run else "was not run"
+        super().__init__(f"the time-out of the call came before its answer; the request {run}")
+
+
+class ServiceError(FlyringError):
+    """The handler of a service raised, failed, or did not answer. Carries ``text``: what it said."""
+
+    code = "service-error"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__(f"the service answered with an error: {text}")
+
+
+class CancelledError(FlyringError):
+    """The call was cancelled. Carries ``what_for``: what was waited for."""
+
+    code = "cancelled"
+
+    def __init__(self, what_for: str) -> None:
+        self.what_for = what_for
+        super().__init__(f"cancelled while waiting for {what_for}")
 
 
 class TimedOutError(FlyringError, TimeoutError):

@@ -19,13 +19,21 @@ from .errors import (
     VersionTooNewError,
 )
 
-Kind = Literal["inbox", "broadcast", "queue"]
+Kind = Literal["inbox", "broadcast", "queue", "service"]
+Delivery = Literal["at-most-once", "at-least-once"]
+"""Of a service: whether a request of a server that died is run again (spec/service.md 8)."""
 KINDS: dict[Kind, int] = {
     "inbox": layout.KIND_INBOX,
     "broadcast": layout.KIND_BROADCAST,
     "queue": layout.KIND_QUEUE,
+    "service": layout.KIND_SERVICE,
 }
 KIND_NAMES: dict[int, Kind] = {number: kind for kind, number in KINDS.items()}
+DELIVERIES: dict[Delivery, int] = {
+    "at-most-once": layout.DELIVERY_AT_MOST_ONCE,
+    "at-least-once": layout.DELIVERY_AT_LEAST_ONCE,
+}
+DELIVERY_NAMES: dict[int, Delivery] = {number: delivery for delivery, number in DELIVERIES.items()}
 Foreign = Literal["publisher", "subscriber"]
 """The end of a channel at which a stock Agrona process is (spec 6.15)."""
 FEATURES: dict[Foreign | None, int] = {
@@ -56,6 +64,10 @@ class Header:
     schema_length: int = 0
     schema_id: int = 0
     schema_version: int = 0
+    delivery: Delivery = "at-most-once"
+    """Of a service."""
+    max_outstanding: int = 0
+    """Of a service: calls of one client that are under way at once; else 0."""
     channel_id: uuid.UUID = NO_ID
     created_at: int = 0
     minor: int = layout.MINOR
@@ -75,6 +87,15 @@ class Header:
     def workers(self) -> int:
         """Of a queue: its subscriber slots without slot 0; else 0."""
         return self.subscribers - 1 if self.is_queue else 0
+
+    @property
+    def is_service(self) -> bool:
+        return self.kind == "service"
+
+    @property
+    def clients(self) -> int:
+        """Of a service; else 0."""
+        return self.publishers // 2 if self.is_service else 0
 
     @property
     def header_length(self) -> int:
@@ -110,7 +131,8 @@ class Header:
 
     @property
     def trailer_length(self) -> int:
-        return pages(layout.TRAILER_LENGTH + layout.TRAILER_GATE_STRIDE * max(0, self.subscribers - 1))
+        more = 0 if self.is_service else max(0, self.subscribers - 1)  # of a service: one gate a ring (service.md 2)
+        return pages(layout.TRAILER_LENGTH + layout.TRAILER_GATE_STRIDE * more)
 
     @property
     def ring_stride(self) -> int:
@@ -149,12 +171,30 @@ class Header:
     def trailer(self, ring: int) -> int:
         return self.ring(ring) + self.capacity
 
+    def gating(self, ring: int) -> range:
+        """The subscriber slots that have a gate on this ring: all; of a service one (service.md 2)."""
+        if not self.is_service:
+            return range(self.subscribers)
+        slot = 0 if ring < self.clients else 1 + ring - self.clients
+        return range(slot, slot + 1)
+
+    def rings_of(self, slot: int) -> range:
+        """The rings on which a subscriber slot has a gate."""
+        if not self.is_service:
+            return range(self.publishers)
+        if slot == 0:
+            return range(self.clients)
+        return range(self.clients + slot - 1, self.clients + slot)
+
     def gate(self, ring: int, slot: int) -> int:
+        """Of a slot of ``gating``."""
+        if self.is_service:
+            return self.trailer(ring) + layout.TRAILER_GATE
         offset = layout.TRAILER_MORE_GATES + layout.TRAILER_GATE_STRIDE * (slot - 1) if slot else layout.TRAILER_GATE
         return self.trailer(ring) + offset
 
     @property
-    def geometry(self) -> tuple[int, int, int, int, int, int, int, int, bool]:
+    def geometry(self) -> tuple[int, int, int, int, int, int, int, int, int]:
         """For the C core."""
         return (
             self.publishers,
@@ -165,7 +205,7 @@ class Header:
             self.rings_offset,
             self.ring_stride,
             FEATURES[self.foreign],
-            self.is_queue,
+            KINDS[self.kind],
         )
 
     # Bytes
@@ -180,7 +220,11 @@ class Header:
         page[layout.HEADER_CHANNEL_ID : layout.HEADER_CHANNEL_ID + 16] = self.channel_id.bytes
         put("<q", page, layout.HEADER_CREATED_AT, self.created_at)
         for offset, size, name in FIELDS:
-            value = KINDS[self.kind] if name == "kind" else getattr(self, name)
+            value = getattr(self, name)
+            if name == "kind":
+                value = KINDS[self.kind]
+            elif name == "delivery":
+                value = DELIVERIES[self.delivery]
             put("<i" if size == 4 else "<q", page, offset, value)
         put("<I", page, layout.HEADER_CRC, crc32c(page[: layout.HEADER_CRC_LENGTH]))
         return bytes(page)
@@ -227,7 +271,12 @@ class Header:
         check("subscribers", kind != layout.KIND_INBOX or values["subscribers"] == layout.INBOX_SUBSCRIBERS)
         for slots in ("publishers", "subscribers"):
             check(slots, kind != layout.KIND_QUEUE or values[slots] >= layout.MIN_QUEUE_SLOTS)
+        service = kind == layout.KIND_SERVICE
+        if service:
+            check("publishers", values["publishers"] >= 2 and values["publishers"] % 2 == 0)
+            check("subscribers", values["subscribers"] == values["publishers"] // 2 + 1)
         check("counters", 0 <= values["counters"] <= layout.MAX_COUNTERS)
+        delivery = values["delivery"] if service else layout.DELIVERY_AT_MOST_ONCE
         header = cls(
             kind=KIND_NAMES[kind],
             capacity=capacity,
@@ -239,6 +288,8 @@ class Header:
             schema_length=values["schema_length"],
             schema_id=values["schema_id"],
             schema_version=values["schema_version"],
+            delivery=DELIVERY_NAMES.get(delivery, "at-most-once"),
+            max_outstanding=values["max_outstanding"] if service else 0,
             channel_id=uuid.UUID(bytes=page[layout.HEADER_CHANNEL_ID : layout.HEADER_CHANNEL_ID + 16]),
             created_at=struct.unpack_from("<q", page, layout.HEADER_CREATED_AT)[0],
             minor=struct.unpack_from("<H", page, layout.HEADER_MINOR)[0],
@@ -251,6 +302,9 @@ class Header:
         check("schema_length", 0 <= values["schema_length"] <= layout.MAX_SCHEMA_LENGTH)
         check("schema_id", 0 <= values["schema_id"] <= 0xFFFF)
         check("schema_version", 0 <= values["schema_version"] <= 0xFFFF)
+        if service:
+            check("delivery", delivery in DELIVERY_NAMES)
+            check("max_outstanding", 1 <= header.max_outstanding <= layout.HIGHEST_MAX_OUTSTANDING)
         if not may_be_foreign(header):
             why = f"one end may be foreign, of {FOREIGN_SHAPE}"
             raise CorruptHeaderError(path, "required_features", f"is {features}, which cannot be: {why}")
@@ -286,6 +340,8 @@ FIELDS: tuple[tuple[int, int, str], ...] = (
     (layout.HEADER_SCHEMA_LENGTH, 8, "schema_length"),
     (layout.HEADER_SCHEMA_ID, 4, "schema_id"),
     (layout.HEADER_SCHEMA_VERSION, 4, "schema_version"),
+    (layout.HEADER_DELIVERY, 4, "delivery"),
+    (layout.HEADER_MAX_OUTSTANDING, 4, "max_outstanding"),
 )
 
 
@@ -325,12 +381,20 @@ def check_options(header: Header, given: Collection[str]) -> None:
         if wrong and option in given:
             raise InvalidArgumentError(option, rule)
 
-    check("kind", header.kind in KINDS, '"inbox", "broadcast" or "queue"')
+    check("kind", header.kind in KINDS, '"inbox", "broadcast", "queue" or "service"')
     check("capacity", valid_capacity(header.capacity), "a power of two from 4096 to 2^30 bytes")
     check_kind("publishers", header.is_queue, "a queue has producers: give their number instead")
     check_kind("subscribers", header.is_queue, "a queue has workers: give their number instead")
     check_kind("producers", not header.is_queue, "only a queue has producers: give publishers")
     check_kind("workers", not header.is_queue, "only a queue has workers: give subscribers")
+    for option in ("publishers", "subscribers"):
+        check_kind(option, header.is_service, "a service has clients: give their number instead")
+    for option in ("clients", "delivery", "max_outstanding"):
+        check_kind(option, not header.is_service, f"only a service has {option}")
+    if header.is_service:
+        check("clients", 1 <= header.clients <= layout.MAX_CLIENTS, "1 to 512")
+        check("delivery", header.delivery in DELIVERIES, '"at-most-once" or "at-least-once"')
+        check("max_outstanding", 1 <= header.max_outstanding <= layout.HIGHEST_MAX_OUTSTANDING, "1 to 65535")
     if header.is_queue:
         check("producers", 1 <= header.producers < layout.MAX_PUBLISHERS, "1 to 1023")
         check("workers", 1 <= header.workers < layout.MAX_SUBSCRIBERS, "1 to 1023")

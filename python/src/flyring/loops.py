@@ -101,3 +101,37 @@ class Readable:
 def end(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+class Signal:
+    """Wakes one task that waits for it, once."""
+
+    __slots__ = ("_trio", "_waiter")
+
+    def __init__(self) -> None:
+        self._trio: Any = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        if self._trio is not None:
+            self._trio.set()
+        elif self._waiter is not None:
+            end(self._waiter)
+
+    async def wait(self, seconds: float) -> None:
+        """Until ``set``, or so long."""
+        if (trio := trio_if_it_runs()) is not None:
+            self._trio = trio.Event()
+            with trio.move_on_after(seconds):
+                await self._trio.wait()
+            return
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = None if seconds == math.inf else loop.call_later(seconds, end, self._waiter)
+        try:
+            await self._waiter
+        finally:
+            if timer is not None:
+                timer.cancel()

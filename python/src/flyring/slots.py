@@ -201,11 +201,11 @@ def evict(channel: Attached, k: int) -> int:
     lock = new_lock(channel.file, channel.path)
     try:
         with control_lock(lock, channel.path):
-            gates = [(ring, memory.load64(header.gate(ring, k))) for ring in range(header.publishers)]
+            gates = [(ring, memory.load64(header.gate(ring, k))) for ring in header.rings_of(k)]
             unread = [messages_after(header, memory, ring, gate) for ring, gate in gates if gate >= 0]
             memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # pairs with 5.4 and 6.9, 5
             memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 1)  # pairs with 5.3, 5 and 6.11
-            for ring in range(header.publishers):
+            for ring in header.rings_of(k):
                 memory.store64(header.gate(ring, k), layout.NOT_GATING)  # pairs with 6.2, 2
             channel.wake_publishers()
             channel.wake_readers()  # the victim, if it sleeps
@@ -395,8 +395,15 @@ def renew_boot(channel: Attached) -> None:
         boot = channel.identity.this_boot().bytes
     except OSError as error:
         raise failed("open", error, str(error.filename)) from error
-    if channel.memory.read(at, len(boot)) != boot:
-        channel.memory.write(at, boot)
+    if channel.memory.read(at, len(boot)) == boot:
+        return
+    header, memory = channel.header, channel.memory
+    for ring in range(header.clients):  # service 9: what was asked before is nobody's any more
+        published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)
+        if 0 <= published < layout.MAX_POSITION and published % header.alignment == 0:
+            memory.store64_plain(header.gate(ring, 0) + layout.GATE_COUNT, layout.COUNT_UNKNOWN)
+            memory.store64(header.gate(ring, 0), published)  # pairs with 6.2, 2
+    memory.write(at, boot)
 
 
 def give_back(channel: Attached, slot: SubscriberSlot) -> None:
@@ -459,7 +466,7 @@ def join(channel: Attached, slot: int, chosen: list[int], is_kept: bool) -> list
     """Spec 6.4."""
     header, memory = channel.header, channel.memory
     try:
-        for ring in range(header.publishers):
+        for ring in header.rings_of(slot):
             if ring not in chosen:
                 memory.store64(header.gate(ring, slot), layout.NOT_GATING)  # 1
         for ring in chosen:
@@ -477,7 +484,7 @@ def join(channel: Attached, slot: int, chosen: list[int], is_kept: bool) -> list
             memory.store64(header.gate(ring, slot), found[0])  # 4, pairs with 6.2, 2
             cursors.append((ring, *found))
     except CorruptRingError:
-        for ring in range(header.publishers):
+        for ring in header.rings_of(slot):
             memory.store64(header.gate(ring, slot), layout.NOT_GATING)
         raise
     before = {ring: memory.load64_plain(header.gate(ring, slot) + layout.GATE_COUNT) for ring in chosen}
@@ -506,10 +513,20 @@ def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
     return cursors
 
 
-def recover(channel: Attached, ring: int) -> tuple[int, int]:
-    """Spec 6.8, under the publisher slot's lock: the end of what is published, and how many messages."""
-    header, memory = channel.header, channel.memory
-    trailer, data, mask = header.trailer(ring), header.ring(ring), header.capacity - 1
+@dataclass(frozen=True)
+class Left:
+    """What the last owner of a ring left: what ``check_ring`` found."""
+
+    ring: int
+    published: int
+    claimed: int
+    end: int  # of what is committed
+    messages: int  # of these, beyond published
+
+
+def check_ring(header: Header, memory: Memory, ring: int) -> Left:
+    """Spec 6.8, 1 and 3, under the publisher slot's lock: stores nothing. CorruptRingError."""
+    trailer, mask = header.trailer(ring), header.capacity - 1
     published = memory.load64(trailer + layout.TRAILER_PUBLISHED)
     claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
     check_position(header, ring, published, "published")  # 1
@@ -519,13 +536,20 @@ def recover(channel: Attached, ring: int) -> tuple[int, int]:
         raise CorruptRingError(ring, published, f"claimed is {claimed}")
     if claimed - published > header.capacity // layout.MAX_MESSAGE_DIVISOR + window:
         raise CorruptRingError(ring, published, f"claimed ({claimed}) is too far ahead of published")
-    end, messages = committed(header, memory, ring, published, claimed)  # 3: changes nothing
-    if end == published:  # 2: nothing is committed there
+    end, messages = committed(header, memory, ring, published, claimed)  # 3
+    return Left(ring, published, claimed, end, messages)
+
+
+def store_recovered(header: Header, memory: Memory, left: Left) -> tuple[int, int]:
+    """The rest of spec 6.8: the end of what is published, and how many messages."""
+    trailer, data, mask = header.trailer(left.ring), header.ring(left.ring), header.capacity - 1
+    end, claimed = left.end, left.claimed
+    if end == left.published:  # 2: nothing is committed there
         count = memory.load64(trailer + layout.TRAILER_MESSAGES_BEGUN)
         memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, count)
     else:
         count = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)
-    count = (count + messages + 2**63) % 2**64 - 2**63  # wraps, if the file says so
+    count = (count + left.messages + 2**63) % 2**64 - 2**63  # wraps, if the file says so
     if end < claimed:  # 4
         memory.store32(data + (claimed & mask) + layout.RECORD_LENGTH, 0)
         memory.store32(data + (end & mask) + layout.RECORD_TYPE, layout.TYPE_PADDING)
@@ -534,6 +558,11 @@ def recover(channel: Attached, ring: int) -> tuple[int, int]:
     memory.store64(trailer + layout.TRAILER_PUBLISHED, claimed)  # pairs with join 2 and 4
     memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, count)  # pairs with lossy 5
     return claimed, count
+
+
+def recover(channel: Attached, ring: int) -> tuple[int, int]:
+    """Spec 6.8, under the publisher slot's lock: the end of what is published, and how many messages."""
+    return store_recovered(channel.header, channel.memory, check_ring(channel.header, channel.memory, ring))
 
 
 def committed(header: Header, memory: Memory, ring: int, start: int, end: int) -> tuple[int, int]:

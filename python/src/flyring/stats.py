@@ -74,6 +74,10 @@ class SubscriberStats(SlotStats):
     """Of a worker that has a job, dead or not."""
     gates: tuple[GateStats, ...]
     """Of the rings that it holds back."""
+    outstanding: int = NOT_KNOWN
+    """Of a client of a service: its calls without a final reply; else -1."""
+    expired: int = NOT_KNOWN
+    """Of a client of a service: its calls that ended as expired; else -1."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,12 @@ class Stats:
     publishers: tuple[PublisherStats, ...]
     subscribers: tuple[SubscriberStats, ...]
     counters: tuple[CounterStats, ...]
+    clients: int = 0
+    """Of a service, as the next three."""
+    delivery: str = "at-most-once"
+    max_outstanding: int = 0
+    serving: int = 0
+    """The epoch of the server that serves; another one than that of subscriber slot 0: none does."""
 
 
 class Look:
@@ -145,7 +155,15 @@ class Look:
             tuple(self.publishers()),
             tuple(self.subscribers()),
             tuple(self.counters()),
+            header.clients,
+            header.delivery,
+            header.max_outstanding,
+            self.serving(),
         )
+
+    def serving(self) -> int:
+        at = self.header.control_offset + layout.CONTROL_SERVING
+        return self.memory.load64(at) if self.header.is_service and at + 8 <= self.length else 0
 
     def publishers(self) -> Iterator[PublisherStats]:
         header, memory = self.header, self.memory
@@ -183,7 +201,7 @@ class Look:
     def holders(self, ring: int, wanted: int) -> Iterator[int]:
         """The slots whose gate leaves no room for a record of ``wanted`` bytes (spec 6.2, 5)."""
         header, memory = self.header, self.memory
-        gates = [(memory.load64(header.gate(ring, k)), k) for k in range(header.subscribers)]
+        gates = [(memory.load64(header.gate(ring, k)), k) for k in header.gating(ring)]
         published = memory.load64(header.trailer(ring) + header.end_word)
         for gate, k in gates:
             if gate >= 0 and gate + header.capacity < published + wanted + layout.RECORD_HEADER_LENGTH:
@@ -210,7 +228,18 @@ class Look:
                 max(0, memory.load64(slot + layout.SUBSCRIBER_SLOT_DISCARDED)),
                 self.in_hand(k, slot) if header.is_queue and k > 0 else None,
                 tuple(self.gates(k)),
+                *(self.calls(k) if header.is_service and k > 0 else (NOT_KNOWN, NOT_KNOWN)),
             )
+
+    def calls(self, k: int) -> tuple[int, int]:
+        """Of a client: those outstanding, and those that expired."""
+        header, memory = self.header, self.memory
+        ring = header.rings_of(k)[0]
+        if header.trailer(ring) + header.trailer_length > self.length:
+            return NOT_KNOWN, NOT_KNOWN
+        gate = header.gate(ring, k)
+        expired = memory.load64_plain(gate + layout.GATE_EXPIRED)
+        return max(0, memory.load32(gate + layout.GATE_OUTSTANDING)), max(0, expired)
 
     def in_hand(self, k: int, slot: int) -> JobStats | None:
         header, memory = self.header, self.memory
@@ -228,7 +257,7 @@ class Look:
     def gates(self, k: int) -> Iterator[GateStats]:
         """The gate is loaded first, so that the lag is never too small."""
         header, memory = self.header, self.memory
-        for ring in range(header.publishers):
+        for ring in header.rings_of(k):
             trailer = header.trailer(ring)
             if trailer + header.trailer_length > self.length:
                 return

@@ -24,6 +24,7 @@ static int64_t no_time(void)
 #include "claim.c"
 #include "offer.c"
 #include "reserve.c"
+#include "writer.c"
 
 #include "race.h"
 
@@ -54,11 +55,15 @@ static void take_ring(int64_t alignment)
     epoch_watch(&publisher.epoch, (const uint8_t *)&epoch_word, 1);
     publisher.waker = waker_make((waiting_words){NULL, NULL}, false);
     publisher.also = publisher.waker.watched;
-    publisher.owner_pending = true;
+    publisher.writer.owner_pending = true;
     publisher.memory = &control;
     publisher.shape.control = 4096;
-    publisher.name = PyBytes_FromString("race");
-    ring_writer *ring = &publisher.ring;
+    publisher.writer.name = publisher.name = PyBytes_FromString("race");
+    publisher.writer.epoch = 1;
+    publisher.writer.base = control_memory;
+    publisher.writer.shape = &publisher.shape;
+    publisher.writer.look = publisher_look;
+    ring_writer *ring = &publisher.writer.ring;
     ring->data = ring_memory;
     ring->trailer = ring_memory + CAPACITY;
     ring->capacity = ring->lag = CAPACITY; /* no lag limit */
@@ -85,7 +90,7 @@ static int64_t number(PyObject *position)
 static bool claim_and_end(int64_t sequence, bool commit)
 {
     static Claim claim;
-    ring_writer *ring = &publisher.ring;
+    ring_writer *ring = &publisher.writer.ring;
     int64_t length = length_of(sequence), n = ring_record_size(ring, RECORD_HEADER_LENGTH + length);
     if (publisher_reserve_within(&publisher, n, WAIT_NOT) != 1)
         return false;
@@ -139,7 +144,7 @@ int main(void)
         }
         pthread_join(reader, NULL);
         printf("alignment %lld: %d messages, %lld laps\n", (long long)alignment, MESSAGES,
-               (long long)(publisher.ring.end / CAPACITY));
+               (long long)(publisher.writer.ring.end / CAPACITY));
     }
     return 0;
 }

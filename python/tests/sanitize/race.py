@@ -45,7 +45,7 @@ def build(name: str, work: Path) -> Path:
         (tree / "core" / file).write_text(mutant)
     program = tree / "race"
     own = [tree / "tests" / "sanitize" / "publish.c", tree / "tests" / "sanitize" / "poll.c"]
-    included = [tree / "core" / name for name in ("batch.c", "claim.c", "offer.c", "poll.c", "reserve.c")]
+    included = [tree / "core" / name for name in ("batch.c", "claim.c", "offer.c", "poll.c", "reserve.c", "writer.c")]
     rest = [p for p in sorted((tree / "core").rglob("*.c")) if p not in included]
     subprocess.run(
         [

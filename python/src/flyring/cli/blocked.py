@@ -16,6 +16,8 @@ def blocked(stats: Stats) -> Iterator[str]:
         if not ring.blocked_since:
             continue
         noun = "worker" if stats.kind == "queue" else "subscriber"
+        if stats.kind == "service":
+            noun = "server, slot" if ring.slot < stats.clients else "client, slot"
         holders = "; ".join(holder(stats.subscribers[k], noun) for k in ring.blocked_by)
         who = f"publisher {ring.slot} ({ring.name or 'no name'}, pid {ring.pid})"
         wait = f"{seconds_text(ring.blocked_for)}, wants {ring.blocked_length} bytes"
@@ -37,6 +39,13 @@ def waiting(stats: Stats) -> Iterator[str]:
     for slot in stats.subscribers:
         rings = [gate for gate in slot.gates if gate.lag]
         if not slot.kept or slot.state in ("live", "foreign") or not rings:
+            continue
+        if stats.kind == "service":
+            lags = [gate.lag_messages for gate in rings]
+            if any(lags):
+                known = f"{sum(lags)} requests" if min(lags) >= 0 else "requests"
+                where = ", ".join(str(gate.ring) for gate in rings)
+                yield f"{known} wait for a server in ring {where}"
             continue
         if slot.state == "shared" and not any(gate.lag_messages for gate in rings):
             continue  # padding

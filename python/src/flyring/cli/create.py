@@ -11,18 +11,19 @@ from ..sbe import Schema
 from .report import print_json, printable, size_text
 
 UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-NUMBERS = ("publishers", "subscribers", "producers", "workers", "alignment", "counters")
+NUMBERS = ("publishers", "subscribers", "producers", "workers", "clients", "max-outstanding", "alignment", "counters")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """What is not given has the default of spec/api.md."""
     command.add_argument("name", metavar="NAME")
-    command.add_argument("--kind", required=True, choices=("inbox", "broadcast", "queue"))
+    command.add_argument("--kind", required=True, choices=("inbox", "broadcast", "queue", "service"))
     command.add_argument(
         "--capacity", metavar="BYTES", type=size, help="of one ring: a power of two; also 64KiB, 1MiB, 1GiB"
     )
     for name in NUMBERS:
         command.add_argument(f"--{name}", metavar="N", type=int)
+    command.add_argument("--delivery", choices=("at-most-once", "at-least-once"), help="of a service")
     command.add_argument("--foreign", choices=("publisher", "subscriber"), help="the end that is stock Agrona's")
     command.add_argument("--schema", metavar="FILE", help="an SBE schema")
     command.add_argument("--mode", metavar="OCTAL", type=octal, help="permission bits of the file; default 0600")
@@ -45,7 +46,7 @@ def octal(text: str) -> int:
 
 
 def create(options: argparse.Namespace) -> int:
-    names = ("capacity", *NUMBERS, "foreign", "mode")
+    names = ("capacity", *(name.replace("-", "_") for name in NUMBERS), "delivery", "foreign", "mode")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.schema is not None:
         given["schema"] = Schema.load(options.schema)

@@ -18,15 +18,20 @@ def evict(name: str, slot: int, as_json: bool) -> int:
         known = 0 <= slot < channel.subscribers and channel.foreign is None  # else evict says why not
         before = owner(channel._attached, slot) if known else {}
         had = channel.evict(slot)
-        queue = channel.kind == "queue"
+        queue, server = channel.kind == "queue", channel.kind == "service" and slot == 0
     if as_json:
-        print_json({"path": channel.path, "slot": slot, **before} | ({"job": had == 1} if queue else {}))
+        more = {"job": had == 1} if queue else {"requests": had} if server else {}
+        print_json({"path": channel.path, "slot": slot, **before} | more)
         return 0
     was = f"{before['name'] or 'no name'}, {'alive' if before['live'] else 'gone'}"
     held = f"held back rings {before['rings']}" if before["rings"] else "held nobody back"
     if queue:
         job = "had a job, which goes to another worker" if had else "had no job"
         print(f"worker {slot} ({was}) {job}, and is evicted")
+        return 0
+    if server:
+        waiting = "requests wait" if had < 0 else f"{had} requests wait"
+        print(f"the server ({was}) is evicted; {waiting} for the next one")
         return 0
     print(f"subscriber slot {slot} ({was}) {held}, and is evicted")
     return 0
@@ -41,5 +46,5 @@ def owner(channel: Attached, k: int) -> dict[str, Any]:
         live = lock.is_locked(header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK)
     finally:
         lock.close()
-    rings = [ring for ring in range(header.publishers) if memory.load64(header.gate(ring, k)) >= 0]
+    rings = [ring for ring in header.rings_of(k) if memory.load64(header.gate(ring, k)) >= 0]
     return {"name": fields.name, "live": live, "kept": fields.flag, "epoch": fields.epoch, "rings": rings}

@@ -37,7 +37,7 @@ def fields(image: Image) -> Iterator[Field]:
                 if image.covers(at, size(kind)):
                     yield Field(place, f"{name}[{i}]" if count > 1 else name, at, kind, read(memory, at, kind, name))
         if table == "trailer":
-            for slot in range(1, header.subscribers):
+            for slot in range(1, header.subscribers if not header.is_service else 1):
                 at = start + layout.TRAILER_MORE_GATES + layout.TRAILER_GATE_STRIDE * (slot - 1)
                 if image.covers(at, 8):
                     yield Field(place, f"gate[{slot}]", at, "i64", memory.load64(at))
@@ -61,7 +61,7 @@ def tables(header: Header, memory: Memory) -> Iterator[tuple[str, str, int]]:
             yield f"counter_value {counter}", "counter_value", value
     for ring in range(header.publishers):
         yield f"trailer {ring}", "trailer", header.trailer(ring)
-        for slot in range(header.subscribers):
+        for slot in header.gating(ring):
             yield f"gate {slot} of ring {ring}", "gate", header.gate(ring, slot)
 
 

@@ -54,6 +54,9 @@ def describe(image: Image) -> dict[str, Any]:
         document["header"] = {"id": str(header.channel_id)} | {name: getattr(header, name) for name in FIELDS}
         stats = look.stats(image.path)
         document["successor"] = stats.successor
+        if header.is_service:
+            document["header"] |= {name: getattr(header, name) for name in ("clients", "delivery", "max_outstanding")}
+            document["serving"] = stats.serving
         document["publishers"] = [asdict(one) for one in stats.publishers]
         document["subscribers"] = [asdict(one) for one in stats.subscribers]
         document["waits"] = [*blocked(stats), *waiting(stats), *working(stats)]
@@ -71,6 +74,10 @@ def show(document: dict[str, Any]) -> None:
     print(f"  id         {header['id']}, layout 1.{header['minor']}, created {time_text(header['created_at'])}")
     if header["kind"] == "queue":
         print(f"  kind       queue, {header['publishers'] - 1} producers x {header['subscribers'] - 1} workers")
+    elif header["kind"] == "service":
+        delivery = header["delivery"].replace("-", " ")
+        print(f"  kind       service, {header['clients']} clients, {header['max_outstanding']} calls each, {delivery}")
+        print(f"  server     {server_text(document)}")
     else:
         print(f"  kind       {header['kind']}, {header['publishers']} publishers x {header['subscribers']} subscribers")
     if header["foreign"]:
@@ -104,7 +111,9 @@ def show_slots(kind: str, slots: list[dict[str, Any]]) -> None:
         return
     titles: tuple[str, ...] = ("SLOT", "STATE", "NAME", "PID", "EPOCH", "ATTACHED")
     titles += ("START", "PUBLISHED", "CLAIMED", "MESSAGES") if kind == "publisher" else ("KEPT", "RING:GATE (LAG)")
-    print(table(titles, [row(kind, slot) for slot in used]))
+    if any(slot.get("outstanding", -1) >= 0 for slot in slots):  # of a service
+        titles += ("OUTSTANDING", "EXPIRED")
+    print(table(titles, [row(kind, slot)[: len(titles)] for slot in used]))
 
 
 def row(kind: str, slot: dict[str, Any]) -> tuple[object, ...]:
@@ -114,7 +123,16 @@ def row(kind: str, slot: dict[str, Any]) -> tuple[object, ...]:
         return (*common, *("-" if slot[f] == -1 else slot[f] for f in ("start", "published", "claimed", "messages")))
     gates = ", ".join(f"{g['ring']}:{g['position']} ({lag(g)})" for g in slot["gates"])
     kept = ("yes" if slot["kept"] else "no") + (", evicted" if slot["evicting"] else "")
-    return (*common, kept, gates or "-")
+    calls = ("-" if slot[field] < 0 else slot[field] for field in ("outstanding", "expired"))
+    return (*common, kept, gates or "-", *calls)
+
+
+def server_text(document: dict[str, Any]) -> str:
+    slot = document["subscribers"][0] if document["subscribers"] else None
+    if slot is None or slot["state"] != "live":
+        return "none lives"
+    serves = "serves" if document["serving"] == slot["epoch"] else "was evicted, or is taking its place"
+    return f"{slot['name'] or 'no name'}, pid {slot['pid']}, {serves}"
 
 
 def lag(gate: dict[str, Any]) -> str:

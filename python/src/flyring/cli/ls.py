@@ -78,7 +78,9 @@ def published(rings: list[PublisherStats]) -> int:
 
 
 def dimensions(channel: dict[str, Any]) -> str:
-    """Without the returns ring and the shared slot of a queue."""
+    """Without the returns ring and the shared slot of a queue. Of a service its clients."""
+    if channel["kind"] == "service":
+        return f"{channel['publishers'] // 2} clients"
     more = 1 if channel["kind"] == "queue" else 0
     return f"{channel['publishers'] - more} x {channel['subscribers'] - more}"
 

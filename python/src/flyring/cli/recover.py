@@ -131,11 +131,12 @@ def free_ring(channel: Attached, ring: int, where: str, outcome: Outcome) -> Non
 def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
     """6.7, under the subscriber slot's lock. A kept slot stays, unless it was evicted; so does that of 6.15."""
     header, memory = channel.header, channel.memory
-    gates = [memory.load64(header.gate(ring, k)) for ring in range(header.publishers)]
+    gates = {ring: memory.load64(header.gate(ring, k)) for ring in header.rings_of(k)}
     slot = header.subscriber_slot(k)
     evicted = memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING) != 0
-    if header.foreign or (memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) and not evicted):
-        for ring, gate in enumerate(gates):
+    server = header.is_service and k == 0  # its gates stay, or requests are lost (service 9)
+    if header.foreign or server or (memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) and not evicted):
+        for ring, gate in gates.items():
             claimed = memory.load64(header.trailer(ring) + layout.TRAILER_CLAIMED)
             lowest = max(0, claimed - header.capacity + 1)
             if (gate >= 0 or header.foreign) and (gate % header.alignment or not lowest <= gate <= claimed):
@@ -143,13 +144,13 @@ def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
                 what = f"the gate of ring {ring} is {gate}, out of reach (claimed {claimed}); {do}"
                 outcome.failed.append({"action": "kept", "where": where, "ring": ring, "what": what})
         return
-    if all(gate == layout.NOT_GATING for gate in gates):
+    if all(gate == layout.NOT_GATING for gate in gates.values()):
         return
     memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)
-    for ring in range(header.publishers):
+    for ring in gates:
         memory.store64(header.gate(ring, k), layout.NOT_GATING)
     channel.wake_publishers()
-    rings = [ring for ring, gate in enumerate(gates) if gate != layout.NOT_GATING]
+    rings = [ring for ring, gate in gates.items() if gate != layout.NOT_GATING]
     outcome.done.append({"action": "retire", "where": where, "what": f"it held back rings {rings}, and does no more"})
 
 

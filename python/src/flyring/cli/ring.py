@@ -46,7 +46,7 @@ class Words:
 
 def read_words(header: Header, memory: Memory, ring: int) -> Words:
     trailer = header.trailer(ring)
-    gate_offsets = [header.gate(ring, slot) for slot in range(header.subscribers)]
+    gate_offsets = [header.gate(ring, slot) for slot in header.gating(ring)]
     return Words(
         head_cache=memory.load64(trailer + layout.TRAILER_HEAD_CACHE),
         gates=[memory.load64(at) for at in gate_offsets],
@@ -155,7 +155,7 @@ class RingCheck:
         """Those from which a subscriber could read on: position -> slot."""
         header, words = self.header, self.words
         good: dict[int, int] = {}
-        for slot, (gate, again) in enumerate(zip(words.gates, words.gates_again, strict=True)):
+        for slot, gate, again in zip(header.gating(self.ring), words.gates, words.gates_again, strict=True):
             at = header.gate(self.ring, slot) - self.trailer
             where: dict[str, Any] = {"slot": f"subscriber {slot}", "position": gate}
             evict = MAKE_ANEW if header.foreign or (header.is_queue and slot == 0) else f"flyring evict, slot {slot}"

@@ -16,6 +16,7 @@ from .report import Findings
 Range = tuple[int, int]  # offsets in the file: first, and behind the last
 
 QUEUES = {"handovers", "jobs_sequence", "jobs_asleep", "busy_since", "taken_end", "attempts"}
+SERVICES = {"serving", "taken_end", "outstanding", "expired"}
 AGRONA = {"head_cache", "correlation", "heartbeat"}
 
 
@@ -33,8 +34,10 @@ def check_zeros(image: Image, header: Header, memory: Memory, findings: Findings
 
 def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     """Section of the spec, first byte, byte behind the last."""
-    nobody: set[str] = set() if header.is_queue else QUEUES  # writes these
-    yield "4.2", layout.HEADER_SCHEMA_VERSION + 4, layout.HEADER_CRC
+    of_kind = QUEUES if header.is_queue else SERVICES if header.is_service else set()
+    nobody: set[str] = (QUEUES | SERVICES) - of_kind  # writes these
+    known = layout.HEADER_MAX_OUTSTANDING if header.is_service else layout.HEADER_SCHEMA_VERSION
+    yield "4.2", known + 4, layout.HEADER_CRC
     control = header.control_offset
     for begin, end in gaps(written("control", nobody), layout.CONTROL_SLOTS):
         yield "4.3", control + begin, control + end
@@ -47,7 +50,7 @@ def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     yield "4.1", header.subscriber_slot(header.subscribers), header.counter_metadata_offset
     yield "4.1", header.counter_values_offset + header.counter_values_length, header.rings_offset
     fields = set(written("trailer", nobody | (AGRONA if not header.foreign else set())))
-    for slot in range(header.subscribers):
+    for slot in header.gating(0):
         gate = header.gate(0, slot) - header.trailer(0)
         fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate", nobody)}
     between = list(gaps(fields, header.trailer_length))

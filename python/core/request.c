@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Request: one request in a server's hand (spec/service.md 5), and what answers it, from any thread. */
+#include "sbe/sbe.h"
+#include "server.h"
+
+#include <structmember.h>
+
+PyTypeObject *request_type;
+
+/* What answers */
+
+PyObject *bytes_of_answer(PyObject *object, PyObject *type_given, int32_t *type)
+{
+    if (LIKELY(PyBytes_CheckExact(object)))
+        return Py_NewRef(object);
+    Py_buffer view;
+    if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) < 0)
+        return message_to_offer(object, type_given, type);
+    PyObject *bytes = PyBytes_FromStringAndSize(view.buf, view.len);
+    PyBuffer_Release(&view);
+    return bytes;
+}
+
+/* The same, of a string: UTF-8, with what cannot be said in it replaced. */
+static PyObject *bytes_of_text(PyObject *text)
+{
+    return PyUnicode_AsEncodedString(text, "utf-8", "replace");
+}
+
+PyObject *text_of_exception(void)
+{
+    PyObject *kind, *value, *traceback, *text = NULL, *bytes = NULL;
+    PyErr_Fetch(&kind, &value, &traceback);
+    PyErr_NormalizeException(&kind, &value, &traceback);
+    if (value != NULL && (text = PyObject_Str(value)) != NULL && PyUnicode_GetLength(text) == 0)
+        Py_CLEAR(text);
+    if (text == NULL && kind != NULL) { /* it has none, or that raised */
+        PyErr_Clear();
+        text = PyType_GetName((PyTypeObject *)kind);
+    }
+    if (text != NULL)
+        bytes = bytes_of_text(text);
+    Py_XDECREF(text);
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return bytes;
+}
+
+/* Life */
+
+static Request *request_make(Py_ssize_t length)
+{
+    Request *self = PyObject_NewVar(Request, request_type, length);
+    if (UNLIKELY(self == NULL))
+        return NULL;
+    memset((char *)self + offsetof(Request, server), 0, sizeof *self - offsetof(Request, server));
+    return self;
+}
+
+Request *request_new(Server *server, service_side *side, const uint8_t *bytes, int64_t length, int32_t type)
+{
+    PyObject *from = sender_object(&side->from);
+    Request *self = from == NULL ? NULL : request_make((Py_ssize_t)length);
+    if (UNLIKELY(self == NULL))
+        return NULL;
+    message_fill(&self->message, self->bytes, (Py_ssize_t)length, type, side->number, side->cursor, from);
+    self->position = side->cursor;
+    self->count = side->count;
+    self->clock = server->clock;
+    self->client = side->number;
+    memcpy(self->bytes, bytes, (size_t)length);
+    return self;
+}
+
+/* Nobody has it any more, and it is in hand: it was kept, and never answered. Another object takes its place, which may
+   wait for room. */
+static COLD void answer_for_the_dropped(Request *self)
+{
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    service_side *side = side_of(self);
+    Request *other = request_make(0);
+    if (other != NULL) {
+        message_fill(&other->message, other->bytes, 0, self->message.type, self->message.ring, self->message.position,
+                     self->message.sender);
+        memcpy((char *)other + offsetof(Request, server), (char *)self + offsetof(Request, server),
+               sizeof *self - offsetof(Request, server));
+    }
+    if (other != NULL) {
+        *(self->before != NULL ? &self->before->behind : &side->first) = other;
+        *(self->behind != NULL ? &self->behind->before : &side->last) = other;
+        Server *server = self->server;
+        self->server = NULL;
+        Py_INCREF((PyObject *)server);
+        if (server_fail(other, "no answer", 9))
+            server_settle(server, side);
+        else if (other->server != NULL)
+            server_forget(other); /* the slot was lost, or there is no memory: its call ends as server gone */
+        Py_DECREF((PyObject *)server);
+        Py_DECREF((PyObject *)other);
+    } else {
+        server_forget(self);
+    }
+    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
+}
+
+static void request_dealloc(Request *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    if (UNLIKELY(self->server != NULL))
+        answer_for_the_dropped(self);
+    Py_XDECREF(self->message.sender);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* Verbs */
+
+/* Raises and returns false if it cannot be answered now. */
+static bool may_answer(Request *self)
+{
+    if (self->answered || self->streaming) {
+        raise_error("InvalidArgumentError", "(ss)", "reply", "this request was answered before; answer each once");
+    } else if (self->server == NULL) {
+        raise_error("ClosedError", "(sis)", "server", 0,
+                    "the call of this request ended as server gone, or goes to the next server");
+    } else {
+        return self->server->base.closed || self->server->base.forked || !epoch_holds(&self->server->base.epoch)
+                   ? server_explain_lost(self->server)
+                   : true;
+    }
+    return false;
+}
+
+/* A reply is in the ring, or waits: what follows from that. */
+static PyObject *answered(Server *server, service_side *side, bool fine)
+{
+    if (fine && server->base.use != BUSY)
+        server_settle(server, side);
+    Py_DECREF((PyObject *)server);
+    return fine ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *request_reply(Request *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"data", "type"};
+    static const signature expected = {parameters, 2, 1};
+    PyObject *values[2] = {NULL, NULL};
+    if (!may_answer(self))
+        return NULL;
+    int32_t type = self->server->default_type;
+    if (!parse_arguments(&expected, args, n, names, values))
+        return NULL;
+    if (values[1] == Py_None)
+        values[1] = NULL;
+    if (values[1] != NULL && (type = parse_type(values[1])) == 0)
+        return NULL;
+    PyObject *bytes = bytes_of_answer(values[0], values[1], &type);
+    if (bytes == NULL || !may_answer(self)) { /* getting the bytes may have run Python code */
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    service_side *side = side_of(self);
+    Server *server = (Server *)Py_NewRef((PyObject *)self->server);
+    int64_t longest = side->writer.ring.longest - RECORD_HEADER_LENGTH - REPLY_LENGTH;
+    bool fine = PyBytes_Size(bytes) <= longest;
+    if (fine)
+        fine = server_finish(self, REPLY_STATUS_OK, PyBytes_AsString(bytes), PyBytes_Size(bytes), type);
+    else
+        raise_error("MessageTooLargeError", "(LL)", (long long)PyBytes_Size(bytes), (long long)longest);
+    Py_DECREF(bytes);
+    return answered(server, side, fine);
+}
+
+static PyObject *request_fail(Request *self, PyObject *text)
+{
+    if (!may_answer(self))
+        return NULL;
+    if (!PyUnicode_Check(text)) {
+        PyErr_SetString(PyExc_TypeError, "text must be a string");
+        return NULL;
+    }
+    PyObject *bytes = bytes_of_text(text);
+    if (bytes == NULL || !may_answer(self)) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    service_side *side = side_of(self);
+    Server *server = (Server *)Py_NewRef((PyObject *)self->server);
+    bool fine = server_fail(self, PyBytes_AsString(bytes), PyBytes_Size(bytes));
+    Py_DECREF(bytes);
+    return answered(server, side, fine);
+}
+
+static PyObject *request_keep(Request *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->answered && !self->streaming)
+        return raise_error("InvalidArgumentError", "(ss)", "keep",
+                           "this request was answered; there is nothing to keep it for");
+    self->kept = true;
+    return Py_NewRef((PyObject *)self);
+}
+
+/* 7: what is sent is what polls, and this, can send. */
+static PyObject *request_stream(Request *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"items", "type"};
+    static const signature expected = {parameters, 2, 1};
+    PyObject *values[2] = {NULL, NULL};
+    int32_t type = 0;
+    if (!may_answer(self) || !parse_arguments(&expected, args, n, names, values))
+        return NULL;
+    if (values[1] != NULL && values[1] != Py_None && (type = parse_type(values[1])) == 0)
+        return NULL;
+    if (!self->is_stream)
+        return raise_error("InvalidArgumentError", "(ss)", "stream",
+                           "the caller of this request takes one answer, no stream; see is_stream");
+    PyObject *items = PyObject_GetIter(values[0]);
+    if (items == NULL || !may_answer(self)) {
+        Py_XDECREF(items);
+        return NULL;
+    }
+    Server *server = (Server *)Py_NewRef((PyObject *)self->server);
+    service_side *side = side_of(self);
+    self->items = items;
+    self->given_type = type;
+    self->streaming = true;
+    Py_INCREF((PyObject *)self); /* until its end */
+    side->streams++;
+    server->streams++;
+    return answered(server, side, server_go_on(self));
+}
+
+static PyObject *request_remaining(Request *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->deadline <= 0)
+        return Py_NewRef(Py_None);
+    int64_t left = self->deadline - service_now(&self->clock);
+    return PyFloat_FromDouble(left < 0 ? 0.0 : (double)left / 1e9);
+}
+
+static PyObject *get_flag(Request *self, void *which)
+{
+    return PyBool_FromLong(*(bool *)((char *)self + (size_t)which));
+}
+
+static PyObject *request_repr(Request *self)
+{
+    return PyUnicode_FromFormat("<flyring.Request client=%d type=%d: %zd bytes%s>", (int)self->client,
+                                (int)self->message.type, self->message.length, self->answered ? ", answered" : "");
+}
+
+static PyMethodDef methods[] = {
+    {"reply", KEYWORDS(request_reply),
+     "reply($self, /, data, type=None)\n--\n\n"
+     "Answers it, from any thread. ``data``: bytes, or a message of a generated class. InvalidArgumentError if it\n"
+     "was answered before; MessageTooLargeError (nothing was sent); SlotLostError; ClosedError."},
+    {"fail", (PyCFunction)request_fail, METH_O,
+     "fail($self, text, /)\n--\n\n"
+     "Its call ends with ServiceError and this text, of which 1024 bytes at most are sent. Raises as reply does."},
+    {"keep", (PyCFunction)request_keep, METH_NOARGS,
+     "keep($self, /)\n--\n\n"
+     "The request, to be answered later, from any thread. One that nobody has any more fails with ``no answer``."},
+    {"stream", KEYWORDS(request_stream),
+     "stream($self, /, items, type=None)\n--\n\n"
+     "Answers with what an iterable gives: polls take an item each time the caller has credit and the ring has\n"
+     "room, one item ahead, then end the stream. If it raises, the stream ends with ServiceError. Raises as reply\n"
+     "does, and InvalidArgumentError if the caller takes no stream."},
+    {"remaining", (PyCFunction)request_remaining, METH_NOARGS,
+     "remaining($self, /)\n--\n\n"
+     "Seconds for which its caller still waits, 0 at least; None: as long as it takes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"client", T_INT, offsetof(Request, client), READONLY, "the number of its caller"},
+    {"sequence", T_UINT, offsetof(Request, sequence), READONLY, "its number among its caller's calls"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+#define FLAG(field) (void *)offsetof(Request, field)
+static PyGetSetDef getters[] = {
+    {"cancelled", (getter)get_flag, NULL, "its caller does not wait any more, or has gone", FLAG(cancelled)},
+    {"repeat", (getter)get_flag, NULL, "at least once: a handler was given it before", FLAG(repeat)},
+    {"is_stream", (getter)get_flag, NULL, "its caller takes a stream", FLAG(is_stream)},
+    {"answered", (getter)get_flag, NULL, "it was answered", FLAG(answered)},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "One request in a server's hand (spec/api.md). A message that owns its bytes. Its handler answers it by\n"
+                "reply, or by what it returns; one that is kept is answered later, from any thread."},
+    {Py_tp_dealloc, request_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_getset, getters},
+    {Py_tp_repr, request_repr},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring.Request", sizeof(Request), 1,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+PyTypeObject *make_request_type(PyObject *module)
+{
+    return request_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, (PyObject *)message_type);
+}

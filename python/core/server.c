@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Server: how it begins, and what it tells (spec/service.md 4). */
+#include "server.h"
+
+static void server_forked(fork_node *node)
+{
+    Server *self = (Server *)reader_of(node);
+    self->base.forked = true;
+    epoch_drop(&self->base.epoch);
+}
+
+/* One side, of `facts`: (cursor, stored, count, repeat_end, damaged, end of ring N + k, its count). */
+static bool add_side(Server *self, int32_t k, PyObject *facts)
+{
+    const geometry *shape = &self->base.shape;
+    uint8_t *base = self->base.memory->base;
+    int32_t replies = shape->publishers / 2 + k;
+    long long cursor, stored, count, repeat_end, end, end_count;
+    int damaged;
+    if (!PyArg_ParseTuple(facts, "LLLLpLL:side", &cursor, &stored, &count, &repeat_end, &damaged, &end, &end_count))
+        return false;
+    if (!is_position(shape, cursor) || !is_position(shape, repeat_end) || !is_position(shape, end)) {
+        PyErr_SetString(PyExc_ValueError, "not positions of this channel");
+        return false;
+    }
+    service_side *side = &server_sides(self)[k];
+    *side = (service_side){
+        .data = self->base.data->base + ring_data_offset(shape, k),
+        .trailer = base + ring_trailer_offset(shape, k),
+        .gate = base + ring_trailer_offset(shape, k) + gate_offset(0),
+        .client_epoch = base + subscriber_slot_offset(shape, 1 + k) + SUBSCRIBER_SLOT_EPOCH,
+        .reply_gate = base + ring_trailer_offset(shape, replies) + gate_offset(0),
+        .cursor = cursor,
+        .stored = stored,
+        .count = count < 0 ? COUNT_UNKNOWN : count,
+        .repeat_end = repeat_end,
+        .number = k,
+        .damaged = damaged,
+        .from = {.ring = k},
+        .writer =
+            {
+                .ring = ring_writer_make(shape, base, replies, end, end_count, 0),
+                .owner_pending = true,
+                .slot = replies,
+                .monotonic = self->clock.injected,
+                .clock_offset = self->clock.offset,
+                .name = self->name,
+                .lock = self->lock,
+                .base = base,
+                .shape = &self->base.shape,
+            },
+    };
+    side->writer.epoch = LOAD64_RELAXED(base + publisher_slot_offset(shape, replies) + PUBLISHER_SLOT_EPOCH);
+    sender_from_slot(&side->from, base + publisher_slot_offset(shape, k), cursor);
+    self->damaged_sides += damaged;
+    self->damaged += damaged;
+    return true;
+}
+
+static PyObject *server_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *data, *memory, *shape, *lock, *sides, *name, *wait;
+    int strategy, wakes, least, max_outstanding, default_type;
+    long long epoch, monotonic, offset;
+    if (kwargs != NULL && PyDict_Size(kwargs) != 0) {
+        PyErr_SetString(PyExc_TypeError, "positional arguments only");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!O!O!O!LO!SpiiLLOp:Server", memory_type, &data, memory_type, &memory, &PyTuple_Type,
+                          &shape, file_type, &lock, &epoch, &PyTuple_Type, &sides, &name, &least, &max_outstanding,
+                          &default_type, &monotonic, &offset, &wait, &wakes) ||
+        wait_parse(wait, &strategy) < 0)
+        return NULL;
+    geometry here;
+    if (!memory_covers((Memory *)memory, 0, 0) || !memory_covers((Memory *)data, 0, ((Memory *)memory)->length) ||
+        !geometry_parse(shape, ((Memory *)memory)->length, &here))
+        return NULL;
+    if (!((Memory *)memory)->writable || !here.service || epoch < 0 || max_outstanding < 1 || default_type < 1 ||
+        PyTuple_Size(sides) != here.publishers / 2) {
+        PyErr_SetString(PyExc_ValueError, "not a writable mapping of a service, and what a server of it has");
+        return NULL;
+    }
+    Server *self = (Server *)reader_new(type, &server_kind, (Memory *)data, (Memory *)memory, (File *)lock, &here,
+                                        here.publishers / 2, strategy, server_forked);
+    if (self == NULL)
+        return NULL;
+    uint8_t *base = ((Memory *)memory)->base;
+    self->lock = (File *)Py_NewRef(lock);
+    self->name = Py_NewRef(name);
+    self->least = least;
+    self->max_outstanding = max_outstanding;
+    self->default_type = default_type;
+    self->clock = (service_clock){monotonic, offset};
+    self->waker = waker_make(data_words(&here, base), wakes);
+    self->room = waker_make(room_words(&here, base), wakes);
+    epoch_watch(&self->base.epoch, base + subscriber_slot_offset(&here, 0) + SUBSCRIBER_SLOT_EPOCH, epoch);
+    self->base.rings = PyMem_Calloc((size_t)self->base.count, sizeof(service_side));
+    bool fine = self->base.rings != NULL;
+    if (!fine)
+        PyErr_NoMemory();
+    for (int32_t k = 0; fine && k < self->base.count; k++)
+        fine = add_side(self, k, PyTuple_GetItem(sides, k));
+    if (!fine) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void server_dealloc(Server *self)
+{
+    if (self->lock != NULL)
+        reader_shut(&self->base);
+    Py_XDECREF((PyObject *)self->lock);
+    Py_XDECREF(self->name);
+    for (int k = 0; self->base.rings != NULL && k < self->base.count; k++)
+        Py_XDECREF(server_sides(self)[k].from.object);
+    reader_dealloc(&self->base);
+}
+
+/* What Python is told */
+
+static PyObject *server_stop(Server *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->base.closed || self->base.forked)
+        return raise_error("ClosedError", "(si)", self->base.kind->what, (int)self->base.forked);
+    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* before the wake, which releases it */
+    wake_all(data_words(&self->base.shape, self->base.memory->base));
+    return Py_NewRef(Py_None);
+}
+
+/* For serve: whether it was told to stop, since the last time. */
+static PyObject *server_stopped(Server *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(__atomic_exchange_n(&self->base.drains, false, __ATOMIC_RELAXED));
+}
+
+/* For tests: what the clock of deadlines says from now on. */
+static PyObject *server_set_clock(Server *self, PyObject *monotonic)
+{
+    long long now = PyLong_AsLongLong(monotonic);
+    if (now == -1 && PyErr_Occurred())
+        return NULL;
+    self->clock.injected = now;
+    for (int k = 0; k < self->base.count; k++)
+        server_sides(self)[k].writer.monotonic = now;
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *get_held(Server *self, void *ignored)
+{
+    (void)ignored;
+    return Py_BuildValue("(ii)", (int)self->in_hand, (int)self->waiting);
+}
+
+static PyObject *get_count(Server *self, void *which)
+{
+    return PyLong_FromLongLong(*(int64_t *)((char *)self + (size_t)which));
+}
+
+static PyObject *get_slot(Server *self, void *ignored)
+{
+    (void)self, (void)ignored;
+    return PyLong_FromLong(0);
+}
+
+static PyObject *get_epoch(Server *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->base.epoch.value);
+}
+
+static PyObject *get_longest(Server *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->base.capacity / MAX_MESSAGE_DIVISOR - RECORD_HEADER_LENGTH - REPLY_LENGTH);
+}
+
+static PyMethodDef methods[] = {
+    {"poll", KEYWORDS(reader_poll),
+     "poll($self, /, handler, limit=256, timeout=0)\n--\n\n"
+     "Calls ``handler`` with each Request that is there, at most ``limit``: how many. Waits up to ``timeout`` seconds\n"
+     "for the first (0: do not wait; None: no limit). It answers by ``reply``, or by what it returns: bytes, or a\n"
+     "message of a generated class. If it raises, its call ends with ServiceError, and the poll goes on; only what no\n"
+     "handler should catch (KeyboardInterrupt, SystemExit) comes out, after the reply."},
+    {"stop", (PyCFunction)server_stop, METH_NOARGS,
+     "stop($self, /)\n--\n\nEnds the serve that is under way, or the next one. From any thread."},
+    {"_stopped", (PyCFunction)server_stopped, METH_NOARGS, "for serve"},
+    {"_set_clock", (PyCFunction)server_set_clock, METH_O, "for tests"},
+    {NULL, NULL, 0, NULL},
+};
+
+#define COUNT(field) (void *)offsetof(Server, field)
+static PyGetSetDef getters[] = {
+    {"_held", (getter)get_held, NULL, "for held", NULL},
+    {"client_gone", (getter)get_count, NULL, "replies to clients that have gone, since the start", COUNT(client_gone)},
+    {"expired", (getter)get_count, NULL, "requests that came too late, since the start", COUNT(expired)},
+    {"not_run", (getter)get_count, NULL, "requests to an earlier server, since the start", COUNT(not_run)},
+    {"damaged", (getter)get_count, NULL, "clients evicted for what they wrote, since the start", COUNT(damaged)},
+    {"slot", (getter)get_slot, NULL, "its subscriber slot: 0", NULL},
+    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
+    {"max_message_length", (getter)get_longest, NULL, "bytes: the largest answer", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, server_new},
+    {Py_tp_dealloc, server_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring._core.Server", sizeof(Server), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+PyTypeObject *make_server_type(PyObject *module)
+{
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, (PyObject *)reader_type);
+}
