@@ -30,7 +30,7 @@ PARTS = re.compile(
     r"|^#+ (?P<heading>.*?)$",
     re.S | re.M,
 )
-LINK = re.compile(r"\]\(([^()\s]+)\)")
+LINK = re.compile(r"\]\(\s*([^()\s]+)\)")
 
 
 @dataclass

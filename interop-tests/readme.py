@@ -21,6 +21,7 @@ from pages import LANGUAGES, Page
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "spec" / "sbe" / "prices.xml"
 JAR = ROOT / "java/demo/target/flyring-demo-all.jar"
+VERSION = flyring.__version__
 PATIENCE = 120  # seconds
 CMAKE = """cmake_minimum_required(VERSION 3.16)
 project(pages LANGUAGES CXX)
@@ -43,7 +44,28 @@ class Suite:
             print(f"FAILED: {what}: {wrong}", flush=True)
 
 
-def environment(folder: Path, channels: str) -> dict[str, str]:
+def scratch_of(page: Page) -> str:
+    """The name of the page's folders: a page finds another one's files in ../README.md and so on."""
+    return str(page.path.relative_to(ROOT)).replace("/", "-")
+
+
+def maven_repository(folder: Path) -> Path:
+    """The user's own repository, and in it what `mvn install` would add: that is nobody else's business."""
+    own = Path.home() / ".m2/repository"
+    (folder / "io").mkdir(parents=True)
+    for path in [*own.glob("*"), *own.glob("io/*")]:
+        if path.name not in ("io", "flyring"):
+            (folder / path.relative_to(own)).symlink_to(path)
+    for artifact, build in (("flyring", ROOT / "java/flyring/target"), ("flyring-parent", ROOT / "java/target")):
+        into = folder / "io/flyring" / artifact / VERSION
+        into.mkdir(parents=True)
+        shutil.copy(build / ".flattened-pom.xml", into / f"{artifact}-{VERSION}.pom")
+        if artifact == "flyring":
+            shutil.copy(build / f"{artifact}-{VERSION}.jar", into)
+    return folder
+
+
+def environment(folder: Path, channels: str, maven: Path) -> dict[str, str]:
     """Installed for the page: Python's package and command, C++'s headers, Java's jar, a Maven repository."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return os.environ | {
@@ -52,7 +74,7 @@ def environment(folder: Path, channels: str) -> dict[str, str]:
         "PATH": path,
         "CLASSPATH": f"{JAR}:.",
         "CPLUS_INCLUDE_PATH": str(ROOT / "cpp/include"),
-        "PYTHONPATH": "",
+        "MAVEN_OPTS": f"-Dmaven.repo.local={maven} -XX:TieredStopAtLevel=1",
         "TMPDIR": str(folder),
     }
 
@@ -165,7 +187,8 @@ def main() -> int:
     suite = Suite()
     every = [pages.read(path) for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]]
     chosen = [page for page in every if not sys.argv[1:] or page.path.stem in sys.argv[1:]]
-    texts = [path for path in sorted(ROOT.rglob("*.md")) if not {"build", "results", "target"} & set(path.parts[len(ROOT.parts) :])]
+    built = {"build", "results", "target", ".pytest_cache"}
+    texts = [path for path in sorted(ROOT.rglob("*.md")) if not built & set(path.relative_to(ROOT).parts)]
     for path in texts:
         suite.says(f"links of {path.relative_to(ROOT)}", "; ".join(pages.broken_links(pages.read(path), ROOT)) or None)
     for page in every:
@@ -180,14 +203,18 @@ def main() -> int:
             build_exchanges(exchanges, together)
             for page, each in exchanges:
                 exchange(suite, each, page.exchanges[each], together, channels)
-        for page in chosen:
-            folder, own = Path(name) / page.path.stem, Path(channels) / page.path.stem
+        for page in every:
+            scratch = scratch_of(page)
+            folder, own = Path(name) / scratch, Path(channels) / scratch
             folder.mkdir()
             own.mkdir(mode=0o700)
+            shutil.copy(SCHEMA, folder)
             for file, text in page.files.items():
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 (folder / file).write_text(text)
-            run_commands(suite, page, folder, environment(folder, str(own)))
+        maven = maven_repository(Path(name) / "maven")
+        for page in chosen:
+            scratch = scratch_of(page)
+            run_commands(suite, page, Path(name) / scratch, environment(Path(name), f"{channels}/{scratch}", maven))
     print(f"{suite.passed} passed, {suite.failed} failed")
     return 1 if suite.failed else 0
 
