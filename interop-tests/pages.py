@@ -80,11 +80,18 @@ def read(path: Path) -> Page:
     # Neither blocks nor what stands in backquotes has links. Lines keep their numbers.
     prose = re.sub(r"^```.*?^```$|`[^`\n]+`", lambda code: "\n" * code[0].count("\n"), text, flags=re.S | re.M)
     page.links = [(prose.count("\n", 0, link.start()) + 1, link[1]) for link in LINK.finditer(prose)]
+    page.faults += [f"line {number} has more than 120 columns" for number in long_lines(text)]
     used = " ".join([*(command.text for command in page.commands), *page.exchanges]).lower()
     for name in page.files:
         if name.endswith((".py", ".cpp", ".java")) and Path(name).stem.lower() not in used:
             page.faults.append(f"no command of the page runs {name}")
     return page
+
+
+def long_lines(text: str) -> list[int]:
+    """Numbers of lines of more than 120 columns; a table's row may be longer."""
+    lines = enumerate(text.splitlines(), 1)
+    return [number for number, line in lines if len(line) > 120 and not line.startswith("|")]
 
 
 def block(page: Page, language: str, info: str, text: str, line: int) -> None:
