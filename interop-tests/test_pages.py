@@ -56,7 +56,9 @@ def test_output_matches() -> None:
 
 def test_links(tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("# One `two`: three\n\n## Again\n\n## Again\n")
-    good = "[a](other.md) [b](other.md#one-two-three) [c](\nother.md#again-1) [d](https://example.com/x) `[e](none.md)`\n"
+    good = (
+        "[a](other.md) [b](other.md#one-two-three) [c](\nother.md#again-1) [d](https://example.com/x) `[e](none.md)`\n"
+    )
     assert pages.broken_links(page(tmp_path, good + "```\n[f](none.md)\n```\n"), tmp_path) == []
     bad = page(tmp_path, "[a](none.md)\n[b](other.md#two) [c](#none) [d](/etc/passwd)\n")
     faults = pages.broken_links(bad, tmp_path)
