@@ -40,7 +40,10 @@ enum class Mutant {
     takeover_looks_at_bits,
     takeover_before_epoch,
     wakes_before_sequence,
-    skip_after_time_out,
+    nap_new_sequence,
+    nap_without_bits,
+    nap_looks_first,
+    nap_without_look,
     bump_relaxed,
     heavy_without_fence,
     refused_keeps_cap,
@@ -58,9 +61,13 @@ const Row rows[] = {
     {Mutant::sequence_after_bit, "6.16 sleep 1", "sequence is loaded behind the bit", "W1", "", "light"},
     {Mutant::count, "6.16 sleep 2", "a count of sleepers instead of bits that the waker clears", "W2", "",
      "light, a sleeper killed"},
-    {Mutant::skip_after_time_out, "6.16 sleep 2",
-     "2 and 3 are left out after a time-out that finds the bits set and the sequence as it was", "W1", "",
+    {Mutant::nap_new_sequence, "6.16 nap", "sequence is loaded again, and 2 and 3 are left out all the same", "W1", "",
+     "light"},
+    {Mutant::nap_without_bits, "6.16 nap", "it does not look whether the bits are still set", "W1", "",
      "light, killed, then nobody"},
+    {Mutant::nap_looks_first, "6.16 nap", "looks before it sees the bits, not behind that", "W1", "",
+     "light, killed, then nobody"},
+    {Mutant::nap_without_look, "6.16 nap", "does not look", "W1", "", "light, killed, then nobody"},
     {Mutant::wakes_before_sequence, "6.16 sleep 5", "`wakes` is loaded before sequence", "W1", "",
      "light, killed, then silent"},
     {Mutant::refused_keeps_cap, "6.16 sleep 5", "the sleeper's barrier is refused, and the cap stays long", "W1", "",
@@ -90,16 +97,17 @@ struct Scenario {
 };
 const Scenario scenarios[] = {
     {"light", {light, light}, light, false, false, false, false, 1},
-    {"light, a waker killed", {light, light}, light, true, false, false, false, 0},
-    {"light, killed, then nobody", {light, light}, nobody, true, false, false, false, 1},
+    {"light, a waker killed", {light, light}, light, true, false, false, false, 1},
+    {"light, killed, then nobody", {light, light}, nobody, true, false, false, false, 2},
+    {"light, both killed, then nobody", {light, light}, nobody, true, true, false, false, 2},
     {"light, a sleeper killed", {light, light}, light, false, true, false, false, 0},
-    {"light, killed, then heavy", {light, light}, heavy, true, false, false, false, 0},
-    {"light, killed, then silent", {light, light}, silent, true, false, false, false, 0},
-    {"heavy, killed, then light", {light, heavy}, light, true, false, false, false, 0},
-    {"heavy, killed, then silent", {heavy, heavy}, silent, true, false, false, false, 0},
-    {"silent, killed, then light", {light, silent}, light, true, false, false, false, 0},
+    {"light, killed, then heavy", {light, light}, heavy, true, false, false, false, 1},
+    {"light, killed, then silent", {light, light}, silent, true, false, false, false, 1},
+    {"heavy, killed, then light", {light, heavy}, light, true, false, false, false, 1},
+    {"heavy, killed, then silent", {heavy, heavy}, silent, true, false, false, false, 1},
+    {"silent, killed, then light", {light, silent}, light, true, false, false, false, 1},
     {"the sleepers' membarrier is refused", {light, light}, light, true, false, true, false, 0},
-    {"a waker closes", {light, heavy}, light, false, true, false, true, 0},
+    {"a waker closes", {light, heavy}, light, false, true, false, true, 1},
 };
 
 struct Waker {
@@ -114,13 +122,14 @@ struct Sleeper {
 struct State {
     int8_t published[wakers], wakes[wakers], closed, asleep;  // shared, as `sequence` is; wakes: is the owner's epoch
     int8_t credit;                                            // a bit was set since the last wake: only for W2
+    int8_t unfenced;                                          // the bit has no sleeper's barrier behind it: only for W1
     int8_t kills[2];                                          // still to come: of waker 1, of sleeper 1
     int8_t timeouts;                                          // still to come: of a sleeper
     Waker waker[wakers];
     Sleeper sleeper[sleepers];
 };
 
-enum SleeperPc : int8_t { look0, load_sequence, set_bit, barrier, look, cap, futex, asleep, done };
+enum SleeperPc : int8_t { look0, load_sequence, set_bit, barrier, look, cap, futex, asleep, nap_bits, nap_look };
 enum WakerPc : int8_t { commit, check, clear, bump, futex_wake, take_bump, take_wake, take_epoch };
 
 // One exploration.
@@ -290,6 +299,7 @@ struct Model {
                     if (there(s, k)) consume(n, k);
                     break;
                 }
+                if (!s.asleep) n.unfenced = 1;
                 n.asleep = off(Mutant::count) ? int8_t(s.asleep + 1) : int8_t(1);
                 n.credit = 1;
                 r.pc = off(Mutant::sequence_after_bit) ? load_sequence : barrier;
@@ -323,12 +333,30 @@ struct Model {
                 if (!s.timeouts) return;  // a time-out may come; that it finds something does not count as right
                 --n.timeouts;
                 if (off(Mutant::count)) --n.asleep;
-                if (off(Mutant::skip_after_time_out) && s.asleep && !me.moved)
-                    r.pc = look, r.excused = 0;
-                else
-                    again(r);
+                if (me.long_cap) {  // it may nap, or not
+                    State napping = n;
+                    napping.sleeper[k].pc = off(Mutant::nap_looks_first) ? nap_look : nap_bits;
+                    if (off(Mutant::nap_new_sequence)) napping.sleeper[k].moved = 0;
+                    may.push_back(napping);
+                }
+                again(r);
                 may.push_back(n);
                 return;
+            case nap_bits:  // they may be another sleeper's, whose barrier is yet to come: then a kill excuses this, too
+                if (!s.asleep && !off(Mutant::nap_without_bits)) {
+                    again(r);
+                    break;
+                }
+                if (!s.unfenced) r.excused = 0;
+                r.pc = off(Mutant::nap_looks_first) || off(Mutant::nap_without_look) ? futex : nap_look;
+                break;
+            case nap_look:
+                if (there(s, k)) {
+                    consume(n, k);
+                    break;
+                }
+                r.pc = off(Mutant::nap_looks_first) ? nap_bits : futex;
+                break;
             default:
                 return;
         }
@@ -341,6 +369,7 @@ struct Model {
         return true;
     }
     void barrier_of(State& s) const {
+        s.unfenced = 0;
         if (off(Mutant::no_barrier) || c.refused) return;
         for (int k = 0; k < wakers; ++k)
             if (s.waker[k].sort == light && !off(Mutant::not_registered)) drain(s, k);

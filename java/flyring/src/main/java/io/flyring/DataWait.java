@@ -4,6 +4,7 @@ package io.flyring;
 /** How a subscriber waits for a message (spec 6.16). */
 abstract class DataWait extends Waiting {
     private static final long CAP_NANOS = 100_000_000;
+    private static final int NAPS = 9; // so a round comes once a second
 
     private final Channel channel;
     private final int[] rings;
@@ -35,6 +36,11 @@ abstract class DataWait extends Waiting {
     @Override
     final long cap(long waited) {
         return CAP_NANOS;
+    }
+
+    @Override
+    final int naps() {
+        return NAPS;
     }
 
     @Override

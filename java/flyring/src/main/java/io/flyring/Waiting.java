@@ -34,6 +34,10 @@ abstract class Waiting {
     /** It will look and sleep. */
     private static final int ENTERING = 4;
 
+    private static final int REHEARSALS_A_NAP = 32;
+    /** Still to come, in this JVM. Threads that count at once lose count, which does not matter. */
+    private static int rehearsals = 32 * REHEARSALS_A_NAP;
+
     private final WaitingWords words;
     /** Whether sleepers can say that they sleep. */
     private final boolean writable;
@@ -69,6 +73,11 @@ abstract class Waiting {
 
     /** How long one round may take, ns, after a wait of so many. */
     abstract long cap(long waited);
+
+    /** How often in a row a sleep that such a time ended may go on at once, without a look at what others do. */
+    int naps() {
+        return 0;
+    }
 
     /** After a round that found nothing: throws what else ends a wait. */
     abstract void look();
@@ -287,7 +296,7 @@ abstract class Waiting {
         timespec.putLong(Linux.TIMESPEC_NANOS, until % NANOS_PER_SECOND);
     }
 
-    /** One round: sleep 1 to 6. */
+    /** One round: sleep 1 to 6, and naps. */
     private void sleepOnce(long cap) {
         final Memory control = words.control();
         final int sequence = control.getIntAcquire(words.sequence()); // sleep 1; pairs with: wake 2
@@ -303,11 +312,49 @@ abstract class Waiting {
             return;
         }
         final long most = reached && othersWake() ? cap : SHORT_CAP_NANOS; // sleep 5
-        final long until = Math.min(deadline, System.nanoTime() + most);
-        putTime(time, until);
         slept();
-        Sys.futexWait(control.address() + words.sequence(), sequence, time.address(), mask); // sleep 6
+        long until = sleep(sequence, System.nanoTime(), most);
+        for (int naps = most == cap ? naps() : 0; naps > 0; naps--) {
+            rehearse(sequence);
+            if (!mayNap(until)) {
+                return;
+            }
+            until = sleep(sequence, System.nanoTime(), most);
+        }
+    }
+
+    /**
+     * Naps of no time. A JVM compiles what ran some hundreds of times, which is a minute of naps; until then each
+     * costs three times as much. Later this is one look at a number.
+     */
+    private void rehearse(int sequence) {
+        if (rehearsals > 0) {
+            final int end = rehearsals - REHEARSALS_A_NAP;
+            while (rehearsals > end && mayNap(sleep(sequence - 1, System.nanoTime(), 0))) {
+                rehearsals--;
+            }
+        }
+    }
+
+    /**
+     * Whether the sleep was ended by its cap and by nothing else: then it may go on, with the sequence that it began
+     * with. A reader to whom nothing comes does little else than this.
+     */
+    private boolean mayNap(long until) {
+        final Memory control = words.control();
+        return (control.getIntAcquire(words.asleep()) & mask) == mask // nap: the bits, then the look
+            && !isTakenOver() && !isReady() && until != deadline && System.nanoTime() >= until
+            && control.getIntOpaque(Layout.CONTROL_SUCCESSOR) == 0 && !Thread.currentThread().isInterrupted();
+    }
+
+    /** Sleep 6; returns until when it would sleep if nobody woke it. */
+    private long sleep(int sequence, long now, long most) {
+        final Memory control = words.control();
+        final long until = Math.min(deadline, now + most);
+        putTime(time, until);
+        Sys.futexWait(control.address() + words.sequence(), sequence, time.address(), mask);
         Reference.reachabilityFence(control);
         Reference.reachabilityFence(time);
+        return until;
     }
 }
