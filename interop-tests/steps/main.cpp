@@ -187,6 +187,13 @@ class Program {
         return stopped;
     }
 
+    /// Where the child is killed, and stopped: anywhere, if the scenario is about a stop where it only looks.
+    std::set<std::size_t> points_of(const QueueScenario& scenario, const Recording& recording) {
+        const std::vector<std::size_t>& all = recording.kill_points;
+        if (scenario.adopted_from) return {all.begin(), all.end()};
+        return choose(recording, arguments_, scenario.python, random_, queue_short);
+    }
+
     void one(const QueueScenario& scenario) {
         const bool states = !arguments_.states.empty();
         const QueueCase test(arguments_.setup, scenario, made_base(scenario), states);
@@ -196,7 +203,7 @@ class Program {
         if (states) {
             steps::write_states(arguments_.states + "/" + scenario.name, recording);
         } else {
-            points = choose(recording, arguments_, scenario.python, random_, queue_short);
+            points = points_of(scenario, recording);
             stopped = check_all(test, points);
         }
         report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
@@ -209,7 +216,7 @@ class Program {
             try {
                 const QueueCase test(arguments_.setup, scenario, made_base(scenario), false,
                                      arguments_.setup.child + "-" + fault.name);
-                check_all(test, choose(test.recording(), arguments_, false, random_, queue_short));
+                check_all(test, points_of(scenario, test.recording()));
             } catch (const steps::Wrong& wrong) {
                 std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
                             scenario.name.c_str(), wrong.what());
