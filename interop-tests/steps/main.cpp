@@ -211,13 +211,23 @@ class Program {
         return stopped;
     }
 
-    void one(const QueueScenario& scenario) {
-        check_one<QueueCase>(scenario, made_base(scenario), scenario.python);
+    /// Where the child is killed, and stopped: anywhere, if the scenario is about a stop where it only looks.
+    std::set<std::size_t> points_of(const QueueScenario& scenario, const Recording& recording) {
+        const std::vector<std::size_t>& all = recording.kill_points;
+        if (scenario.adopted_from) return {all.begin(), all.end()};
+        return choose(recording, arguments_, scenario.python, random_, stopping_short);
     }
-    void one(const ServiceScenario& scenario) { check_one<ServiceCase>(scenario, made_base(scenario), false); }
+    std::set<std::size_t> points_of(const ServiceScenario&, const Recording& recording) {
+        return choose(recording, arguments_, false, random_, stopping_short);
+    }
+
+    void one(const QueueScenario& scenario) {
+        check_one<QueueCase>(scenario, made_base(scenario));
+    }
+    void one(const ServiceScenario& scenario) { check_one<ServiceCase>(scenario, made_base(scenario)); }
 
     template <typename AnyCase, typename AnyScenario>
-    void check_one(const AnyScenario& scenario, const steps::Bytes& base, bool python) {
+    void check_one(const AnyScenario& scenario, const steps::Bytes& base) {
         const bool states = !arguments_.states.empty();
         const AnyCase test(arguments_.setup, scenario, base, states);
         const Recording& recording = test.recording();
@@ -226,7 +236,7 @@ class Program {
         if (states) {
             steps::write_states(arguments_.states + "/" + scenario.name, recording);
         } else {
-            points = choose(recording, arguments_, python, random_, stopping_short);
+            points = points_of(scenario, recording);
             stopped = check_and_stop(test, points);
         }
         report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
@@ -240,7 +250,7 @@ class Program {
             try {
                 const AnyCase test(arguments_.setup, scenario, made_base(scenario), false,
                                    arguments_.setup.child + "-" + fault.name);
-                check_and_stop(test, choose(test.recording(), arguments_, false, random_, stopping_short));
+                check_and_stop(test, points_of(scenario, test.recording()));
             } catch (const steps::Wrong& wrong) {
                 std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
                             scenario.name.c_str(), wrong.what());

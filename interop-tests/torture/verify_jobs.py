@@ -98,9 +98,9 @@ def taken_away(job, evictions):
 
 
 def in_order(story, evictions):
-    """The hand-outs of one job in the order in which they happened. Who was evicted when it had the job in hand, and had
-    not yet written that down (it may have been stopped there), has written it behind who adopted the job: that one was
-    handed it after the eviction, and says more attempts."""
+    """The hand-outs of one job in the order in which they happened. Who was evicted with the job in hand, and had not
+    yet written that down (it may have been stopped there), has written it behind who adopted the job: that one was
+    handed it after the eviction began, and says more attempts."""
     story.sort(key=lambda job: job.time)
     for late in [job for job in story if not job.done and taken_away(job, evictions)]:
         begin = min(e.begin for e in evictions[late.seat.slot] if e.end >= late.seat.asked)

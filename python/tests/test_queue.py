@@ -691,15 +691,10 @@ def test_jobs_that_change_hands_all_the_time_do_not_hold_a_flush(child: Callable
             """
         )
         assert raising.line() == "ready"
-        begin = time.monotonic()
-        while time.monotonic() < begin + 0.5:
-            try:
-                publisher.flush(0.01)
-            except flyring.TimedOutError:
-                break
-        else:
-            pytest.fail("no flush looked while a job changed hands")
-        assert time.monotonic() < begin + 5
+        end = time.monotonic() + 30
+        with pytest.raises(flyring.TimedOutError):
+            while time.monotonic() < end:  # the child may be interrupted
+                publisher.flush(1e-4)
         raising.kill()
         publisher.flush(0)
 
