@@ -130,9 +130,9 @@ Json Peer::request(const Json& request) {
 
 Json Peer::held(const Json& request) {
     const flyring::Server& server = find(servers_, request, "server");
-    return {{"in_hand", server.held().in_hand},       {"waiting", server.held().waiting},
-            {"client_gone", server.client_gone()},    {"expired", server.expired()},
-            {"not_run", server.not_run()},            {"damaged", server.damaged()}};
+    return {{"in_hand", server.held().in_hand},    {"waiting", server.held().waiting},
+            {"client_gone", server.client_gone()}, {"expired", server.expired()},
+            {"not_run", server.not_run()},         {"damaged", server.damaged()}};
 }
 
 Json Peer::call(const Json& request) {
@@ -154,9 +154,8 @@ Json Peer::start(const Json& request) {
     for (auto& [handle, other] : clients_) other->calls.erase(name);
     caller.told.erase(name);
     caller.is_stream[name] = credit != 0;
-    caller.calls.emplace(name, credit == 0
-                                   ? caller.client.start(data, type, limit_of(request), heard)
-                                   : caller.client.stream(data, type, credit, limit_of(request), heard));
+    caller.calls.emplace(name, credit == 0 ? caller.client.start(data, type, limit_of(request), heard)
+                                           : caller.client.stream(data, type, credit, limit_of(request), heard));
     return Json::object();
 }
 

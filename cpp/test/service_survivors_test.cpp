@@ -463,8 +463,7 @@ TEST_F(ServiceSurvivors, fork_leaves_the_parent_its_places) {
     support::Child child([&](const support::Child::Ready&) {
         return code_of([&] { pair.client.call(bytes("y")); }) == "closed" &&
                code_of([&] { pair.server.poll(echo); }) == "closed" &&
-               code_of([&] { kept->reply(bytes("z")); }) == "closed" &&
-               code_of([&] { call.result(); }) == "closed";
+               code_of([&] { kept->reply(bytes("z")); }) == "closed" && code_of([&] { call.result(); }) == "closed";
     });
     EXPECT_EQ(child.wait(), 0);
     kept->reply(bytes("the parent's"));

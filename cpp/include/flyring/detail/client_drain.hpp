@@ -48,13 +48,11 @@ inline void ClientCore::store_gate() {
 }
 
 /// Drain 2 and 3.
-inline void ClientCore::received(const std::byte* payload, std::size_t size, std::int32_t type,
-                                 std::int64_t position) {
+inline void ClientCore::received(const std::byte* payload, std::size_t size, std::int32_t type, std::int64_t position) {
     ReplyPrefix prefix{};
     if (FLYRING_LIKELY(size >= sizeof prefix)) std::memcpy(&prefix, payload, sizeof prefix);
-    CallState* const found = size >= sizeof prefix && prefix.client_epoch == low_bits(epoch_)
-                                 ? calls_.find(prefix.sequence)
-                                 : nullptr;
+    CallState* const found =
+        size >= sizeof prefix && prefix.client_epoch == low_bits(epoch_) ? calls_.find(prefix.sequence) : nullptr;
     if (FLYRING_UNLIKELY(found == nullptr)) {
         ++late_;
         return;
