@@ -9,7 +9,7 @@ import struct
 import time
 
 from driver import Refused, both
-from harness import above, equal, refused, true
+from harness import Skip, above, equal, refused, true
 from sleepers import File, serving, until_asleep
 
 SMALL = {"kind": "service", "capacity": 4096, "clients": 3, "counters": 0}
@@ -22,6 +22,9 @@ TYPE = 7
 
 def attach(run, first, *others, **options):
     """A service that the first peer makes; its name, and handle."""
+    for peer in (first, *others):
+        if "server" not in peer.hello["ops"]:
+            raise Skip(f"{peer.language} has no services")
     name = run.name("service")
     first.call("create", channel=name, name=name, **SMALL | options)
     for peer in {id(peer): peer for peer in others if peer is not first}.values():
@@ -472,6 +475,8 @@ def sleeping(run, caller, answerer):
 def refusals(run, language):
     """What makes no sense on a service, or makes sense there alone."""
     a = run.peer(language, 1)
+    if "server" not in a.hello["ops"]:
+        raise Skip(f"{language} has no services")
     name = run.name("service")
     for options in (
         {"kind": "service", "publishers": 2},

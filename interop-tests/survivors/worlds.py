@@ -15,6 +15,8 @@ SMALL = struct.Struct("<q")
 class World:
     """A channel with an observer in a process of its own, and the peer that is to survive."""
 
+    OBSERVER = "python"  # its language
+
     def __init__(self, run, victim, observer):
         self.run, self.victim, self.observer = run, victim, observer
         self.name = run.name("survivors")

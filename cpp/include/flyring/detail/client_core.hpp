@@ -215,6 +215,7 @@ class ClientCore final : public Member {
     bool corrupt_ = false;
     bool ask_gone_ = false;           // with the next step
     std::uint32_t empty_drains_ = 0;  // in a row
+    std::int64_t asked_at_ = 0;       // whether the server has gone, by the clock of polls
     std::uint32_t due_ = 0;           // calls that have cancel to send
     bool unsent_ = false;             // cancel or credit found no room
     std::uint32_t streams_ = 0;       // that are under way

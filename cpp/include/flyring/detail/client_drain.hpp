@@ -120,7 +120,15 @@ inline void ClientCore::tell(CallState& call) {
 /// 6, a poll: drain, the own clock, gone?; and cancel that was not sent yet.
 inline void ClientCore::step() {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
-    if (drain()) empty_drains_ = 0;
+    if (drain()) {
+        empty_drains_ = 0;
+    } else if (calls_.size() != 0) {
+        const std::int64_t time = clock_ns(CLOCK_MONOTONIC_COARSE);
+        if (FLYRING_UNLIKELY(time - asked_at_ >= data_cap)) {
+            asked_at_ = time;
+            ask_gone_ = true;
+        }
+    }
     if (FLYRING_UNLIKELY(++empty_drains_ > layout::POLLS_TO_LOOK)) ask_gone_ = true;
     if (FLYRING_UNLIKELY(deadlines_ != 0)) expire();
     if (FLYRING_UNLIKELY(ask_gone_ || (known_ != 0 && load_acquire(server_epoch_) != known_))) ask_gone();
