@@ -182,7 +182,7 @@ class Survivors:
             scenario.prepare(world)
             before = locks(world.path), holdings(world.victim.pid, self.run.folder)
             points, code = self.follow(scenario, world)
-            equal("the answer", code, None)
+            equal("the answer", code, scenario.code)
             after = locks(world.path), holdings(world.victim.pid, self.run.folder)
             self.end(scenario, world)
             self.check_end(scenario, world)
@@ -207,7 +207,7 @@ class Survivors:
             true("nobody holds the control lock", "control" not in locked, locked)
             allowed = {"before": before, "after": after}
             held = holdings(world.victim.pid, self.run.folder)
-            expected = [before, after] if plan.action or code is not None or scenario.op == "close" else [after]
+            expected = [before, after] if plan.action or code != scenario.code or scenario.op == "close" else [after]
             if not any(locked <= b[0] | after[0] and self.at_most(held, b[1]) for b in expected):
                 raise Wrong(
                     f"after {code or 'its success'}: expected locks and holdings of {allowed}, found {locked}, {held}"

@@ -197,6 +197,10 @@ def request(world):
     return {"data": world.data()}
 
 
+def large(world):
+    return {"data": world.data() + "00" * 850}
+
+
 def scenarios():
     def server(name, op, fields, prepare, **more):
         return Scenario(f"service, {name}", op, fields, prepare, world=ServerWorld, **more)
@@ -211,6 +215,8 @@ def scenarios():
     serve, echo = {"server": "s"}, {"server": "s", "handler": ECHO}
     call = {"client": "c", "type": 5, "more": request}
     evictable = {"evictable": True}
+    no_room = {"call": "a", "timeout": 0.05, "more": large}
+    late = {"evictable": True, "code": "expired"}
     return [
         server("create", "create", {"channel": "v", **OPTIONS, "more": new}, nothing, takes=True),
         server("server", "server", {"channel": "v", "server": "s", "name": "reader"}, World.open, takes=True),
@@ -227,9 +233,9 @@ def scenarios():
         server("close channel", "close", {"channel": "v"}, several, once=True),
         client("client", "client", {"channel": "v", "client": "c", "name": "reader"}, World.open, takes=True),
         client("start", "start", call | {"call": "a"}, ClientWorld.client, **evictable),
-        client("wait, call", "call", call | {"timeout": 0.05}, ClientWorld.client, **evictable),
-        client("wait, no server", "call", call | {"timeout": 0.05}, ClientWorld.without, **evictable),
-        client("wait, no room", "start", call | {"call": "a", "timeout": 0.05}, ClientWorld.full, **evictable),
+        client("wait, call", "call", call | {"timeout": 0.05}, ClientWorld.client, **late),
+        client("wait, no server", "call", call | {"timeout": 0.05}, ClientWorld.without, **late),
+        client("wait, no room", "start", call | no_room, ClientWorld.full, **late),
         client("poll", "poll_client", {"client": "c"}, ClientWorld.answered, **evictable),
         client("wait, poll", "poll_client", {"client": "c", "timeout": 0.05}, ClientWorld.started, **evictable),
         client("result", "result", {"call": "k1"}, ClientWorld.answered, **evictable),

@@ -134,6 +134,8 @@ class Scenario:
     evictable: bool = False
     once: bool = False
     """It is not done again: what it was done to is gone."""
+    code: str | None = None
+    """The error with which it ends if nothing comes in between."""
     world: type = World
 
 
