@@ -9,7 +9,7 @@ import struct
 import time
 
 from driver import Refused, both
-from harness import above, equal, refused, true
+from harness import Skip, above, equal, refused, true
 from sleepers import File, serving, until_asleep
 
 SMALL = {"kind": "service", "capacity": 4096, "clients": 3, "counters": 0}
@@ -22,6 +22,9 @@ TYPE = 7
 
 def attach(run, first, *others, **options):
     """A service that the first peer makes; its name, and handle."""
+    for peer in (first, *others):
+        if "server" not in peer.hello["ops"]:
+            raise Skip(f"{peer.language} has no services")
     name = run.name("service")
     first.call("create", channel=name, name=name, **SMALL | options)
     for peer in {id(peer): peer for peer in others if peer is not first}.values():
@@ -178,7 +181,11 @@ def deadlines(run, caller, answerer):
     true("not before its time", time.monotonic() - begin >= 0.05, time.monotonic() - begin)
     equal("nothing was published", answer["may_have_run"], False)
     b.call("server", channel=name, server=name)
-    equal("may have run", refused("expired", a, "call", client=name, data="aa", type=TYPE, timeout=0.05)["may_have_run"], True)
+    equal(
+        "may have run",
+        refused("expired", a, "call", client=name, data="aa", type=TYPE, timeout=0.05)["may_have_run"],
+        True,
+    )
     equal("outstanding", calls(a, name)["outstanding"], 1)
     equal("not handed out", serve(b, name), [])
     equal("expired", held(b, name)["expired"], 1)
@@ -394,7 +401,11 @@ def at_least_once(run, caller, answerer, heir):
     requests = serve(c, name)
     equal("again", [(one["data"], one["repeat"]) for one in requests], [("00", True), ("01", True), ("02", False)])
     happened = ends(a, name, 2)
-    equal("answers", [(one["call"], one["data"], one["repeat"]) for one in happened], [("call0", "00", True), ("call2", "02", False)])
+    equal(
+        "answers",
+        [(one["call"], one["data"], one["repeat"]) for one in happened],
+        [("call0", "00", True), ("call2", "02", False)],
+    )
     equal("the second answer", calls(a, name)["late"], 1)
 
 
@@ -464,6 +475,8 @@ def sleeping(run, caller, answerer):
 def refusals(run, language):
     """What makes no sense on a service, or makes sense there alone."""
     a = run.peer(language, 1)
+    if "server" not in a.hello["ops"]:
+        raise Skip(f"{language} has no services")
     name = run.name("service")
     for options in (
         {"kind": "service", "publishers": 2},
@@ -479,7 +492,11 @@ def refusals(run, language):
         refused("invalid-argument", a, "create", channel=name, name=name, capacity=4096, counters=0, **options)
     answer = a.call("create", channel=name, name=name, **SMALL)
     equal("slots", (answer["kind"], answer["publishers"], answer["subscribers"]), ("service", 6, 4))
-    for op, fields in (("subscriber", {"subscriber": "x"}), ("publisher", {"publisher": "x"}), ("worker", {"worker": "x"})):
+    for op, fields in (
+        ("subscriber", {"subscriber": "x"}),
+        ("publisher", {"publisher": "x"}),
+        ("worker", {"worker": "x"}),
+    ):
         equal("argument", refused("invalid-argument", a, op, channel=name, **fields).get("argument"), "kind")
     a.call("server", channel=name, server="s")
     for i in range(3):
@@ -503,7 +520,11 @@ def refusals(run, language):
     for op, handle in (("server", "server"), ("client", "client")):
         equal("argument", refused("invalid-argument", a, op, channel=inbox, **{handle: "x"}).get("argument"), "kind")
     wanted = SMALL | {"clients": 3, "delivery": "at-least-once"}
-    equal("field", refused("differs", a, "open_or_create", channel=name + "d", name=name, **wanted).get("field"), "delivery")
+    equal(
+        "field",
+        refused("differs", a, "open_or_create", channel=name + "d", name=name, **wanted).get("field"),
+        "delivery",
+    )
     wanted = SMALL | {"max_outstanding": 65}
     differs = refused("differs", a, "open_or_create", channel=name + "d", name=name, **wanted)
     equal("field", differs.get("field"), "max_outstanding")

@@ -32,7 +32,13 @@ from harness import part, Run
 
 PEERS = ROOT / "interop-tests" / "peers.toml"
 PEERS_EACH = 3
-MODULES = (scenarios, scenarios_asleep, scenarios_life, scenarios_queue, scenarios_service)  # of which one has a scenario's function
+MODULES = (
+    scenarios,
+    scenarios_asleep,
+    scenarios_life,
+    scenarios_queue,
+    scenarios_service,
+)  # of which one has a scenario's function
 LOG = 4000  # bytes of each peer's log that a failing cell shows
 
 

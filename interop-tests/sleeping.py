@@ -4,7 +4,8 @@
 
     sleeping.py [--waits 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
 
-The peers do `ping_pong` (PEER.md) until both together have set out to sleep for so many messages. Either both do so for
+The peers do `ping_pong` (PEER.md), and then, of a service, `call_many` and `serve_many`, one call after the other, until
+both together have set out to sleep for so many messages. Either both do so for
 each message, which is long in coming as the other one has to wake up; or one of them always looks, and its answer comes
 while the other one falls asleep; or both look for about as long as a message takes. The two threads run on different
 cores, for stores overtake loads only between cores.
@@ -32,7 +33,7 @@ import threading
 import time
 
 from driver import ROOT, commands
-from harness import Run, Wrong, equal, part, true
+from harness import Run, Skip, Wrong, equal, part, true
 from sleepers import File, serving
 
 MESSAGES = 3000  # each way, of one request
@@ -122,6 +123,35 @@ class Pair:
         return sum(thread.switches() for thread in self.threads)
 
 
+class Calls(Pair):
+    """A client and a server: each call is a message each way."""
+
+    def __init__(self, run, first, second):
+        self.run = run
+        self.peers = a, b = run.peer(first, 1), run.peer(second, 2)
+        for peer in self.peers:
+            if "call_many" not in peer.hello["ops"]:
+                raise Skip(f"{peer.language} has no services")
+        self.name = name = run.name("calling")
+        a.call("create", channel=name, name=name, kind="service", capacity=4096, clients=1, counters=0)
+        b.call("open", channel=name, name=name)
+        b.call("server", channel=name, server=name)
+        a.call("client", channel=name, client=name)
+        self.threads = [serving(peer) for peer in self.peers]
+        self.path = run.folder / f"{name}.ring"
+
+    def begin(self, count, *spins):
+        a, b = self.peers
+        b.send("serve_many", server=self.name, count=count, seconds=60, spin=spins[1])
+        a.send("call_many", client=self.name, seed=1, count=count, min=8, max=24, spin=spins[0], late=LATE)
+
+    def play(self, count, *spins):
+        self.begin(count, *spins)
+        called, served = [peer.receive(70) for peer in self.peers]
+        equal("calls", (called["ends"], called["wrong"], served["count"]), ({"answer": count}, 0, count))
+        return called["seconds"], called["late"], called["longest"]
+
+
 def spins(random_, way):
     """How long each of the two looks before it sleeps, ns. `way`: what a message took when both slept, ns."""
     while True:
@@ -143,13 +173,13 @@ def planted(pair):
             time.sleep(0.0002)
         answers = [peer.receive(70) for peer in pair.peers]
     true("the watch sees a lost wake-up that was planted", watch.lost, watch.lost)
-    true("a message that was late by it", sum(answer["late"] for answer in answers), answers)
+    true("a message that was late by it", sum(answer.get("late", 0) for answer in answers), answers)
 
 
-def no_wake_up_is_lost(run, first, second, wanted, seed):
+def no_wake_up_is_lost(run, first, second, wanted, seed, kind=Pair):
     """What was played: (waits, sleeps, messages, seconds, longest in ns, how often again)."""
     random_, waits, slept, messages, total, longest, again = random.Random(f"{seed} {first} {second}"), *[0] * 6
-    with Pair(run, first, second) as pair:
+    with kind(run, first, second) as pair:
         planted(pair)
         with Watch(*pair.threads) as watch:
             warm, _, _ = pair.play(MESSAGES, 0, 0)  # of Java and Python, too
@@ -192,10 +222,10 @@ def main():
     print(f"seed {options.seed}", flush=True)
     try:
         for a, b in list(itertools.product(options.languages or known, repeat=2))[options.part]:
-            title = f"{a} and {b} wake each other"
-            if options.only in title:
-                result = run.test(title, no_wake_up_is_lost, a, b, options.waits, options.seed)
-                table += [(f"{a}, {b}", *result)] if result else []
+            for title, kind in ((f"{a} and {b} wake each other", Pair), (f"{a} calls {b}", Calls)):
+                if options.only in title:
+                    result = run.test(title, no_wake_up_is_lost, a, b, options.waits, options.seed, kind)
+                    table += [(f"{a}, {b}{', calls' if kind is Calls else ''}", *result)] if result else []
     finally:
         run.end()
     if table:

@@ -21,6 +21,9 @@ void run_flyring_typed(const Setup&);
 // queue.cpp
 void run_flyring_queue(const Setup&);
 
+// service.cpp
+void run_flyring_service(const Setup&);
+
 // floors.cpp
 void run_raw_line(const Setup&);
 void run_bare_ring(const Setup&);
@@ -43,5 +46,6 @@ void run_boost_spsc(const Setup&);
 void run_boost_queue(const Setup&);
 void run_zeromq_ipc(const Setup&);
 void run_zeromq_jobs(const Setup&);
+void run_zeromq_req(const Setup&);
 
 }  // namespace bench

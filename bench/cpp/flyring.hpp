@@ -48,13 +48,14 @@ class Flyring {
 
     static std::string version() { return "0.1.0"; }
 
-    /// `--option kind=inbox`, queue: else a broadcast channel.
+    /// `--option kind=inbox`, queue, service: else a broadcast channel.
     static flyring::Channel open(const Setup& setup) {
         const std::string kind = setup.option("kind", std::string("broadcast"));
         flyring::Options options;
-        options.kind = kind == "inbox"   ? flyring::Kind::inbox
-                       : kind == "queue" ? flyring::Kind::queue
-                                         : flyring::Kind::broadcast;
+        options.kind = kind == "inbox"     ? flyring::Kind::inbox
+                       : kind == "queue"   ? flyring::Kind::queue
+                       : kind == "service" ? flyring::Kind::service
+                                           : flyring::Kind::broadcast;
         // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
         const std::size_t messages = setup.whole ? 128 : 512;
         const std::size_t least = setup.scenario == Scenario::stream ? messages * setup.size : 0;  // powers of two
@@ -66,6 +67,8 @@ class Flyring {
         if (options.kind == flyring::Kind::queue) {
             options.producers = senders;
             options.workers = static_cast<std::uint32_t>(setup.option("workers", std::size_t{1}));
+        } else if (options.kind == flyring::Kind::service) {
+            options.clients = 1;
         } else {
             options.publishers = senders;
         }

@@ -61,6 +61,7 @@ static constexpr Contender contenders[] = {
     {"flyring-block", run_flyring_block},
     {"flyring-typed", run_flyring_typed},
     {"flyring-queue", run_flyring_queue},
+    {"flyring-service", run_flyring_service},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},
     {"cas-counter", run_cas_counter},
@@ -80,6 +81,7 @@ static constexpr Contender contenders[] = {
     {"boost-queue", run_boost_queue},
     {"zeromq-ipc", run_zeromq_ipc},
     {"zeromq-jobs", run_zeromq_jobs},
+    {"zeromq-req", run_zeromq_req},
 #endif
 };
 

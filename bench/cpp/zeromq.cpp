@@ -85,6 +85,60 @@ class ZeromqIpc {
     zmq_msg_t in_;
 };
 
+/// REQ and REP: one question, one answer.
+class ZeromqReq {
+  public:
+    explicit ZeromqReq(const Setup& setup) : size_(setup.size), context_(zmq_ctx_new()) {
+        if (setup.one_way() || !setup.block) cannot(setup, "round trips; it sleeps (--wait block)");
+        socket_ = zmq_socket(context_, setup.client() ? ZMQ_REQ : ZMQ_REP);
+        if (context_ == nullptr || socket_ == nullptr) fail("socket");
+        const int none = 0;
+        check(zmq_setsockopt(socket_, ZMQ_LINGER, &none, sizeof none), "setsockopt");
+        const std::string address = "ipc://" + setup.path("socket");
+        check((setup.client() ? zmq_connect : zmq_bind)(socket_, address.c_str()), "bind or connect");
+        check(zmq_msg_init(&in_), "msg_init");
+    }
+    ZeromqReq(const ZeromqReq&) = delete;
+    ~ZeromqReq() {
+        zmq_msg_close(&in_);
+        zmq_close(socket_);
+        zmq_ctx_term(context_);
+    }
+
+    void connect() {}
+
+    template <class Write>
+    [[gnu::always_inline]] void send(Write&& write) {
+        zmq_msg_t message;
+        check(zmq_msg_init_size(&message, size_), "msg_init_size");
+        write(static_cast<std::byte*>(zmq_msg_data(&message)));
+        if (zmq_msg_send(&message, socket_, 0) < 0) fail("msg_send");
+    }
+    template <class Read>
+    [[gnu::always_inline]] void receive(Read&& read) {
+        const int n = zmq_msg_recv(&in_, socket_, 0);
+        if (n != static_cast<int>(size_)) {
+            if (n < 0) fail("msg_recv");
+            throw std::runtime_error("received " + std::to_string(n) + " bytes");
+        }
+        read(static_cast<const std::byte*>(zmq_msg_data(&in_)));
+    }
+    static std::string version() { return ZeromqIpc::version(); }
+
+  private:
+    [[noreturn, gnu::cold, gnu::noinline]] static void fail(const std::string& what) {
+        throw std::runtime_error("zmq " + what + ": " + zmq_strerror(zmq_errno()));
+    }
+    static void check(int result, const char* what) {
+        if (__builtin_expect(result != 0, 0)) fail(what);
+    }
+
+    std::size_t size_;
+    void* context_;
+    void* socket_ = nullptr;
+    zmq_msg_t in_;
+};
+
 /// PUSH and PULL with several that pull: who sends hands messages out in turn, up to 1000 ahead to each
 /// (ZMQ_SNDHWM, ZMQ_RCVHWM), and sleeps when all are full.
 class ZeromqJobs {
@@ -155,6 +209,11 @@ class ZeromqJobs {
 };
 
 }  // namespace
+
+void run_zeromq_req(const Setup& setup) {
+    if (setup.size != 32 || !setup.whole) cannot(setup, "32 bytes, every one written and compared");
+    Runner<ZeromqReq, 32, true>(setup).run();
+}
 
 void run_zeromq_jobs(const Setup& setup) {
     if (setup.size != 32 || !setup.whole) cannot(setup, "32 bytes, every one written and compared");

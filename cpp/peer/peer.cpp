@@ -84,8 +84,8 @@ flyring::Options options(const Json& request) {
         if (*delivery != "at-most-once" && *delivery != "at-least-once") {
             throw flyring::InvalidArgument("delivery", delivery->dump() + " is neither at-most-once nor at-least-once");
         }
-        made.delivery = *delivery == "at-most-once" ? flyring::Delivery::at_most_once
-                                                    : flyring::Delivery::at_least_once;
+        made.delivery =
+            *delivery == "at-most-once" ? flyring::Delivery::at_most_once : flyring::Delivery::at_least_once;
     }
     made.alignment = number(request, "alignment", made.alignment);
     const auto foreign = request.find("foreign");

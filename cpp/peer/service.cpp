@@ -130,9 +130,9 @@ Json Peer::request(const Json& request) {
 
 Json Peer::held(const Json& request) {
     const flyring::Server& server = find(servers_, request, "server");
-    return {{"in_hand", server.held().in_hand},       {"waiting", server.held().waiting},
-            {"client_gone", server.client_gone()},    {"expired", server.expired()},
-            {"not_run", server.not_run()},            {"damaged", server.damaged()}};
+    return {{"in_hand", server.held().in_hand},    {"waiting", server.held().waiting},
+            {"client_gone", server.client_gone()}, {"expired", server.expired()},
+            {"not_run", server.not_run()},         {"damaged", server.damaged()}};
 }
 
 Json Peer::call(const Json& request) {
@@ -154,9 +154,8 @@ Json Peer::start(const Json& request) {
     for (auto& [handle, other] : clients_) other->calls.erase(name);
     caller.told.erase(name);
     caller.is_stream[name] = credit != 0;
-    caller.calls.emplace(name, credit == 0
-                                   ? caller.client.start(data, type, limit_of(request), heard)
-                                   : caller.client.stream(data, type, credit, limit_of(request), heard));
+    caller.calls.emplace(name, credit == 0 ? caller.client.start(data, type, limit_of(request), heard)
+                                           : caller.client.stream(data, type, credit, limit_of(request), heard));
     return Json::object();
 }
 
@@ -237,6 +236,7 @@ Json Peer::serve_many(const Json& request) {
     const std::int64_t most = request.value("count", std::numeric_limits<std::int64_t>::max());
     const std::int64_t die_at = request.value("die_at", std::int64_t{-1});
     const std::int64_t silent_from = request.value("silent", false) ? die_at : -1;
+    set_spin(server, request);
     std::int64_t count = 0;
     while (count < most) {
         const std::int64_t left = end - now();
@@ -265,6 +265,10 @@ Json Peer::call_many(const Json& request) {
     const std::int64_t die_at = request.value("die_at", std::int64_t{-1});
     const std::size_t window = request.value("window", std::size_t{1});
     const std::chrono::nanoseconds patience = limit_of(request);
+    const std::int64_t lateness = request.value("late", std::int64_t{50'000'000});
+    set_spin(client, request);
+    std::int64_t longest = 0;
+    std::int64_t late = 0;
     const std::int64_t began = now();
     const std::int64_t end = began + seconds(request, 60);
     std::map<std::string, std::int64_t> ends;
@@ -287,7 +291,12 @@ Json Peer::call_many(const Json& request) {
         const auto sent = std::make_shared<Sent>(stream, i);
         try {
             if (window <= 1) {
-                check(client.call(sent->payload, sent->type, patience), *sent);
+                const std::int64_t before = now();
+                const flyring::Answer answer = client.call(sent->payload, sent->type, patience);
+                const std::int64_t took = now() - before;
+                longest = std::max(longest, took);
+                late += took >= lateness ? 1 : 0;
+                check(answer, *sent);
                 continue;
             }
             while (under_way >= window) client.poll(std::chrono::milliseconds(100));
@@ -308,10 +317,12 @@ Json Peer::call_many(const Json& request) {
         if (now() >= end) throw Failed({{"error", "timeout"}, {"message", "not all calls ended in time"}});
         client.poll(std::chrono::milliseconds(100));
     }
-    return {{"ends", ends},
-            {"may_have_run", may_have_run},
-            {"wrong", wrong},
-            {"seconds", static_cast<double>(now() - began) / 1e9}};
+    Json answer = {{"ends", ends},
+                   {"may_have_run", may_have_run},
+                   {"wrong", wrong},
+                   {"seconds", static_cast<double>(now() - began) / 1e9}};
+    if (window <= 1) answer.update({{"longest", longest}, {"late", late}});
+    return answer;
 }
 
 }  // namespace peer

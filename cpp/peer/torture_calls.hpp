@@ -297,10 +297,9 @@ class CallingWorker final : public Worker {
             hear(number, stream, item, one);
         };
         try {
-            open_.emplace(asked.number,
-                          stream ? client.stream(asked.bytes, 1, 1 + static_cast<std::uint32_t>(below(4)),
-                                                 asked.timeout, heard)
-                                 : client.start(asked.bytes, 1, asked.timeout, heard));
+            open_.emplace(asked.number, stream ? client.stream(asked.bytes, 1, 1 + static_cast<std::uint32_t>(below(4)),
+                                                               asked.timeout, heard)
+                                               : client.start(asked.bytes, 1, asked.timeout, heard));
         } catch (const flyring::FlyringError& error) {
             note_error(asked.number, error);
             if (error.code() == flyring::SlotLost("", 0).code()) throw;
@@ -324,7 +323,8 @@ class CallingWorker final : public Worker {
         while (const auto got = stream ? next_item(one) : std::nullopt) {
             Header header{};
             Given given{};
-            const bool whole = is_whole(got->data(), got->size(), header) && got->size() >= sizeof header + sizeof given;
+            const bool whole =
+                is_whole(got->data(), got->size(), header) && got->size() >= sizeof header + sizeof given;
             if (whole) std::memcpy(&given, got->data() + sizeof header, sizeof given);
             if (!whole || header.epoch != epoch_ || header.sequence != number || given.item != item++) item = -1'000;
         }
@@ -381,8 +381,7 @@ class CallingWorker final : public Worker {
         } else if (dynamic_cast<const flyring::Busy*>(&error) != nullptr) {
             note(number, refused);
         } else {
-            throw std::runtime_error(std::string("a call ended as ") + std::string(error.code()) + ": " +
-                                     error.what());
+            throw std::runtime_error(std::string("a call ended as ") + std::string(error.code()) + ": " + error.what());
         }
     }
 

@@ -42,12 +42,11 @@ inline flyring::Options options(const Json& golden) {
                 : create.at("kind") == "queue"   ? flyring::Kind::queue
                 : create.at("kind") == "service" ? flyring::Kind::service
                                                  : flyring::Kind::broadcast;
-    for (const auto& [key, member] : {std::pair{"capacity", &flyring::Options::capacity},
-                                      std::pair{"publishers", &flyring::Options::publishers},
-                                      std::pair{"clients", &flyring::Options::clients},
-                                      std::pair{"max_outstanding", &flyring::Options::max_outstanding},
-                                      std::pair{"producers", &flyring::Options::producers},
-                                      std::pair{"workers", &flyring::Options::workers}}) {
+    for (const auto& [key, member] :
+         {std::pair{"capacity", &flyring::Options::capacity}, std::pair{"publishers", &flyring::Options::publishers},
+          std::pair{"clients", &flyring::Options::clients},
+          std::pair{"max_outstanding", &flyring::Options::max_outstanding},
+          std::pair{"producers", &flyring::Options::producers}, std::pair{"workers", &flyring::Options::workers}}) {
         if (create.contains(key)) made.*member = create.at(key).get<std::uint32_t>();
     }
     if (create.contains("subscribers")) made.subscribers = create.at("subscribers").get<std::uint32_t>();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "golden.hpp"
+
 #include <thread>
 #include <tuple>
-
-#include "golden.hpp"
 
 // spec/golden/README.md: the same operations write the same bytes, and every stored file is read as expected.
 

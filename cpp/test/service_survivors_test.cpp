@@ -78,6 +78,25 @@ TEST_F(ServiceSurvivors, dead_server_is_seen) {
     }
 }
 
+TEST_F(ServiceSurvivors, polls_that_do_not_wait_see_a_dead_server) {
+    Channel channel = Channel::create("c", service());
+    Client client = channel.client();
+    support::Child child = serving_child([](Request&) {
+        for (;;) ::pause();
+    });
+    child.wait_until_ready();
+    Call call = client.start(bytes("hang"), 1);
+    std::this_thread::sleep_for(30ms);
+    child.kill();
+    const auto start = clock_type::now();
+    while (!call.done() && clock_type::now() - start < 20s) {
+        client.poll();
+        std::this_thread::sleep_for(5ms);
+    }
+    EXPECT_EQ(Pair::may_have_run([&] { call.result(); }), "server-gone true");
+    EXPECT_LT(clock_type::now() - start, 100ms + 60ms);
+}
+
 TEST_F(ServiceSurvivors, a_server_that_was_killed_in_a_reply_was_read_before) {
     // Its last answer lies there; the call ends with it, not as gone.
     Pair pair;
@@ -463,8 +482,7 @@ TEST_F(ServiceSurvivors, fork_leaves_the_parent_its_places) {
     support::Child child([&](const support::Child::Ready&) {
         return code_of([&] { pair.client.call(bytes("y")); }) == "closed" &&
                code_of([&] { pair.server.poll(echo); }) == "closed" &&
-               code_of([&] { kept->reply(bytes("z")); }) == "closed" &&
-               code_of([&] { call.result(); }) == "closed";
+               code_of([&] { kept->reply(bytes("z")); }) == "closed" && code_of([&] { call.result(); }) == "closed";
     });
     EXPECT_EQ(child.wait(), 0);
     kept->reply(bytes("the parent's"));

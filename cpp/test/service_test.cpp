@@ -466,8 +466,8 @@ TEST_F(Service, calls_that_end_with_their_client_are_told_once) {
             pair.channel.evict(1);
         } else {
             pair.server.poll(echo);
-            support::poke(file("c"), support::raw("c").header.rings_offset() + 2 * support::raw("c").header.ring_stride() +
-                                         128,
+            support::poke(file("c"),
+                          support::raw("c").header.rings_offset() + 2 * support::raw("c").header.ring_stride() + 128,
                           std::int32_t{5});
         }
         EXPECT_EQ(code_of([&] { pair.client.poll(); }), code);

@@ -13,8 +13,8 @@ namespace {
 using namespace services;
 using waits::InsteadOfSleep;
 using waits::Sleeps;
-using waits::WakeCalls;
 using waits::soon;
+using waits::WakeCalls;
 
 class ServiceWaiting : public waits::Test {
   protected:
@@ -136,8 +136,8 @@ TEST_F(ServiceWaiting, what_ends_a_call_that_sleeps) {
                             Ends{"service-error", [](Pair& pair) { pair.server.poll([](Request&) {}); }}}) {
         Pair pair;
         pair.client.set_spin(0ns);
-        const Ended ended = ended_by(
-            waits::data_asleep, [&] { pair.client.call(bytes("x")); }, [&] { one.action(pair); });
+        const Ended ended =
+            ended_by(waits::data_asleep, [&] { pair.client.call(bytes("x")); }, [&] { one.action(pair); });
         EXPECT_EQ(ended.code, one.code);
         EXPECT_LT(ended.within, soon);
     }
@@ -147,8 +147,7 @@ TEST_F(ServiceWaiting, replaced_ends_the_wait_and_not_the_call) {
     Pair pair;
     pair.client.set_spin(0ns);
     Call call = pair.client.start(bytes("x"), 1);
-    const Ended ended = ended_by(
-        waits::data_asleep, [&] { call.result(); }, [&] { Channel::replace("c", service()); });
+    const Ended ended = ended_by(waits::data_asleep, [&] { call.result(); }, [&] { Channel::replace("c", service()); });
     EXPECT_EQ(ended.code, "replaced");
     EXPECT_LT(ended.within, soon);
     EXPECT_FALSE(call.done());
@@ -161,14 +160,13 @@ TEST_F(ServiceWaiting, what_ends_a_server_that_sleeps) {
         const char* code;
         std::function<void(Pair&)> action;
     };
-    for (const Ends& one : {Ends{"none", [](Pair& pair) { pair.server.stop(); }},
-                            Ends{"none", [](Pair& pair) { pair.server.close(); }},
-                            Ends{"slot-lost", [](Pair& pair) { pair.channel.evict(0); }},
-                            Ends{"replaced", [](Pair&) { Channel::replace("c", service()); }}}) {
+    for (const Ends& one :
+         {Ends{"none", [](Pair& pair) { pair.server.stop(); }}, Ends{"none", [](Pair& pair) { pair.server.close(); }},
+          Ends{"slot-lost", [](Pair& pair) { pair.channel.evict(0); }},
+          Ends{"replaced", [](Pair&) { Channel::replace("c", service()); }}}) {
         Pair pair;
         pair.server.set_spin(0ns);
-        const Ended ended = ended_by(
-            waits::data_asleep, [&] { pair.server.serve(echo); }, [&] { one.action(pair); });
+        const Ended ended = ended_by(waits::data_asleep, [&] { pair.server.serve(echo); }, [&] { one.action(pair); });
         EXPECT_EQ(ended.code, one.code);
         EXPECT_LT(ended.within, soon);
     }
@@ -177,14 +175,14 @@ TEST_F(ServiceWaiting, what_ends_a_server_that_sleeps) {
     pair.server.serve(echo);  // told before it began
     EXPECT_EQ(pair.server.poll(echo, 256, 1ms), 0);
     EXPECT_EQ(code_of([&] {
-        pair.client.start(bytes("x"), 1);
-        pair.server.poll([&](Request& request) {
-            EXPECT_EQ(code_of([&] { pair.server.close(); }), "view-alive");
-            EXPECT_EQ(code_of([&] { pair.channel.close(); }), "view-alive");
-            EXPECT_EQ(code_of([&] { pair.server.poll(echo); }), "two-threads");
-            request.reply(bytes("y"));
-        });
-    }),
+                  pair.client.start(bytes("x"), 1);
+                  pair.server.poll([&](Request& request) {
+                      EXPECT_EQ(code_of([&] { pair.server.close(); }), "view-alive");
+                      EXPECT_EQ(code_of([&] { pair.channel.close(); }), "view-alive");
+                      EXPECT_EQ(code_of([&] { pair.server.poll(echo); }), "two-threads");
+                      request.reply(bytes("y"));
+                  });
+              }),
               "none");
 }
 

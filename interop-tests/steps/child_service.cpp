@@ -12,9 +12,10 @@
 
 #include "child.hpp"
 
-// Operations of a service's server and clients (spec/service.md), those of spec/golden/dead_service.py. Server and client
-// are the child's. Behind the second mark it goes on: until each of its calls has ended, and a third mark. If its server
-// or its client was evicted meanwhile it ends with SlotLost instead, and the child with a status of its own (child.cpp).
+// Operations of a service's server and clients (spec/service.md), those of spec/golden/dead_service.py. Server and
+// client are the child's. Behind the second mark it goes on: until each of its calls has ended, and a third mark. If
+// its server or its client was evicted meanwhile it ends with SlotLost instead, and the child with a status of its own
+// (child.cpp).
 
 namespace steps {
 

@@ -221,9 +221,7 @@ class Program {
         return choose(recording, arguments_, false, random_, stopping_short);
     }
 
-    void one(const QueueScenario& scenario) {
-        check_one<QueueCase>(scenario, made_base(scenario));
-    }
+    void one(const QueueScenario& scenario) { check_one<QueueCase>(scenario, made_base(scenario)); }
     void one(const ServiceScenario& scenario) { check_one<ServiceCase>(scenario, made_base(scenario)); }
 
     template <typename AnyCase, typename AnyScenario>

@@ -239,8 +239,8 @@ class Everybody {
                 require(least_ && found != due_.end(), "a request that was addressed to another server is handed out");
                 Due& due = found->second;
                 require(++due.seen == 1, at(due.request) + "was handed out twice");
-                require(request.repeat() == due.repeat, at(due.request) + (due.repeat ? "does not say" : "says") +
-                                                            " that a handler had it before");
+                require(request.repeat() == due.repeat,
+                        at(due.request) + (due.repeat ? "does not say" : "says") + " that a handler had it before");
                 require(request.type() == due.request.type && request.size() == due.request.payload.size() &&
                             std::equal(due.request.payload.begin(), due.request.payload.end(), request.data()),
                         at(due.request) + "has other bytes");

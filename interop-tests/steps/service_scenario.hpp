@@ -16,7 +16,8 @@ struct ServiceScenario {
     std::string operation;
     std::uint32_t alignment = 64;
     bool least = false;  // at least once
-    /// The slot that is taken from the child while it stands: 0 its server's, 1 its client's; -1: its operation ends it.
+    /// The slot that is taken from the child while it stands: 0 its server's, 1 its client's; -1: its operation ends
+    /// it.
     int slot = 0;
     /// An eviction that comes in the middle may come before the child owns the slot.
     bool takes_slot = false;

@@ -15,6 +15,8 @@ SMALL = struct.Struct("<q")
 class World:
     """A channel with an observer in a process of its own, and the peer that is to survive."""
 
+    OBSERVER = "python"  # its language
+
     def __init__(self, run, victim, observer):
         self.run, self.victim, self.observer = run, victim, observer
         self.name = run.name("survivors")
@@ -132,6 +134,8 @@ class Scenario:
     evictable: bool = False
     once: bool = False
     """It is not done again: what it was done to is gone."""
+    code: str | None = None
+    """The error with which it ends if nothing comes in between."""
     world: type = World
 
 

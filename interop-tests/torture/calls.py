@@ -73,9 +73,7 @@ def judge(lives, number, path, verdict, gaps):
         verdict.fail("left over", None, text)
 
 
-GAME = torture.Game(
-    __doc__, (ONCE, LEAST), ACTORS, WORK, RULES, FAULTS, judge, test_verify_calls.run, needs="services"
-)
+GAME = torture.Game(__doc__, (ONCE, LEAST), ACTORS, WORK, RULES, FAULTS, judge, test_verify_calls.run, needs="services")
 
 if __name__ == "__main__":
     sys.exit(torture.main(GAME))

@@ -87,7 +87,9 @@ class Round:
         self.pool = {language: collections.deque() for language in commands}
         self.done, self.errors, self.kills = [], [], kills  # kills: how many by phase, language and whether napping
         self.pauses, self.number, self.played = 0, 0, 0.0  # played: seconds
-        self.evictions = 0.22 if any(a.role in ("worker", "server") for a in actors) else 0.18  # of a die that is 0.15 or more
+        self.evictions = (
+            0.22 if any(a.role in ("worker", "server") for a in actors) else 0.18
+        )  # of a die that is 0.15 or more
 
     # Workers
 

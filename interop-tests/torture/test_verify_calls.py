@@ -106,7 +106,9 @@ def judge(told, least=False):
     lives = []
     for name, rows in told.items():
         entries = numpy.array([row + [0] * (8 - len(row)) for row in rows], dtype="i8").reshape(-1, 8)
-        life = Life(name, ROLES.get(name, "server"), "none", 0, entries, ended=900 * MS, final=name in ("second", "third"))
+        life = Life(
+            name, ROLES.get(name, "server"), "none", 0, entries, ended=900 * MS, final=name in ("second", "third")
+        )
         if name == "first":
             life.phase, life.killed, life.ended = Phase.handling, 50 * MS, 51 * MS
         lives.append(life)
@@ -160,12 +162,21 @@ FAULTS = {
     "an evicted server goes on": ("evicted", change("second", 2, given(5, 77), given(9, 91 + 600))),
     "a request waits while its server finds nothing": (
         "waits",
-        change("third", 2, [Kind.IDLE, 142 * MS, 542 * MS], given(8, 543), told=change("caller", 18, ended(8, 545, server=5))),
+        change(
+            "third",
+            2,
+            [Kind.IDLE, 142 * MS, 542 * MS],
+            given(8, 543),
+            told=change("caller", 18, ended(8, 545, server=5)),
+        ),
     ),
     "nobody found it empty": ("left over", change("third", 4, [Kind.LEFT, 0, 0, 0, 800 * MS])),
 }
 LEAST_FAULTS = {
-    "a call of at least once ends with its server": ("server gone", least("caller", 5, ended(0, 75, End.SERVER_GONE, 1))),
+    "a call of at least once ends with its server": (
+        "server gone",
+        least("caller", 5, ended(0, 75, End.SERVER_GONE, 1)),
+    ),
     "a repeat that does not say so": ("repeat", least("second", 1, given(0, 72))),
     "the first time, and it says repeat": ("repeat", {"third": [[Kind.SEATED, 0, 1, 1 * MS, 1], given(0, 13, 1)]}),
     "to one server twice": ("twice", least("second", 3, given(2, 74), given(2, 75, 1))),

@@ -11,7 +11,18 @@ from side import TORN, WRONG_SENDER, End, Kind, Phase
 from verify import Verdict
 
 RULES = ("never ended", "ended twice", "answer", "twice", "not run", "repeat", "server gone", "never asked", "tear")
-RULES += ("sender", "order", "owners", "living declared dead", "evicted", "waits", "left over", "errors", "phases", "work")
+RULES += (
+    "sender",
+    "order",
+    "owners",
+    "living declared dead",
+    "evicted",
+    "waits",
+    "left over",
+    "errors",
+    "phases",
+    "work",
+)
 LONGEST_WAIT = 250_000_000  # ns: the cap of 100 ms, and another one
 LONGEST_STOP = 200_000_000  # ns, of a SIGSTOP, and what the machine takes
 
@@ -207,7 +218,9 @@ class Service:
         elif end.how == End.SERVER_GONE:
             self.check_gone(call, end)
         if end.how in (End.EXPIRED, End.SERVER_GONE, End.REFUSED) and not end.may_have_run and story:
-            self.fail("not run", life, f"{text} ended as {end.how.name}, not run; {story[0].seat.life.name} was given it")
+            self.fail(
+                "not run", life, f"{text} ended as {end.how.name}, not run; {story[0].seat.life.name} was given it"
+            )
 
     def check_time(self, call, end):
         life, due = call.seat.life, call.begin + call.timeout
@@ -296,7 +309,9 @@ class Service:
 
     def was_answered_by(self, key, before):
         call = self.calls.get(key)
-        return bool(call and call.ends and call.ends[0].server == before.seat.epoch and call.ends[0].time < before.seat.end)
+        return bool(
+            call and call.ends and call.ends[0].server == before.seat.epoch and call.ends[0].time < before.seat.end
+        )
 
     # --- waits, the end -------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ struct CallState {
     CallTable* table = nullptr;  // the same
     int refs = 0;                // the client, while it is outstanding; its handle; an event
     bool outstanding = false;
-    bool of_call = false;        // the caller waits for it: nobody is told
+    bool of_call = false;  // the caller waits for it: nobody is told
     bool cancel_due = false;
     bool may_have_run = false;
     std::uint32_t credit = 0;    // of a stream

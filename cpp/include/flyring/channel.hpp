@@ -131,16 +131,14 @@ class Channel {
     /// Of a service: the one that answers; `timeout`: how long to wait while another one lives. Throws NoFreeSlot,
     /// CorruptRing, InvalidArgument (also on another kind), AccessDenied (read-only), Closed, IoError.
     /// (spec/service.md)
-    Server server(const std::string& name = "",
-                  std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+    Server server(const std::string& name = "", std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_service("server");
         return Server(std::make_unique<detail::ServerCore>(state_, name, timeout));
     }
 
     /// Of a service: one that calls the server; `timeout`: how long to wait until a place is free. Throws as server
     /// does.
-    Client client(const std::string& name = "",
-                  std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+    Client client(const std::string& name = "", std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_service("clients");
         return Client(std::make_unique<detail::ClientCore>(state_, name, timeout));
     }
@@ -343,8 +341,7 @@ class Channel {
         if (service) {
             const auto number = [](Delivery which) { return std::to_string(static_cast<std::int32_t>(which)); };
             same("delivery", number(asked.delivery.value_or(Delivery::at_most_once)), number(delivery()));
-            same("max_outstanding",
-                 std::to_string(asked.max_outstanding.value_or(layout::DEFAULT_MAX_OUTSTANDING)),
+            same("max_outstanding", std::to_string(asked.max_outstanding.value_or(layout::DEFAULT_MAX_OUTSTANDING)),
                  std::to_string(max_outstanding()));
         }
         same("schema_id", std::to_string(asked.schema_id), std::to_string(schema_id()));

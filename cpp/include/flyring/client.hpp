@@ -70,8 +70,8 @@ class Client {
     /// The same, for a request that is answered by a sequence of items: Call::next. `credit`: how many may lie between
     /// the server and the one who reads them, 1 to 65535. Throws InvalidArgument (credit) also at least once.
     /// (spec/service.md 7)
-    Call stream(Bytes request, std::int32_t type, std::uint32_t credit = 64,
-                std::chrono::nanoseconds timeout = forever, Callback callback = {}) {
+    Call stream(Bytes request, std::int32_t type, std::uint32_t credit = 64, std::chrono::nanoseconds timeout = forever,
+                Callback callback = {}) {
         if (credit == 0) throw InvalidArgument("credit", "it must be 1 to 65535");
         return Call(core_->start(request, type, timeout, credit, std::move(callback)));
     }

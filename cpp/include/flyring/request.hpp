@@ -26,7 +26,7 @@ class ServerCore;
 
 /// What a server and the requests that were kept have in common: whoever outlives the other.
 struct ServerLink {
-    std::mutex mutex;  // the lock of the server object (spec/service.md 5)
+    std::mutex mutex;            // the lock of the server object (spec/service.md 5)
     ServerCore* core = nullptr;  // null: it is gone
 };
 

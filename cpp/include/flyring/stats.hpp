@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "flyring/detail/adopt.hpp"
-#include "flyring/detail/service.hpp"
 #include "flyring/detail/file.hpp"
+#include "flyring/detail/service.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/options.hpp"
 

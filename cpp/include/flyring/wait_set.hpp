@@ -14,12 +14,12 @@
 #include <variant>
 #include <vector>
 
+#include "flyring/client.hpp"
 #include "flyring/detail/replaced.hpp"
 #include "flyring/detail/state.hpp"
 #include "flyring/detail/wait_for.hpp"
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
-#include "flyring/client.hpp"
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/publisher.hpp"
 #include "flyring/server.hpp"

@@ -35,15 +35,14 @@ TEST_F(TypedService, a_request_chooses_its_handler_and_the_answer_is_decoded_by_
     Trade ask;
     ask.wrapAndApplyHeader(memory.data(), 0, memory.size());
     ask.timestamp(42);
-    auto handler = respond(
-        on<Trade>([](Trade& trade, Request& request) {
-            std::array<char, 256> room{};
-            PriceUpdate update;
-            update.wrapAndApplyHeader(room.data(), 0, room.size());
-            update.timestamp(trade.timestamp() + 1).bid(-1).sequence(5);
-            request.reply(update);
-        }),
-        otherwise([](Request& request) { request.reply(request.payload(), 3); }));
+    auto handler = respond(on<Trade>([](Trade& trade, Request& request) {
+                               std::array<char, 256> room{};
+                               PriceUpdate update;
+                               update.wrapAndApplyHeader(room.data(), 0, room.size());
+                               update.timestamp(trade.timestamp() + 1).bid(-1).sequence(5);
+                               request.reply(update);
+                           }),
+                           otherwise([](Request& request) { request.reply(request.payload(), 3); }));
     Call call = pair.client.start(ask);
     pair.server.poll(handler);
     pair.client.poll();

@@ -73,12 +73,9 @@ inline bool ClientCore::publish(CallState& call, std::uint16_t operation, std::u
                                 std::int32_t type) {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
     const bool is_call = operation == layout::REQUEST_OPERATION_CALL;
-    const RequestPrefix prefix = {call.sequence,
-                                  operation,
-                                  static_cast<std::uint16_t>(credit),
-                                  is_call ? call.deadline : 0,
-                                  low_bits(epoch_),
-                                  low_bits(known_)};
+    const RequestPrefix prefix = {
+        call.sequence,    operation,       static_cast<std::uint16_t>(credit), is_call ? call.deadline : 0,
+        low_bits(epoch_), low_bits(known_)};
     const std::size_t length = sizeof prefix + request.size();
     const bool published = writer_.try_publish(length, type, [&](std::byte* to) {
         std::memcpy(to, &prefix, sizeof prefix);
@@ -151,8 +148,8 @@ CallState& ClientCore::start(Bytes request, std::int32_t type, Nanoseconds timeo
                              Callback&& callback) {
     check(request.size(), type, timeout);
     if (credit != 0 && (least_ || credit > 65535)) {
-        throw InvalidArgument("credit", least_ ? "a service of at-least-once delivery has no streams"
-                                               : "it must be 1 to 65535");
+        throw InvalidArgument("credit",
+                              least_ ? "a service of at-least-once delivery has no streams" : "it must be 1 to 65535");
     }
     const Verb verb(*this);
     CallState& call = admit();
@@ -289,8 +286,9 @@ void detail::throw_end(const CallState& call) {
         case CallEnd::corrupt_ring:
             throw CorruptRing(call.text, call.slot, call.position, call.reason);
         default:
-            throw Closed("the client of this call was closed before the call ended; what was published is run all the "
-                         "same");
+            throw Closed(
+                "the client of this call was closed before the call ended; what was published is run all the "
+                "same");
     }
 }
 

@@ -121,8 +121,7 @@ class ClientCore final : public Member {
     /// Waits within a verb.
     class CallWait {
       public:
-        CallWait(ClientCore& core, Nanoseconds timeout)
-            : core_(core), wait_(core), turns_(core, timeout, core.spin_) {}
+        CallWait(ClientCore& core, Nanoseconds timeout) : core_(core), wait_(core), turns_(core, timeout, core.spin_) {}
         CallWait(const CallWait&) = delete;
         CallWait& operator=(const CallWait&) = delete;
         ~CallWait() {
@@ -197,29 +196,30 @@ class ClientCore final : public Member {
     [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(const char* reason);
     inline void look_for(CallState& call, CallWait& wait);
 
-    SlotWriter writer_;            // of ring k
-    Ring ring_;                    // N + k, read-only
+    SlotWriter writer_;  // of ring k
+    Ring ring_;          // N + k, read-only
     std::int64_t cursor_ = 0;
-    std::int64_t stored_ = 0;      // what the gate holds
-    std::int64_t count_ = 0;       // messages before the cursor
+    std::int64_t stored_ = 0;  // what the gate holds
+    std::int64_t count_ = 0;   // messages before the cursor
     std::int64_t* gate_ = nullptr;
     const std::int64_t* server_epoch_ = nullptr;  // of slot 0
     std::int64_t known_ = 0;
     Waker data_;
     Waker room_;
     CallTable calls_;
-    std::uint32_t number_ = 0;     // k
+    std::uint32_t number_ = 0;  // k
     For waits_for_ = For::reply;
-    bool least_ = false;           // at least once
+    bool least_ = false;  // at least once
     bool in_callback_ = false;
-    bool abandoned_ = false;       // in a forked child
+    bool abandoned_ = false;  // in a forked child
     bool corrupt_ = false;
-    bool ask_gone_ = false;        // with the next step
+    bool ask_gone_ = false;           // with the next step
     std::uint32_t empty_drains_ = 0;  // in a row
-    std::uint32_t due_ = 0;        // calls that have cancel to send
-    bool unsent_ = false;          // cancel or credit found no room
-    std::uint32_t streams_ = 0;    // that are under way
-    std::uint32_t deadlines_ = 0;  // calls that have one
+    std::int64_t asked_at_ = 0;       // whether the server has gone, by the clock of polls
+    std::uint32_t due_ = 0;           // calls that have cancel to send
+    bool unsent_ = false;             // cancel or credit found no room
+    std::uint32_t streams_ = 0;       // that are under way
+    std::uint32_t deadlines_ = 0;     // calls that have one
     std::int64_t next_deadline_ = never;
     std::int64_t looked_epoch_ = -1;  // what was seen of a server that does not live
     std::int64_t looked_serving_ = -1;

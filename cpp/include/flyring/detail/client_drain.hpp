@@ -48,13 +48,11 @@ inline void ClientCore::store_gate() {
 }
 
 /// Drain 2 and 3.
-inline void ClientCore::received(const std::byte* payload, std::size_t size, std::int32_t type,
-                                 std::int64_t position) {
+inline void ClientCore::received(const std::byte* payload, std::size_t size, std::int32_t type, std::int64_t position) {
     ReplyPrefix prefix{};
     if (FLYRING_LIKELY(size >= sizeof prefix)) std::memcpy(&prefix, payload, sizeof prefix);
-    CallState* const found = size >= sizeof prefix && prefix.client_epoch == low_bits(epoch_)
-                                 ? calls_.find(prefix.sequence)
-                                 : nullptr;
+    CallState* const found =
+        size >= sizeof prefix && prefix.client_epoch == low_bits(epoch_) ? calls_.find(prefix.sequence) : nullptr;
     if (FLYRING_UNLIKELY(found == nullptr)) {
         ++late_;
         return;
@@ -122,7 +120,15 @@ inline void ClientCore::tell(CallState& call) {
 /// 6, a poll: drain, the own clock, gone?; and cancel that was not sent yet.
 inline void ClientCore::step() {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
-    if (drain()) empty_drains_ = 0;
+    if (drain()) {
+        empty_drains_ = 0;
+    } else if (calls_.size() != 0) {
+        const std::int64_t time = clock_ns(CLOCK_MONOTONIC_COARSE);
+        if (FLYRING_UNLIKELY(time - asked_at_ >= data_cap)) {
+            asked_at_ = time;
+            ask_gone_ = true;
+        }
+    }
     if (FLYRING_UNLIKELY(++empty_drains_ > layout::POLLS_TO_LOOK)) ask_gone_ = true;
     if (FLYRING_UNLIKELY(deadlines_ != 0)) expire();
     if (FLYRING_UNLIKELY(ask_gone_ || (known_ != 0 && load_acquire(server_epoch_) != known_))) ask_gone();

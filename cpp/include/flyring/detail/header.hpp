@@ -235,8 +235,7 @@ class HeaderReader {
         header.schema_version = ranged(HEADER_SCHEMA_VERSION, "schema_version", 0, 65535);
         if (service) {
             header.delivery = static_cast<Delivery>(ranged(HEADER_DELIVERY, "delivery", 0, DELIVERY_AT_LEAST_ONCE));
-            header.max_outstanding =
-                ranged(HEADER_MAX_OUTSTANDING, "max_outstanding", 1, HIGHEST_MAX_OUTSTANDING);
+            header.max_outstanding = ranged(HEADER_MAX_OUTSTANDING, "max_outstanding", 1, HIGHEST_MAX_OUTSTANDING);
         }
         require(header.foreign == Foreign::none || header.may_be_foreign(), "required_features");  // after all fields
         require(header.file_length() <= file_size_, "file_length");

@@ -286,8 +286,8 @@ class PublisherCore final : public Member {
     Waker waker_;
     Waker jobs_;  // of a queue's workers; elsewhere never due
     std::uint32_t waker_bit_ = 0;
-    std::size_t claim_length_ = 0;      // bytes of payload
-    bool publisher_ended_ = false;      // the open claim owns this object
+    std::size_t claim_length_ = 0;  // bytes of payload
+    bool publisher_ended_ = false;  // the open claim owns this object
     Nanoseconds spin_ = default_spin;
     std::int64_t max_lag_ = 0;
     std::shared_ptr<ChannelState> state_;

@@ -24,7 +24,8 @@ void with_server(ServerCore* core, RequestState& request, Use&& use) {
     }
     const ServerCore::KeptAccess held(request.link);
     if (held.core == nullptr) {
-        throw Closed("the server of this request was closed; its call ended as server gone, or goes to the next server");
+        throw Closed(
+            "the server of this request was closed; its call ended as server gone, or goes to the next server");
     }
     use(*held.core);
     held.core->settle(request);
@@ -33,9 +34,8 @@ void with_server(ServerCore* core, RequestState& request, Use&& use) {
 }  // namespace detail
 
 inline void Request::reply(Bytes answer, std::int32_t type) {
-    detail::with_server(core_, *state_, [&](detail::ServerCore& core) {
-        core.reply(*state_, layout::REPLY_STATUS_OK, answer, type);
-    });
+    detail::with_server(core_, *state_,
+                        [&](detail::ServerCore& core) { core.reply(*state_, layout::REPLY_STATUS_OK, answer, type); });
 }
 
 inline void Request::reply(Bytes answer) {
@@ -65,8 +65,7 @@ inline std::int32_t Request::raw_type() const {
 
 inline void Request::begin_stream(std::function<bool(std::vector<std::byte>&)> next, std::int32_t type) {
     using detail::ServerCore;
-    detail::with_server(core_, *state_,
-                        [&](ServerCore& core) { core.begin_stream(*state_, std::move(next), type); });
+    detail::with_server(core_, *state_, [&](ServerCore& core) { core.begin_stream(*state_, std::move(next), type); });
     if (state_->kept) {
         ServerCore::go_on(*state_, [this] { return ServerCore::KeptAccess(state_->link); });
         const ServerCore::KeptAccess held(state_->link);

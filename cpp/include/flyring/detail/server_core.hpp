@@ -141,7 +141,7 @@ class ServerCore final : public Member {
     inline std::int64_t cap(std::int64_t waited) const noexcept override;
     bool look_after() override {
         const bool replaced = is_replaced(state_->file);
-        if (replaced) idle_.look_next();  // and tells it
+        if (replaced) idle_.look_next();                                // and tells it
         return replaced || is_ready() || load_relaxed(&in_hand_) != 0;  // its poll looks after what waits
     }
 
@@ -166,10 +166,10 @@ class ServerCore final : public Member {
 
     /// One client, as the server sees it.
     struct Side {
-        Ring ring;                 // k, read-only
+        Ring ring;  // k, read-only
         std::int64_t cursor = 0;
-        std::int64_t stored = 0;   // what the gate holds
-        std::int64_t count = 0;    // messages before the cursor
+        std::int64_t stored = 0;  // what the gate holds
+        std::int64_t count = 0;   // messages before the cursor
         std::int64_t repeat_end = 0;
         std::int64_t* gate = nullptr;
         std::int64_t* taken_end = nullptr;
@@ -177,10 +177,10 @@ class ServerCore final : public Member {
         const std::int64_t* reply_gate = nullptr;    // of ring N + k
         std::uint32_t hand = 0;                      // requests in hand
         std::uint32_t streams = 0;                   // of these, streams that have begun
-        bool full = false;     // a call lies at the cursor, and there are max_outstanding in hand
-        bool damaged = false;  // it waits to be mended
-        bool evicted = false;  // for that
-        RequestState* first = nullptr;  // in hand, in the order of their positions
+        bool full = false;                           // a call lies at the cursor, and there are max_outstanding in hand
+        bool damaged = false;                        // it waits to be mended
+        bool evicted = false;                        // for that
+        RequestState* first = nullptr;               // in hand, in the order of their positions
         RequestState* last = nullptr;
         Sender sender;
         std::vector<WaitingReply> waiting;
@@ -252,10 +252,9 @@ class ServerCore final : public Member {
         constexpr auto header = static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH);
         const std::int32_t type = load_relaxed(ring.type_at(at));
         const bool is_message = type > 0;
-        const bool good =
-            length >= header + (is_message ? static_cast<std::int32_t>(layout::REQUEST_LENGTH) : 0) &&
-            (at & ring.mask()) + size <= ring.capacity() &&
-            (is_message || type == layout::TYPE_PADDING || type == layout::TYPE_OWNER);
+        const bool good = length >= header + (is_message ? static_cast<std::int32_t>(layout::REQUEST_LENGTH) : 0) &&
+                          (at & ring.mask()) + size <= ring.capacity() &&
+                          (is_message || type == layout::TYPE_PADDING || type == layout::TYPE_OWNER);
         if (FLYRING_UNLIKELY(!good)) {
             set_damaged(side);
             return Took::stays;
@@ -322,9 +321,7 @@ class ServerCore final : public Member {
         if (side.count != layout::COUNT_UNKNOWN) side.count = wrapping_add(side.count, 1);
     }
     /// Requests that were kept have gone: nobody has the lock for them. The last thing that is done with it.
-    void forget_kept() noexcept {
-        __atomic_fetch_sub(&kept_, std::exchange(unkept_, 0), __ATOMIC_RELEASE);
-    }
+    void forget_kept() noexcept { __atomic_fetch_sub(&kept_, std::exchange(unkept_, 0), __ATOMIC_RELEASE); }
 
     void take_places(const std::string& name);
     void resume(Side& side, std::uint32_t k);
@@ -369,13 +366,13 @@ class ServerCore final : public Member {
     Waker data_;
     Waker room_;
     bool least_ = false;
-    std::uint32_t most_ = 0;           // max_outstanding
-    std::uint32_t in_hand_ = 0;        // of all clients; atomic, as what follows
-    std::uint32_t waiting_ = 0;        // replies that wait for room
-    std::uint32_t held_back_ = 0;      // 1: an item found none since the last look after what is in hand
-    std::uint32_t streams_ = 0;        // that have begun
-    std::uint32_t kept_ = 0;           // requests that another thread may have
-    std::uint32_t unkept_ = 0;         // of these, those that are not in hand any more; with the lock
+    std::uint32_t most_ = 0;       // max_outstanding
+    std::uint32_t in_hand_ = 0;    // of all clients; atomic, as what follows
+    std::uint32_t waiting_ = 0;    // replies that wait for room
+    std::uint32_t held_back_ = 0;  // 1: an item found none since the last look after what is in hand
+    std::uint32_t streams_ = 0;    // that have begun
+    std::uint32_t kept_ = 0;       // requests that another thread may have
+    std::uint32_t unkept_ = 0;     // of these, those that are not in hand any more; with the lock
     std::uint32_t stopping_ = 0;
     std::uint32_t damaged_sides_ = 0;
     std::uint32_t mask_ = 0;

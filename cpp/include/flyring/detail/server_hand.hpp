@@ -46,8 +46,8 @@ inline void ServerCore::take_places(const std::string& name) {
     least_ = file.header.delivery == Delivery::at_least_once;
     most_ = file.header.max_outstanding;
     raw_type_ = file.header.schema_length != 0 ? layout::TYPE_RAW : 1;
-    max_length_ = file.header.capacity / layout::MAX_MESSAGE_DIVISOR - layout::RECORD_HEADER_LENGTH -
-                  layout::REPLY_LENGTH;
+    max_length_ =
+        file.header.capacity / layout::MAX_MESSAGE_DIVISOR - layout::RECORD_HEADER_LENGTH - layout::REPLY_LENGTH;
     data_ = Waker(file.data(), file.wakes);  // before the locks: the kernel may take some milliseconds
     room_ = Waker(file.room(), file.wakes);
     // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
@@ -174,8 +174,7 @@ inline void ServerCore::apply(Side& side, const RequestPrefix& prefix) {
     {
         const Access access(*this);
         found = side.first;
-        while (found != nullptr &&
-               (found->client_epoch != prefix.client_epoch || found->sequence != prefix.sequence)) {
+        while (found != nullptr && (found->client_epoch != prefix.client_epoch || found->sequence != prefix.sequence)) {
             found = found->behind;
         }
         if (found == nullptr) return;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -164,9 +164,8 @@ SlotLock take_place(const ChannelFile& file, std::uint32_t count, Locks&& locks_
 
 /// 3, 2: all places are taken.
 [[noreturn]] inline void throw_no_free_client(const ChannelFile& file, const Fd& description) {
-    const SlotKind clients = {"subscriber",         1,
-                              file.header.clients(), false,
-                              subscriber_slot,      &ChannelFile::subscriber_lock, nullptr};
+    const SlotKind clients = {
+        "subscriber", 1, file.header.clients(), false, subscriber_slot, &ChannelFile::subscriber_lock, nullptr};
     throw_no_free_slot(file, clients, description, std::nullopt);
 }
 

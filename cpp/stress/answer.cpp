@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server, its clients and who answers later as threads on one mapping, for ThreadSanitizer.
+//
+// What it proves: every plain access to a request and to an answer is ordered against the other threads' by publish 6 /
+// poll 1 (the length) and poll 8, drain / room 2b (the gates); so is what the server shares with requests that were
+// kept, by the lock of the server's object, and what a close from another thread touches.
+// What it does not prove: ThreadSanitizer does not model fences, and nobody dies here. That is for the model.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "message.hpp"
+#include "one_mapping.hpp"
+
+namespace {
+
+constexpr std::uint64_t count = 4'000;  // calls of each client
+constexpr int clients = 3;
+
+/// Requests that the server has kept, for another thread.
+class Later {
+  public:
+    void put(flyring::Request request) {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            requests_.push_back(std::move(request));
+        }
+        there_.notify_one();
+    }
+    void end() {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            ended_ = true;
+        }
+        there_.notify_all();
+    }
+    /// Until the end.
+    void answer() {
+        for (;;) {
+            std::optional<flyring::Request> one;
+            {
+                std::unique_lock<std::mutex> lock(mutex_);
+                there_.wait(lock, [&] { return ended_ || !requests_.empty(); });
+                if (requests_.empty()) return;
+                one = std::move(requests_.back());  // in another order
+                requests_.pop_back();
+            }
+            one->reply(one->payload(), one->type());
+        }
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable there_;
+    std::vector<flyring::Request> requests_;
+    bool ended_ = false;
+};
+
+std::vector<std::byte> message(std::uint64_t sequence) {
+    std::vector<std::byte> bytes(stress::length_of(sequence));
+    stress::write(bytes.data(), sequence);
+    return bytes;
+}
+
+void call(flyring::Channel& channel, bool sleeps) {
+    flyring::Client client = channel.client();
+    if (sleeps) client.set_spin(std::chrono::nanoseconds(0));
+    std::uint64_t answers = 0;
+    for (std::uint64_t sequence = 0; sequence < count; ++sequence) {
+        const std::vector<std::byte> bytes = message(sequence);
+        const std::int32_t type = stress::type_of(sequence);
+        if (sequence % 3 == 0) {
+            stress::check(client.call(bytes, type), sequence);
+            ++answers;
+            continue;
+        }
+        if (sequence % 97 == 1) {
+            flyring::Call stream = client.stream(bytes, type, 3);
+            std::uint64_t items = 0;
+            while (std::optional<flyring::Answer> item = stream.next()) stress::check(*item, items++);
+            if (items != sequence % 7) stress::fail("another number of items", sequence % 7, items);
+            ++answers;
+            continue;
+        }
+        while (client.outstanding() >= 16) client.poll(std::chrono::milliseconds(10));
+        client.start(bytes, type, flyring::forever, [&answers, sequence](flyring::Call& one) {
+            stress::check(one.result(), sequence);
+            ++answers;
+        });
+    }
+    while (client.outstanding() != 0) client.poll(std::chrono::milliseconds(10));
+    if (answers != count) stress::fail("another number of answers", count, answers);
+}
+
+}  // namespace
+
+int main() {
+    const stress::Folder folder;
+    flyring::Options options;
+    options.kind = flyring::Kind::service;
+    options.clients = clients;
+    options.capacity = 4096;
+    options.counters = 0;
+    flyring::Channel channel = flyring::Channel::create("tsan", options);
+    if (shared_users != 2) stress::fail("the readers' mapping is not the writers'");
+    Later later;
+    std::vector<std::thread> callers;
+    flyring::Server server = channel.server();
+    server.set_spin(std::chrono::nanoseconds(1000));
+    std::thread serves([&] {
+        std::uint64_t number = 0;
+        server.serve([&](flyring::Request& request) {
+            const auto sequence = request.as<std::uint64_t>();
+            stress::check(request.message(), sequence);
+            if (request.is_stream()) {
+                return request.stream([item = std::uint64_t{0}, end = sequence % 7]() mutable {
+                    return item == end ? std::nullopt : std::make_optional(message(item++));
+                });
+            }
+            if (number++ % 5 == 0) return later.put(request.keep());
+            request.reply(request.payload(), request.type());
+        });
+    });
+    std::thread answers([&] { later.answer(); });
+    for (int i = 0; i < clients; ++i) callers.emplace_back([&, i] { call(channel, i == 0); });
+    for (std::thread& caller : callers) caller.join();
+    later.end();
+    answers.join();
+    server.stop();
+    serves.join();
+    if (server.held().in_hand != 0) stress::fail("something is in hand", 0, server.held().in_hand);
+    std::printf("%d clients, %llu calls each\n", clients, static_cast<unsigned long long>(count));
+    return 0;
+}
