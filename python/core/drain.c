@@ -214,10 +214,9 @@ static bool received(Client *self, const uint8_t *payload, int64_t length, int32
     bool more = (prefix.flags & REPLY_FLAG_MORE) != 0, repeat = (prefix.flags & REPLY_FLAG_REPEAT) != 0, fine = true;
     if (LIKELY(call->end == CALL_RUNS) && (more || LIKELY(prefix.status == REPLY_STATUS_OK))) {
         PyObject *from = sender_object(&self->from);
-        Answer *answer = from == NULL
-                             ? NULL
-                             : answer_new(bytes, length, type, self->base.shape.publishers / 2 + self->number,
-                                          self->cursor, repeat, from);
+        Answer *answer = from == NULL ? NULL
+                                      : answer_new(bytes, length, type, self->base.shape.publishers / 2 + self->number,
+                                                   self->cursor, repeat, from);
         if (answer == NULL)
             return false;
         if (UNLIKELY(more)) {
