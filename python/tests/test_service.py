@@ -103,10 +103,12 @@ def test_there_is_one_server_and_so_many_clients() -> None:
         with pytest.raises(NoFreeSlotError):
             channel.client()
         first.close()
-        assert channel.client("late").number == 0
+        late = channel.client("late")
+        assert late.number == 0
         closes = threading.Timer(0.03, server.close)
         closes.start()
-        assert channel.server("second", timeout=10).epoch == 2
+        with channel.server("second", timeout=10) as following:
+            assert following.epoch == 2
         closes.join()
         assert second.epoch == 1
 
