@@ -423,6 +423,8 @@ PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObjec
         return NULL;
     Py_INCREF((PyObject *)self);
     self->look_due = false;
+    if (UNLIKELY(self->base.notifier != NULL))
+        self->ask_gone = true; /* fileno became readable at a cap, perhaps */
     bool fine = client_step(self);
     if (fine && client_pending(self) == 0 && timeout != WAIT_NOT) {
         wait_state state;
@@ -442,15 +444,6 @@ PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObjec
         fine = reader_rearm(&self->base);
     Py_DECREF((PyObject *)self);
     return fine ? PyLong_FromSsize_t(found) : NULL;
-}
-
-/* For call_async: as poll, but it asks whether the server has gone. */
-PyObject *client_pump(Client *self, PyObject *ignored)
-{
-    (void)ignored;
-    if (!self->base.closed && !self->base.forked)
-        self->ask_gone = true;
-    return client_poll(self, NULL, 0, NULL);
 }
 
 bool client_await(Client *self, Call *call, int64_t timeout)

@@ -143,7 +143,6 @@ PyObject *client_stream(Client *self, PyObject *const *args, Py_ssize_t n, PyObj
 PyObject *client_start_now(Client *self, PyObject *const *args, Py_ssize_t n);
 PyObject *client_want_nothing(Client *self, PyObject *ignored);
 PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-PyObject *client_pump(Client *self, PyObject *ignored);
 /* Of calls. */
 bool client_await(Client *self, Call *call, int64_t timeout);
 bool client_cancel(Client *self, Call *call);

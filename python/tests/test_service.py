@@ -450,12 +450,11 @@ def test_a_stream_of_what_is_no_message_ends_with_an_error() -> None:
 
 
 def test_a_stream_is_iterated() -> None:
-    with pair() as both:
-        with serving(both.server, lambda request: request.stream(b"%d" % i for i in range(500))):
-            call = both.client.stream(b"go", credit=7)
-            assert [bytes(item) for item in call] == [b"%d" % i for i in range(500)]
-            assert list(call) == []
-            assert len(call.result()) == 0
+    with pair() as both, serving(both.server, lambda request: request.stream(b"%d" % i for i in range(500))):
+        call = both.client.stream(b"go", credit=7)
+        assert [bytes(item) for item in call] == [b"%d" % i for i in range(500)]
+        assert list(call) == []
+        assert len(call.result()) == 0
 
 
 def test_callbacks_run_while_another_verb_waits() -> None:
