@@ -177,10 +177,9 @@ def test_an_awaited_call_whose_server_goes(run: Run) -> None:
                 await client.call_async(b"x", timeout=0.03)
             assert not expired.value.may_have_run
 
-        with pytest.raises(SlotLostError):  # of the server
-            with serving(both.server, handler):
-                run(gone)
-                time.sleep(0.2)
+        with pytest.raises(SlotLostError), serving(both.server, handler):  # of the server
+            run(gone)
+            time.sleep(0.2)
         run(nobody)
 
 

@@ -319,9 +319,9 @@ def test_at_least_once_no_request_is_lost_and_what_was_begun_says_repeat(child: 
 
 def test_what_was_asked_in_another_boot_is_nobodys() -> None:
     before = Identity(boot_id=UUID("11111111-1111-1111-1111-111111111111"))
-    with Channel.create("c", "service", _identity=before, delivery="at-least-once", clients=2) as channel:
-        with channel.client() as client, channel.server():
-            client.start(b"old")
+    channel = Channel.create("c", "service", _identity=before, delivery="at-least-once", clients=2)
+    with channel, channel.client() as client, channel.server():
+        client.start(b"old")
     with Channel.open("c") as channel, channel.server() as server:
         assert server.poll(echo) == 0
         with channel.client() as client:
