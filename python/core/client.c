@@ -180,6 +180,7 @@ static void kind_aim(const Reader *base, wait_target *target)
     target->due = kind_due;
     if (self->next_deadline != INT64_MAX && self->clock.injected == 0)
         target->until = self->next_deadline + self->clock.offset;
+    target->room = self->unsent; /* 6: its cap is that of room */
     if (self->waits_for != FOR_ROOM)
         return;
     target->words = room_words(&base->shape, base->memory->base);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client takes, and how its calls end (spec/service.md 6, drain and gone, and 7). */
+#define _GNU_SOURCE /* CLOCK_MONOTONIC_COARSE */
 #include "client.h"
+
+#include <time.h>
 
 /* The end of a call */
 
@@ -340,6 +343,7 @@ bool client_ask_gone(Client *self)
 
 bool client_send_due(Client *self)
 {
+    self->unsent = false;
     if (LIKELY(self->due == 0 && self->streams == 0) || self->known == 0)
         return true;
     int room = 1;
@@ -357,7 +361,20 @@ bool client_send_due(Client *self)
                 call->consumed = 0;
         }
     }
+    self->unsent = room == 0;
     return room >= 0;
+}
+
+/* 6: each 100 ms of polls that find nothing. */
+static inline bool is_time_to_ask(Client *self)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    int64_t now = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    if (LIKELY(now - self->asked < DATA_CAP_NS))
+        return false;
+    self->asked = now;
+    return true;
 }
 
 bool client_step(Client *self)
@@ -369,7 +386,7 @@ bool client_step(Client *self)
         return false;
     if (drained > 0)
         self->empty_drains = 0;
-    else if (UNLIKELY(++self->empty_drains > POLLS_TO_LOOK))
+    else if (UNLIKELY(++self->empty_drains > POLLS_TO_LOOK) || (self->outstanding != 0 && is_time_to_ask(self)))
         self->ask_gone = true;
     if (UNLIKELY(self->deadlines != 0) && !expire(self))
         return false;

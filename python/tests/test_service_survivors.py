@@ -105,6 +105,17 @@ def test_a_server_that_was_killed_in_a_reply_was_read_before() -> None:
         assert end_of(lambda: other.result(10)) == "server-gone False"
 
 
+def test_a_client_that_only_polls_now_and_then_learns_of_a_dead_server() -> None:
+    with pair() as both:
+        call = both.client.start(b"x")
+        both.server.close()
+        give_up = time.monotonic() + 0.5
+        while not call.done and time.monotonic() < give_up:
+            both.client.poll()
+            time.sleep(0.005)
+        assert end_of(call.result) == "server-gone False"
+
+
 def test_old_reply_never_reaches_the_next_client() -> None:
     with pair() as both:
         kept: list[Request] = []
