@@ -143,8 +143,8 @@ int client_publish(Client *self, Call *call, uint16_t operation, uint32_t credit
     if (published <= 0)
         return published;
     if (is_call) {
-        call->position =
-            self->writer.ring.end - ring_record_size(&self->writer.ring, RECORD_HEADER_LENGTH + REQUEST_LENGTH + length);
+        call->position = self->writer.ring.end -
+                         ring_record_size(&self->writer.ring, RECORD_HEADER_LENGTH + REQUEST_LENGTH + length);
         call_add(self, call);
         self->streams += call->credit != 0;
         if (call->deadline != 0) {
@@ -162,8 +162,7 @@ static inline int try_start(Client *self, Call *call, const void *bytes, int64_t
 {
     int found = find_server(self);
     *there = found > 0;
-    return found <= 0 ? found
-                      : client_publish(self, call, REQUEST_OPERATION_CALL, call->credit, bytes, length, type);
+    return found <= 0 ? found : client_publish(self, call, REQUEST_OPERATION_CALL, call->credit, bytes, length, type);
 }
 
 /* The time-out came before the request was published. */
@@ -424,6 +423,8 @@ PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObjec
         return NULL;
     Py_INCREF((PyObject *)self);
     self->look_due = false;
+    if (UNLIKELY(self->base.notifier != NULL))
+        self->ask_gone = true; /* fileno became readable at a cap, perhaps */
     bool fine = client_step(self);
     if (fine && client_pending(self) == 0 && timeout != WAIT_NOT) {
         wait_state state;
@@ -443,15 +444,6 @@ PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObjec
         fine = reader_rearm(&self->base);
     Py_DECREF((PyObject *)self);
     return fine ? PyLong_FromSsize_t(found) : NULL;
-}
-
-/* For call_async: as poll, but it asks whether the server has gone. */
-PyObject *client_pump(Client *self, PyObject *ignored)
-{
-    (void)ignored;
-    if (!self->base.closed && !self->base.forked)
-        self->ask_gone = true;
-    return client_poll(self, NULL, 0, NULL);
 }
 
 bool client_await(Client *self, Call *call, int64_t timeout)
@@ -510,8 +502,8 @@ PyObject *client_next(Call *call, int64_t timeout)
     bool fine = step_and_tell(self);
     wait_state state;
     wait_begin(&state, self->base.wait, self->base.spin, timeout);
-    for (int again = 1; fine && (item = take_item(call)) == NULL && call->end == CALL_RUNS && again > 0 &&
-                        timeout != WAIT_NOT;) {
+    for (int again = 1;
+         fine && (item = take_item(call)) == NULL && call->end == CALL_RUNS && again > 0 && timeout != WAIT_NOT;) {
         again = turn(self, &state, FOR_REPLY);
         fine = again >= 0 && step_and_tell(self);
     }

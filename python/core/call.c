@@ -88,9 +88,9 @@ void call_remove(Call *call)
 
 static PyObject *raise_with_text(const char *error, const char *format, const Call *call)
 {
-    PyObject *text = call->text == NULL ? PyUnicode_FromString("")
-                                        : PyUnicode_DecodeUTF8(PyBytes_AsString(call->text), PyBytes_Size(call->text),
-                                                               "replace");
+    PyObject *text = call->text == NULL
+                         ? PyUnicode_FromString("")
+                         : PyUnicode_DecodeUTF8(PyBytes_AsString(call->text), PyBytes_Size(call->text), "replace");
     if (text == NULL)
         return NULL;
     if (call->end == CALL_SERVER_GONE)

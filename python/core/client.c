@@ -180,6 +180,7 @@ static void kind_aim(const Reader *base, wait_target *target)
     target->due = kind_due;
     if (self->next_deadline != INT64_MAX && self->clock.injected == 0)
         target->until = self->next_deadline + self->clock.offset;
+    target->room = self->unsent; /* 6: its cap is that of room */
     if (self->waits_for != FOR_ROOM)
         return;
     target->words = room_words(&base->shape, base->memory->base);
@@ -326,7 +327,6 @@ static PyMethodDef methods[] = {
      "item. Waits up to ``timeout`` seconds for the first (0: do not wait; None: no limit)."},
     {"_start_now", FAST(client_start_now), "for call_async"},
     {"_want_nothing", (PyCFunction)client_want_nothing, METH_NOARGS, "for call_async"},
-    {"_pump", (PyCFunction)client_pump, METH_NOARGS, "for call_async"},
     {"_tell_rest", (PyCFunction)client_tell_rest, METH_NOARGS, "for close"},
     {"_set_clock", (PyCFunction)client_set_clock, METH_O, "for tests"},
     {NULL, NULL, 0, NULL},

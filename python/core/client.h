@@ -66,8 +66,10 @@ typedef struct Client {
     bool in_callback;
     bool ask_gone; /* with the next step */
     bool look_due; /* for wait sets: its poll has something to say */
+    bool unsent; /* cancel or credit found no room */
     unsigned long callback_thread;
     uint32_t empty_drains; /* in a row */
+    int64_t asked; /* by the clock of polls: the last time that they asked whether the server has gone */
     /* Calls that are outstanding. */
     Call **buckets; /* a power of two of them, by the sequence */
     uint32_t bucket_mask, last_sequence;
@@ -143,7 +145,6 @@ PyObject *client_stream(Client *self, PyObject *const *args, Py_ssize_t n, PyObj
 PyObject *client_start_now(Client *self, PyObject *const *args, Py_ssize_t n);
 PyObject *client_want_nothing(Client *self, PyObject *ignored);
 PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-PyObject *client_pump(Client *self, PyObject *ignored);
 /* Of calls. */
 bool client_await(Client *self, Call *call, int64_t timeout);
 bool client_cancel(Client *self, Call *call);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client takes, and how its calls end (spec/service.md 6, drain and gone, and 7). */
+#define _GNU_SOURCE /* CLOCK_MONOTONIC_COARSE */
 #include "client.h"
+
+#include <time.h>
 
 /* The end of a call */
 
@@ -214,10 +217,9 @@ static bool received(Client *self, const uint8_t *payload, int64_t length, int32
     bool more = (prefix.flags & REPLY_FLAG_MORE) != 0, repeat = (prefix.flags & REPLY_FLAG_REPEAT) != 0, fine = true;
     if (LIKELY(call->end == CALL_RUNS) && (more || LIKELY(prefix.status == REPLY_STATUS_OK))) {
         PyObject *from = sender_object(&self->from);
-        Answer *answer = from == NULL
-                             ? NULL
-                             : answer_new(bytes, length, type, self->base.shape.publishers / 2 + self->number,
-                                          self->cursor, repeat, from);
+        Answer *answer = from == NULL ? NULL
+                                      : answer_new(bytes, length, type, self->base.shape.publishers / 2 + self->number,
+                                                   self->cursor, repeat, from);
         if (answer == NULL)
             return false;
         if (UNLIKELY(more)) {
@@ -341,6 +343,7 @@ bool client_ask_gone(Client *self)
 
 bool client_send_due(Client *self)
 {
+    self->unsent = false;
     if (LIKELY(self->due == 0 && self->streams == 0) || self->known == 0)
         return true;
     int room = 1;
@@ -358,7 +361,20 @@ bool client_send_due(Client *self)
                 call->consumed = 0;
         }
     }
+    self->unsent = room == 0;
     return room >= 0;
+}
+
+/* 6: each 100 ms of polls that find nothing. */
+static inline bool is_time_to_ask(Client *self)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    int64_t now = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    if (LIKELY(now - self->asked < DATA_CAP_NS))
+        return false;
+    self->asked = now;
+    return true;
 }
 
 bool client_step(Client *self)
@@ -370,7 +386,7 @@ bool client_step(Client *self)
         return false;
     if (drained > 0)
         self->empty_drains = 0;
-    else if (UNLIKELY(++self->empty_drains > POLLS_TO_LOOK))
+    else if (UNLIKELY(++self->empty_drains > POLLS_TO_LOOK) || (self->outstanding != 0 && is_time_to_ask(self)))
         self->ask_gone = true;
     if (UNLIKELY(self->deadlines != 0) && !expire(self))
         return false;

@@ -28,7 +28,15 @@ bool geometry_parse(PyObject *tuple, int64_t length, geometry *shape)
         PyErr_SetString(PyExc_ValueError, "this geometry does not fit into the mapping");
         return false;
     }
-    *shape = (geometry){(int32_t)publishers, (int32_t)subscribers, capacity, alignment, control, rings, stride, foreign,
-                        queue, service};
+    *shape = (geometry){(int32_t)publishers,
+                        (int32_t)subscribers,
+                        capacity,
+                        alignment,
+                        control,
+                        rings,
+                        stride,
+                        foreign,
+                        queue,
+                        service};
     return true;
 }

@@ -116,7 +116,8 @@ void server_store_gate(Server *self, service_side *side)
 
 bool client_is_there(const service_side *side, const Request *request)
 {
-    return low_bits(LOAD64_ACQUIRE(side->client_epoch)) == request->client_epoch && /* pairs with take client 5, evict */
+    return low_bits(LOAD64_ACQUIRE(side->client_epoch)) ==
+               request->client_epoch && /* pairs with take client 5, evict */
            LOAD64_ACQUIRE(side->reply_gate) != NOT_GATING; /* pairs with join, leave */
 }
 
@@ -211,7 +212,8 @@ bool server_retry(Server *self, service_side *side)
         if (!client_is_there(side, reply->request)) {
             self->client_gone++;
         } else {
-            int sent = server_send(self, side, reply->request, reply->status, 0, reply->bytes, reply->length, reply->type);
+            int sent =
+                server_send(self, side, reply->request, reply->status, 0, reply->bytes, reply->length, reply->type);
             if (sent < 0)
                 return false;
             if (sent == 0)

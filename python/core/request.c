@@ -292,8 +292,9 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One request in a server's hand (spec/api.md). A message that owns its bytes. Its handler answers it by\n"
-                "reply, or by what it returns; one that is kept is answered later, from any thread."},
+    {Py_tp_doc,
+     "One request in a server's hand (spec/api.md). A message that owns its bytes. Its handler answers it by\n"
+     "reply, or by what it returns; one that is kept is answered later, from any thread."},
     {Py_tp_dealloc, request_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},

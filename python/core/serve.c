@@ -272,7 +272,7 @@ static bool kind_due(void *context)
 static void kind_aim(const Reader *base, wait_target *target)
 {
     const Server *self = (const Server *)base;
-    target->room = self->waiting != 0 || self->stream_blocked;
+    target->room = self->waiting != 0 || (self->streams != 0 && self->stream_blocked);
     target->due = kind_due;
 }
 

@@ -44,7 +44,8 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "What a server replied: an answer, or an item of a stream (spec/api.md). A message that owns its bytes."},
+    {Py_tp_doc,
+     "What a server replied: an answer, or an item of a stream (spec/api.md). A message that owns its bytes."},
     {Py_tp_dealloc, answer_dealloc},
     {Py_tp_getset, getters},
     {0, NULL},

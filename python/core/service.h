@@ -13,7 +13,8 @@ typedef struct {
     int64_t deadline;
     uint32_t client_epoch, server_epoch;
 } request_prefix;
-_Static_assert(sizeof(request_prefix) == 24 && offsetof(request_prefix, server_epoch) == 20, "as spec/service.md 2 has it");
+_Static_assert(sizeof(request_prefix) == 24 && offsetof(request_prefix, server_epoch) == 20,
+               "as spec/service.md 2 has it");
 
 /* The first bytes of a message to a client (2). */
 typedef struct {

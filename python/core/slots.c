@@ -42,7 +42,8 @@ bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint
     if (!lock_try(lock, control_lock))
         return false; /* this time */
     for (int32_t slot = -1; (slot = next_gating(shape, base, trailer, slot)) >= 0;) {
-        int64_t gate = LOAD64_ACQUIRE(trailer + slot_gate_offset(shape, slot)); /* under the lock: 6.11; pairs with poll 4 */
+        int64_t gate =
+            LOAD64_ACQUIRE(trailer + slot_gate_offset(shape, slot)); /* under the lock: 6.11; pairs with poll 4 */
         if (gate >= 0 && gate < needed) {
             evict_slot(shape, base, slot);
             any = true;

@@ -42,7 +42,17 @@ CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", 
 MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call", "what_for")
 OF_CALLS = ("may_have_run", "text", "pid", "outstanding")
 OPTIONS = ("capacity", "publishers", "subscribers", "producers", "workers", "alignment", "foreign", "counters")
-MORE_OPTIONS = ("clients", "delivery", "max_outstanding", "schema", "schema_id", "schema_version", "mode", "any_file_system", "wake")
+MORE_OPTIONS = (
+    "clients",
+    "delivery",
+    "max_outstanding",
+    "schema",
+    "schema_id",
+    "schema_version",
+    "mode",
+    "any_file_system",
+    "wake",
+)
 BATCH = 8
 PING = struct.Struct("<qq")  # number, time of CLOCK_MONOTONIC in ns
 PING_TYPE = 1

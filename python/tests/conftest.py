@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from flyring import Channel, Publisher, Subscriber
+from flyring import Channel, Publisher, Subscriber, layout
 
 SPEC = Path(__file__).resolve().parents[2] / "spec"
 GOLDEN = sorted(path for path in SPEC.glob("golden/*/*.json") if path.parent.name not in ("refused", "dead"))
@@ -40,6 +40,14 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def golden_id(path: Path) -> str:
     return f"{path.parent.name}-{path.stem}"
+
+
+def own_rings(header: dict[str, Any], slot: int) -> range:
+    """The rings on which a subscriber slot of a golden file has a gate."""
+    if header["kind"] != layout.KIND_SERVICE:
+        return range(header["publishers"])
+    clients = header["publishers"] // 2
+    return range(clients + slot - 1, clients + slot) if slot else range(clients)
 
 
 def load_golden(path: Path) -> dict[str, Any]:

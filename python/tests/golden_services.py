@@ -78,9 +78,7 @@ class ServiceActor:
         client = self.objects[handle["as"]] = self.channel.client(name)
         assert (client.number, client.epoch, client.slot) == (number, epoch, 1 + number)
 
-    def start(
-        self, client: str, type: int, data: Any, timeout: int, credit: int, started: bool, **handle: str
-    ) -> None:
+    def start(self, client: str, type: int, data: Any, timeout: int, credit: int, started: bool, **handle: str) -> None:
         on: Client = self.objects[client]
         seconds = timeout / 1e9 if timeout else None
         name = handle["as"]

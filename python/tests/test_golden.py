@@ -13,11 +13,11 @@ import pytest
 
 import flyring
 from conftest import GOLDEN, SPEC, golden_id, load_golden
-from golden_services import ServiceActor, bytes_of, in_order, requests_left
 from flyring import Channel, InvalidArgumentError, VersionTooNewError, layout
 from flyring._identity import Identity
 from flyring.slots import read_slot
 from flyring.system import control_lock, new_lock
+from golden_services import ServiceActor, bytes_of, in_order, requests_left
 
 # Of the layout version that is implemented here: these are also written.
 CURRENT = [path for path in GOLDEN if path.parent.name == f"{layout.MAJOR}.{layout.MINOR}"]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, SupportsIndex, TypeAl
 from typing_extensions import Buffer
 
 from .action import Action
+from .client import Items
 from .sender import Sender
 
 _Get = TypeVar("_Get", covariant=True)
@@ -152,7 +153,7 @@ class Publisher:
     def __new__(
         cls,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int, int, bool],
+        geometry: tuple[int, int, int, int, int, int, int, int, int],
         lock: File,
         slot: int,
         epoch: int,
@@ -300,7 +301,7 @@ class Subscriber(Reader):
         cls,
         data: Memory,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int, int, bool],
+        geometry: tuple[int, int, int, int, int, int, int, int, int],
         lock: File,
         slot: int,
         epoch: int,
@@ -325,7 +326,7 @@ class LossySubscriber(Reader):
         data: Memory,
         memory: Memory,
         file: File,
-        geometry: tuple[int, int, int, int, int, int, int, int, bool],
+        geometry: tuple[int, int, int, int, int, int, int, int, int],
         rings: tuple[int, ...],
         oldest: bool,
         newest_after_lap: bool,
@@ -351,7 +352,7 @@ class Worker:
         cls,
         data: Memory,
         memory: Memory,
-        geometry: tuple[int, int, int, int, int, int, int, int, bool],
+        geometry: tuple[int, int, int, int, int, int, int, int, int],
         lock: File,
         slot: int,
         epoch: int,
@@ -413,15 +414,289 @@ class Worker:
     def _drains(self) -> bool: ...
 
 @final
+class Answer(Message):
+    """What a server replied: an answer, or an item of a stream. It owns its bytes."""
+
+    @property
+    def repeat(self) -> bool:
+        """At least once: whether a handler was given the request more than once."""
+
+@final
+class Request(Message):
+    """One request in a server's hand. It owns its bytes. Its handler answers it by ``reply``, or by what it returns;
+    one that is kept is answered later, from any thread."""
+
+    @property
+    def client(self) -> int:
+        """The number of its caller."""
+
+    @property
+    def sequence(self) -> int:
+        """Its number among its caller's calls."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether its caller does not wait any more, or has gone."""
+
+    @property
+    def repeat(self) -> bool:
+        """At least once: whether a handler was given it before."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether its caller takes a stream."""
+
+    @property
+    def answered(self) -> bool: ...
+    def remaining(self) -> float | None:
+        """Seconds for which its caller still waits, 0 at least; None: as long as it takes."""
+
+    def reply(self, data: Bytes | MessageFlyweight, type: int | None = None) -> None:
+        """Answers it, from any thread. ``type``: None: 1, or 65536 on a channel with a schema; of a message its
+        template id. InvalidArgumentError if it was answered before; MessageTooLargeError (nothing was sent);
+        SlotLostError; ClosedError."""
+
+    def fail(self, text: str, /) -> None:
+        """Its call ends with ServiceError and this text, of which 1024 bytes at most are sent. Raises as ``reply``
+        does."""
+
+    def keep(self) -> Self:
+        """The request, to be answered later, from any thread. One that nobody has any more fails with ``no answer``."""
+
+    def stream(self, items: Iterable[Bytes | MessageFlyweight], type: int | None = None) -> None:
+        """Answers with what an iterable gives: polls take an item each time the caller has credit and the ring has
+        room, one item ahead, then end the stream. If it raises, the stream ends with ServiceError. Raises as ``reply``
+        does, and InvalidArgumentError if the caller takes no stream."""
+
+@final
+class Call:
+    """A call that is under way, or has ended. For the client's thread. ``for item in call``, and ``async for``: the
+    items of a stream. One that is dropped goes on, and nobody hears of its end."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+
+    @property
+    def repeat(self) -> bool:
+        """Of an answer: whether a handler was given the request more than once."""
+
+    def result(self, timeout: float | None = None) -> Answer:
+        """The answer (of a stream: an empty one, at its end); waits for it up to ``timeout`` seconds (None: no limit).
+
+        ServiceError, ExpiredError, ServerGoneError, CancelledError, ClosedError, SlotLostError, CorruptRingError: how
+        the call ended. TimedOutError, and ChannelReplacedError: it goes on."""
+
+    def next(self, timeout: float | None = None) -> Answer | None:
+        """Of a stream: the next item; waits for it up to ``timeout`` seconds (None: no limit). None at its end, and at
+        the time-out: ``done`` tells which. Raises as ``result`` does, behind the last item that came."""
+
+    def cancel(self) -> None:
+        """Ends it as cancelled, at once, and tells the server. Does nothing if it has ended."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Answer: ...
+    def __aiter__(self) -> Items: ...
+    def _set_callback(self, callback: Callable[[Call], object] | None, /) -> None: ...
+    @property
+    def _has_item(self) -> bool: ...
+    @property
+    def _stream(self) -> bool: ...
+    @property
+    def _client(self) -> Any: ...
+    @property
+    def _sequence(self) -> int: ...
+
+class Server:
+    def __new__(
+        cls,
+        data: Memory,
+        memory: Memory,
+        geometry: tuple[int, int, int, int, int, int, int, int, int],
+        lock: File,
+        epoch: int,
+        sides: tuple[tuple[int, int, int, int, bool, int, int], ...],
+        name: bytes,
+        least: bool,
+        max_outstanding: int,
+        default_type: int,
+        monotonic: int,
+        clock_offset: int,
+        wait: str,
+        wakes: bool,
+        /,
+    ) -> Self: ...
+    def poll(self, handler: Callable[[Request], object], limit: SupportsIndex = 256, timeout: float | None = 0) -> int:
+        """Calls ``handler`` with each Request that is there, at most ``limit``: how many. Waits up to ``timeout``
+        seconds for the first (0: do not wait; None: no limit).
+
+        It answers by ``reply``, or by what it returns: bytes, or a message of a generated class. If it raises, its call
+        ends with ServiceError, and the poll goes on; only what no handler should catch (KeyboardInterrupt, SystemExit)
+        comes out, after the reply. What it raises behind its own answer goes to ``sys.unraisablehook``."""
+
+    def stop(self) -> None:
+        """Ends the ``serve`` that is under way, or the next one. From any thread."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll that
+        finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+
+    def set_spin(self, spin: float, /) -> None:
+        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+
+    def close(self) -> None:
+        """Gives the place back. Calls in hand end as server gone; at least once they go to the next server. Twice is
+        fine. ViewAliveError from inside a handler."""
+
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def client_gone(self) -> int:
+        """Replies to clients that have gone, since the start."""
+
+    @property
+    def expired(self) -> int:
+        """Requests that came too late, since the start."""
+
+    @property
+    def not_run(self) -> int:
+        """Requests to an earlier server, since the start."""
+
+    @property
+    def damaged(self) -> int:
+        """Clients evicted for what they wrote, since the start."""
+
+    @property
+    def slot(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def max_message_length(self) -> int:
+        """Bytes: the largest answer."""
+
+    def _check_idle(self) -> None: ...
+    def _is_armed(self) -> bool: ...
+    def _stopped(self) -> bool: ...
+    def _set_clock(self, monotonic: int, /) -> None: ...
+    @property
+    def _held(self) -> tuple[int, int]: ...
+
+class Client:
+    def __new__(
+        cls,
+        data: Memory,
+        memory: Memory,
+        geometry: tuple[int, int, int, int, int, int, int, int, int],
+        lock: File,
+        number: int,
+        epoch: int,
+        publisher_epoch: int,
+        end: int,
+        end_count: int,
+        cursor: int,
+        count: int,
+        name: bytes,
+        least: bool,
+        max_outstanding: int,
+        default_type: int,
+        monotonic: int,
+        clock_offset: int,
+        wait: str,
+        wakes: bool,
+        /,
+    ) -> Self: ...
+    def call(self, data: Bytes | MessageFlyweight, type: int | None = None, timeout: float | None = None) -> Answer:
+        """The answer. Waits for a server, for room, and for the answer, up to ``timeout`` seconds (None: no limit),
+        which is the request's deadline. ``type``: None: 1, or 65536 on a channel with a schema; of a message its
+        template id.
+
+        ServiceError, ExpiredError, ServerGoneError: how the call ended. BusyError, MessageTooLargeError,
+        InvalidArgumentError: it was not made. ChannelReplacedError: it may go on, but nobody waits for it."""
+
+    def start(
+        self,
+        data: Bytes | MessageFlyweight,
+        type: int | None = None,
+        timeout: float | None = None,
+        callback: Callable[[Call], object] | None = None,
+    ) -> Call:
+        """Publishes a request, waiting as ``call`` does if there is no server or no room; does not wait for the answer.
+        ``callback(call)`` is called when it has ended, in a verb of this client; it may start calls, but not wait. What
+        it raises comes out of the verb. ExpiredError (nothing was published), else as ``call``."""
+
+    def stream(
+        self,
+        data: Bytes | MessageFlyweight,
+        type: int | None = None,
+        credit: int = 64,
+        timeout: float | None = None,
+        callback: Callable[[Call], object] | None = None,
+    ) -> Call:
+        """The same, for a request that is answered by a sequence of items: ``for item in call``. ``credit``: how many
+        may lie between the server and the one who reads them, 1 to 65535. ``callback`` is called for each item, too.
+        InvalidArgumentError (credit) also at least once."""
+
+    def poll(self, timeout: float | None = 0) -> int:
+        """Takes replies, ends calls, runs callbacks, notices that the server has gone: how many calls ended, or got an
+        item. Waits up to ``timeout`` seconds for the first (0: do not wait; None: no limit)."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll that
+        finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+
+    def set_spin(self, spin: float, /) -> None:
+        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def outstanding(self) -> int:
+        """Calls under way, those that expired or were cancelled included until the server answered them."""
+
+    @property
+    def late(self) -> int:
+        """Replies that nobody waited for any more."""
+
+    @property
+    def number(self) -> int:
+        """Of the clients, from 0."""
+
+    @property
+    def slot(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def max_message_length(self) -> int:
+        """Bytes: the largest request."""
+
+    def _check_idle(self) -> None: ...
+    def _is_armed(self) -> bool: ...
+    def _start_now(
+        self,
+        data: Bytes | MessageFlyweight,
+        type: int | None,
+        timeout: float | None,
+        credit: int | None,
+        callback: Callable[[Call], object] | None,
+        /,
+    ) -> Call | None: ...
+    def _want_nothing(self) -> None: ...
+    def _tell_rest(self) -> None: ...
+    def _set_clock(self, monotonic: int, /) -> None: ...
+    @property
+    def _server_epoch(self) -> int: ...
+
+@final
 class WaitSet:
     """Subscribers, workers and publishers, of one or several channels, that one thread waits for."""
 
     def __new__(cls) -> Self: ...
-    def add(self, member: Reader | Worker | Publisher, /) -> None:
-        """A subscriber, lossy or not, or a worker: ready when a message may be there. A publisher: ready when there is
-        room for what found none last. InvalidArgumentError if it is in the set."""
+    def add(self, member: Reader | Worker | Publisher | Server | Client, /) -> None:
+        """A subscriber, lossy or not, a worker, a server or a client: ready when a message may be there. A publisher:
+        ready when there is room for what found none last. InvalidArgumentError if it is in the set."""
 
-    def remove(self, member: Reader | Worker | Publisher, /) -> None:
+    def remove(self, member: Reader | Worker | Publisher | Server | Client, /) -> None:
         """InvalidArgumentError if it is not in the set."""
 
     def wait(self, timeout: float | None = None) -> list[Any]:

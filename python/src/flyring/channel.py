@@ -138,7 +138,9 @@ class Channel(Closing):
     ) -> None:
         """For this package, which gives ``file`` away when this returns; use the class methods."""
         self._pid = os.getpid()
-        self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber | Worker | Server | Client] = weakref.WeakSet()
+        self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber | Worker | Server | Client] = (
+            weakref.WeakSet()
+        )
         self._schema = schema
         self._any_file_system = any_file_system
         self._read_only = read_only

@@ -161,9 +161,9 @@ class Client(_core.Client, Closing):
             else:
                 self._pumping = True
                 try:
-                    if self._pump() == 0 and not (is_done is not None and is_done()):
+                    if self.poll() == 0 and not (is_done is not None and is_done()):
                         await readable.wait(self, seconds)
-                        self._pump()
+                        self.poll()
                 finally:
                     self._pumping = False
                     for task in self._tasks:  # another one waits now

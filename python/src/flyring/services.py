@@ -227,7 +227,9 @@ def evict_server(channel: Attached) -> int:
     lock = new_lock(channel.file, channel.path)
     try:
         with control_lock(lock, channel.path):
-            unread = [messages_after(header, memory, k, memory.load64(header.gate(k, 0))) for k in range(header.clients)]
+            unread = [
+                messages_after(header, memory, k, memory.load64(header.gate(k, 0))) for k in range(header.clients)
+            ]
             memory.add64(header.subscriber_slot(0) + layout.SUBSCRIBER_SLOT_EPOCH, 1)  # pairs with gone 1, reply 1
             channel.wake_readers()
             channel.wake_publishers()

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 
 from .. import layout
 from ..errors import FlyringError
+from . import call as calling
 from . import create as creating
+from .call import call
 from .check import check
 from .create import create
 from .evict import evict
@@ -31,7 +33,7 @@ NOT_POSSIBLE = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status; ``arguments`` without the program's name (None: those of this process)."""
-    options = parser().parse_args(arguments)
+    options = parse(arguments)
     try:
         status = run(options)
         sys.stdout.flush()
@@ -44,6 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"flyring: {printable(str(error))}", file=sys.stderr)
         return NOT_POSSIBLE
     return status
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    top = parser()
+    options, rest = top.parse_known_args(arguments)
+    if options.command == "call":  # argparse takes no words between options and behind them
+        options.fields += [word for word in rest if not word.startswith("-")]
+        rest = [word for word in rest if word.startswith("-")]
+    if rest:
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
             )
         case "publish":
             return publish(options.name, options.file, options.as_name)
+        case "call":
+            return call(options)
         case "sbe":
             return sbe(options)
         case "create":
@@ -144,5 +159,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("name", metavar="NAME")
     one.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
     one.add_argument("--name", dest="as_name", metavar="PUBLISHER", default="", help="the publisher's name")
+    calling.add_arguments(
+        line_command("call", "call a service, and print the answer as JSON; status 1 if the call ended in another way")
+    )
     add_arguments(line_command("sbe", "read an SBE schema: make a Python module of it, or check it"))
     return top

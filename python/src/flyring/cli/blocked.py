@@ -43,9 +43,9 @@ def waiting(stats: Stats) -> Iterator[str]:
         if stats.kind == "service":
             lags = [gate.lag_messages for gate in rings]
             if any(lags):
-                known = f"{sum(lags)} requests" if min(lags) >= 0 else "requests"
+                count = f"{sum(lags)} requests" if min(lags) >= 0 else "requests"
                 where = ", ".join(str(gate.ring) for gate in rings)
-                yield f"{known} wait for a server in ring {where}"
+                yield f"{count} wait for a server in ring {where}"
             continue
         if slot.state == "shared" and not any(gate.lag_messages for gate in rings):
             continue  # padding

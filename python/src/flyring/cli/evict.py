@@ -20,7 +20,7 @@ def evict(name: str, slot: int, as_json: bool) -> int:
         had = channel.evict(slot)
         queue, server = channel.kind == "queue", channel.kind == "service" and slot == 0
     if as_json:
-        more = {"job": had == 1} if queue else {"requests": had} if server else {}
+        more: dict[str, Any] = {"job": had == 1} if queue else {"requests": had} if server else {}
         print_json({"path": channel.path, "slot": slot, **before} | more)
         return 0
     was = f"{before['name'] or 'no name'}, {'alive' if before['live'] else 'gone'}"

@@ -17,6 +17,8 @@ TAKE_AGAIN = "flyring recover; else the next owner writes it again"
 
 def check_control(image: Image, header: Header, memory: Memory, findings: Findings) -> None:
     """The names by which slots are had again must be unique."""
+    if header.is_service:
+        return  # they are labels (service 3)
     for kind, slots, section in (("publisher", publishers(header), "5.2"), ("subscriber", kept(header, memory), "5.3")):
         seen: dict[bytes, int] = {}
         for k, slot in slots:

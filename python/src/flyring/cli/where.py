@@ -36,7 +36,7 @@ class Where:
         reasons = []
         for message in schema.messages:
             try:
-                self.values[message.name] = _value(_find(message, self.path), self.operator, text)
+                self.values[message.name] = value_of(find_field(message, self.path), self.operator, text)
             except ValueError as error:
                 reasons.append(f"{message.name}: {error}")
         if not self.values:
@@ -60,7 +60,7 @@ class Where:
 Found = model.Encoded | model.Enum | model.Set | model.Data | bool
 
 
-def _find(message: model.Message, path: list[str]) -> Found:
+def find_field(message: model.Message, path: list[str]) -> Found:
     """The type of a field; True for a choice of a set."""
     every: tuple[Any, ...] = (*message.fields, *message.groups, *message.data)
     parts: dict[str, Any] = {one.name: one for one in every}
@@ -84,7 +84,7 @@ def _find(message: model.Message, path: list[str]) -> Found:
     return result
 
 
-def _value(found: Found, compared_by: str, text: str) -> Any:
+def value_of(found: Found, compared_by: str, text: str) -> Any:
     """What the text means for a field of this type."""
     ordered = compared_by not in ("=", "!=")
     if text == "null":
