@@ -102,7 +102,7 @@ abstract class Waiting {
     void checkBegin(long timeout) {
     }
 
-    final WaitingWords words() {
+    WaitingWords words() {
         return words;
     }
 
@@ -110,7 +110,7 @@ abstract class Waiting {
         return writable;
     }
 
-    final int mask() {
+    int mask() {
         return mask;
     }
 
@@ -150,6 +150,24 @@ abstract class Waiting {
 
     final void spinFor(Duration time) {
         spin = spin(time);
+    }
+
+    /** Whether a wait looks more than once before it sleeps. */
+    final boolean spins() {
+        return spin > 0;
+    }
+
+    /** A verb that may wait begins, or goes on behind a wait: who closes the object waits for its end. */
+    final void enterVerb() {
+        final Thread current = Thread.currentThread();
+        if (thread != current) {
+            thread = current;
+        }
+        state.setRelease(TRYING);
+    }
+
+    final void leaveVerb() {
+        state.setRelease(IDLE);
     }
 
     /** A wait begins. */
@@ -298,11 +316,13 @@ abstract class Waiting {
 
     /** One round: sleep 1 to 6, and naps. */
     private void sleepOnce(long cap) {
-        final Memory control = words.control();
-        final int sequence = control.getIntAcquire(words.sequence()); // sleep 1; pairs with: wake 2
+        final WaitingWords pair = words();
+        final int bits = mask();
+        final Memory control = pair.control();
+        final int sequence = control.getIntAcquire(pair.sequence()); // sleep 1; pairs with: wake 2
         boolean reached = false; // the wakers
         if (writable) {
-            control.setBits(words.asleep(), mask); // sleep 2
+            control.setBits(pair.asleep(), bits); // sleep 2
             reached = Sys.membarrier(Linux.MEMBARRIER_GLOBAL_EXPEDITED) == 0; // sleep 3
             if (!reached) {
                 VarHandle.fullFence(); // pairs with: the fence of a waker that is not registered
@@ -313,13 +333,13 @@ abstract class Waiting {
         }
         final long most = reached && othersWake() ? cap : SHORT_CAP_NANOS; // sleep 5
         slept();
-        long until = sleep(sequence, System.nanoTime(), most);
+        long until = sleep(pair, bits, sequence, System.nanoTime(), most);
         for (int naps = most == cap ? naps() : 0; naps > 0; naps--) {
-            rehearse(sequence);
-            if (!mayNap(until)) {
+            rehearse(pair, bits, sequence);
+            if (!mayNap(pair, bits, until)) {
                 return;
             }
-            until = sleep(sequence, System.nanoTime(), most);
+            until = sleep(pair, bits, sequence, System.nanoTime(), most);
         }
     }
 
@@ -327,10 +347,10 @@ abstract class Waiting {
      * Naps of no time. A JVM compiles what ran some hundreds of times, which is a minute of naps; until then each
      * costs three times as much. Later this is one look at a number.
      */
-    private void rehearse(int sequence) {
+    private void rehearse(WaitingWords pair, int bits, int sequence) {
         if (rehearsals > 0) {
             final int end = rehearsals - REHEARSALS_A_NAP;
-            while (rehearsals > end && mayNap(sleep(sequence - 1, System.nanoTime(), 0))) {
+            while (rehearsals > end && mayNap(pair, bits, sleep(pair, bits, sequence - 1, System.nanoTime(), 0))) {
                 rehearsals--;
             }
         }
@@ -340,19 +360,19 @@ abstract class Waiting {
      * Whether the sleep was ended by its cap and by nothing else: then it may go on, with the sequence that it began
      * with. A reader to whom nothing comes does little else than this.
      */
-    private boolean mayNap(long until) {
-        final Memory control = words.control();
-        return (control.getIntAcquire(words.asleep()) & mask) == mask // nap: the bits, then the look
+    private boolean mayNap(WaitingWords pair, int bits, long until) {
+        final Memory control = pair.control();
+        return (control.getIntAcquire(pair.asleep()) & bits) == bits // nap: the bits, then the look
             && !isTakenOver() && !isReady() && until != deadline && System.nanoTime() >= until
             && control.getIntOpaque(Layout.CONTROL_SUCCESSOR) == 0 && !Thread.currentThread().isInterrupted();
     }
 
     /** Sleep 6; returns until when it would sleep if nobody woke it. */
-    private long sleep(int sequence, long now, long most) {
-        final Memory control = words.control();
+    private long sleep(WaitingWords pair, int bits, int sequence, long now, long most) {
+        final Memory control = pair.control();
         final long until = Math.min(deadline, now + most);
         putTime(time, until);
-        Sys.futexWait(control.address() + words.sequence(), sequence, time.address(), mask);
+        Sys.futexWait(control.address() + pair.sequence(), sequence, time.address(), bits);
         Reference.reachabilityFence(control);
         Reference.reachabilityFence(time);
         return until;
