@@ -26,12 +26,13 @@ import scenarios
 import scenarios_asleep
 import scenarios_life
 import scenarios_queue
+import scenarios_service
 from driver import ROOT, Doors, PeerFailed, Refused, commands, tail
 from harness import part, Run
 
 PEERS = ROOT / "interop-tests" / "peers.toml"
 PEERS_EACH = 3
-MODULES = (scenarios, scenarios_asleep, scenarios_life, scenarios_queue)  # of which one has a scenario's function
+MODULES = (scenarios, scenarios_asleep, scenarios_life, scenarios_queue, scenarios_service)  # of which one has a scenario's function
 LOG = 4000  # bytes of each peer's log that a failing cell shows
 
 

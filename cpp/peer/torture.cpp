@@ -3,6 +3,7 @@
 #include <memory>
 #include <sstream>
 
+#include "torture_calls.hpp"
 #include "torture_jobs.hpp"
 #include "torture_publisher.hpp"
 #include "torture_subscriber.hpp"
@@ -21,6 +22,12 @@ void create(const Orders& orders) {
         options.kind = flyring::Kind::queue;
         options.producers = number("publishers");
         options.workers = number("subscribers");
+    } else if (orders.at("kind") == "service") {
+        options.kind = flyring::Kind::service;
+        options.clients = number("clients");
+        options.max_outstanding = number("max_outstanding");
+        options.delivery = orders.at("delivery") == "at-least-once" ? flyring::Delivery::at_least_once
+                                                                    : flyring::Delivery::at_most_once;
     } else {
         options.kind = orders.at("kind") == "inbox" ? flyring::Kind::inbox : flyring::Kind::broadcast;
         options.publishers = number("publishers");
@@ -51,6 +58,8 @@ class Operator final : public Worker {
 std::unique_ptr<Worker> worker(const Orders& orders) {
     if (orders.at("role") == "publisher") return std::make_unique<PublishingWorker>(orders);
     if (orders.at("role") == "worker") return std::make_unique<JobWorker>(orders);
+    if (orders.at("role") == "server") return std::make_unique<ServingWorker>(orders);
+    if (orders.at("role") == "caller") return std::make_unique<CallingWorker>(orders);
     if (orders.at("role") == "operator") return std::make_unique<Operator>(orders);
     return std::make_unique<ReadingWorker>(orders);
 }

@@ -46,7 +46,10 @@ enum Phase : std::int64_t {
     seating,
     fetching,
     finishing,
-    giving_back
+    giving_back,
+    replying,
+    calling,
+    awaiting
 };
 enum Kind : std::int64_t {
     taken = 1,
@@ -67,7 +70,10 @@ enum Kind : std::int64_t {
     done_at,
     giving,
     given,
-    idle_span
+    idle_span,
+    request,
+    called,
+    ended
 };
 
 inline std::int64_t now() {
@@ -179,9 +185,10 @@ class Worker {
     void run() {
         const std::string& role = orders_.at("role");
         if (role == "operator") return session();
-        if (role != "lossy") begin_counting();
+        const bool counts = role != "lossy" && role != "server" && role != "caller";
+        if (counts) begin_counting();
         while (!side_.stopped() && !side_.full()) session();
-        if (role != "lossy") end_counting();
+        if (counts) end_counting();
     }
 
   protected:

@@ -356,7 +356,7 @@ TEST_F(QueueWaiting, a_wait_that_only_this_thread_could_end_is_busy) {
         try {
             action();
         } catch (const flyring::Busy& error) {
-            return static_cast<int>(error.holder().slot);
+            return static_cast<int>(error.holder()->slot);
         }
         return -1;
     };

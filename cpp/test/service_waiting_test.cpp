@@ -203,6 +203,68 @@ TEST_F(ServiceWaiting, a_reply_that_waits_goes_when_its_client_reads) {
     EXPECT_LT(clock_type::now() - start, 12 * 30ms);
 }
 
+TEST_F(ServiceWaiting, an_item_that_finds_no_room_goes_when_its_client_reads) {
+    Pair pair;
+    pair.client.set_spin(0ns);
+    pair.server.set_spin(0ns);
+    const std::string large(pair.server.max_message_length(), 'x');
+    std::vector<Request> kept;
+    std::vector<std::thread> others;
+    const Serving serving(pair.server, [&](Request& request) {
+        int made = 0;
+        const auto next = [large, made]() mutable -> std::optional<std::string> {
+            if (made++ == 60) return std::nullopt;
+            return large;
+        };
+        if (text(request.message()) == "at once") return request.stream(next);
+        kept.push_back(request.keep());
+        others.emplace_back([&kept, next] {  // while the server sleeps
+            std::this_thread::sleep_for(20ms);
+            kept.front().stream(next);
+        });
+    });
+    for (const char* when : {"at once", "later"}) {
+        const auto start = clock_type::now();
+        Call call = pair.client.stream(bytes(when), 1, 64, 60s);  // credit enough for all that fits, and more
+        int seen = 0;
+        while (call.next(20s)) ++seen;
+        EXPECT_EQ(seen, 60);
+        EXPECT_LT(clock_type::now() - start, 800ms) << when;  // 4 fit into the ring at once
+    }
+    others.front().join();
+}
+
+TEST_F(ServiceWaiting, a_cancel_that_finds_no_room_goes_when_there_is_some) {
+    std::vector<std::chrono::nanoseconds> times;
+    for (int i = 0; i < 5; ++i) {
+        Pair pair;
+        pair.client.set_spin(0ns);
+        std::vector<Request> kept;
+        const auto keep = [&](Request& request) { kept.push_back(request.keep()); };
+        Call call = pair.client.start(bytes("x"), 1);
+        EXPECT_EQ(pair.server.poll(keep), 1);
+        const std::vector<std::byte> large(pair.client.max_message_length());
+        std::vector<Call> others;
+        for (int n = 0; n < 3; ++n) others.push_back(pair.client.start(large, 1));
+        // An owner record, two requests: what is left of the ring has room for 14 lines, the gate gave back two.
+        others.push_back(pair.client.start(flyring::Bytes(large.data(), 14 * 64 - 32), 1));
+        others.push_back(pair.client.start(flyring::Bytes(large.data(), 2 * 64 - 32), 1));
+        call.cancel();
+        std::thread waits([&] { EXPECT_EQ(pair.client.poll(300ms), 0); });
+        wait_until_asleep(waits::data_asleep);
+        const auto start = clock_type::now();
+        EXPECT_EQ(pair.server.poll(keep), 5);
+        EXPECT_FALSE(kept.front().cancelled());
+        while (!kept.front().cancelled() && clock_type::now() - start < 10s) {
+            pair.server.poll(keep);
+            std::this_thread::sleep_for(1ms);
+        }
+        times.push_back(clock_type::now() - start);
+        waits.join();
+    }
+    EXPECT_LT(waits::median(times), 50ms);  // not its cap of 100 ms
+}
+
 TEST_F(ServiceWaiting, an_answer_of_another_thread_lets_a_full_server_go_on) {
     Pair pair(service(1, 4096, 64, 2));
     std::vector<Request> kept;

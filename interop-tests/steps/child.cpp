@@ -60,6 +60,7 @@ int main(int count, char** arguments) {
         steps::Operations operations = steps::publishing();
         operations.merge(steps::owning());
         operations.merge(steps::queueing());
+        operations.merge(steps::service());
         operations.at(words[0])(run);
         return 0;
     } catch (const flyring::SlotLost&) {

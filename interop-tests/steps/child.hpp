@@ -84,8 +84,9 @@ using Operations = std::map<std::string, std::function<void(Run&)>>;
 Operations publishing();
 Operations owning();
 Operations queueing();
+Operations service();
 
-/// The child's status if its worker was evicted.
+/// The child's status if its worker, its server or its client was evicted.
 inline constexpr int lost_status = 3;
 
 }  // namespace steps

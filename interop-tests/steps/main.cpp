@@ -14,6 +14,7 @@
 
 #include "case.hpp"
 #include "queue_case.hpp"
+#include "service_case.hpp"
 #include "states.hpp"
 
 // Kills a child after each of its instructions; README.md says how, and what the columns mean.
@@ -25,6 +26,8 @@ using steps::QueueCase;
 using steps::QueueScenario;
 using steps::Recording;
 using steps::Scenario;
+using steps::ServiceCase;
+using steps::ServiceScenario;
 using steps::Setup;
 
 constexpr const char* usage =
@@ -40,7 +43,7 @@ struct Arguments {
     std::uint64_t seed = std::random_device{}();
 };
 
-constexpr std::size_t queue_short = 100;  // instructions of a short scenario of a queue, which stops children, too
+constexpr std::size_t stopping_short = 100;  // instructions of a short scenario of a queue or a service, which stops children, too
 
 /// The kill points at which a child is really killed: all of them; or, in the short form, all of a short C++ scenario,
 /// else those that change the file, both ends, and some at random; the quick form has no short scenarios.
@@ -76,6 +79,9 @@ class Program {
             if (scenario.only_full && !arguments_.full) continue;
             test(scenario.name, [&] { one(scenario); });
         }
+        for (const ServiceScenario& scenario : steps::service_scenarios()) {
+            if (chosen(scenario.name)) test(scenario.name, [&] { one(scenario); });
+        }
         if (arguments_.states.empty()) {
             for (const Scenario& scenario : steps::scenarios()) {
                 const std::string name = "recover-all-of-" + scenario.name;
@@ -86,7 +92,16 @@ class Program {
                 if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see(fault); });
             }
             for (const steps::Fault& fault : steps::queue_faults()) {
-                if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see_in_queue(fault); });
+                if (!chosen("fault-" + fault.name)) continue;
+                test("fault-" + fault.name, [&] {
+                    see_in<QueueCase>(fault, steps::queue_scenarios());
+                });
+            }
+            for (const steps::Fault& fault : steps::service_faults()) {
+                if (!chosen("fault-" + fault.name)) continue;
+                test("fault-" + fault.name, [&] {
+                    see_in<ServiceCase>(fault, steps::service_scenarios());
+                });
             }
         }
         std::printf("%d passed, %d failed\n", passed_, failed_);
@@ -174,8 +189,17 @@ class Program {
         return queue_bases_[key] = steps::make_queue_base(arguments_.setup.path, scenario.alignment, scenario.drained);
     }
 
-    /// As check_all. Returns how often a child was stopped and went on.
-    std::size_t check_all(const QueueCase& test, const std::set<std::size_t>& points) {
+    const steps::Bytes& made_base(const ServiceScenario& scenario) {
+        const auto key = std::make_pair(scenario.least, scenario.alignment);
+        const auto found = service_bases_.find(key);
+        if (found != service_bases_.end()) return found->second;
+        return service_bases_[key] =
+                   steps::make_service_base(arguments_.setup.path, scenario.alignment, scenario.least);
+    }
+
+    /// As check_all, of a queue or a service. Returns how often a child was stopped and went on.
+    template <typename AnyCase>
+    std::size_t check_and_stop(const AnyCase& test, const std::set<std::size_t>& points) {
         std::size_t stopped = 0;
         for (const std::size_t k : test.recording().kill_points) {
             at_ = k;
@@ -188,28 +212,35 @@ class Program {
     }
 
     void one(const QueueScenario& scenario) {
+        check_one<QueueCase>(scenario, made_base(scenario), scenario.python);
+    }
+    void one(const ServiceScenario& scenario) { check_one<ServiceCase>(scenario, made_base(scenario), false); }
+
+    template <typename AnyCase, typename AnyScenario>
+    void check_one(const AnyScenario& scenario, const steps::Bytes& base, bool python) {
         const bool states = !arguments_.states.empty();
-        const QueueCase test(arguments_.setup, scenario, made_base(scenario), states);
+        const AnyCase test(arguments_.setup, scenario, base, states);
         const Recording& recording = test.recording();
         std::set<std::size_t> points;
         std::size_t stopped = 0;
         if (states) {
             steps::write_states(arguments_.states + "/" + scenario.name, recording);
         } else {
-            points = choose(recording, arguments_, scenario.python, random_, queue_short);
-            stopped = check_all(test, points);
+            points = choose(recording, arguments_, python, random_, stopping_short);
+            stopped = check_and_stop(test, points);
         }
         report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
         if (stopped != 0) std::printf("%-26s and goes on: %zu times\n", "  stopped", stopped);
     }
 
-    void see_in_queue(const steps::Fault& fault) {
-        for (const QueueScenario& scenario : steps::queue_scenarios()) {
+    template <typename AnyCase, typename AnyScenario>
+    void see_in(const steps::Fault& fault, const std::vector<AnyScenario>& scenarios) {
+        for (const AnyScenario& scenario : scenarios) {
             if (scenario.name != fault.scenario) continue;
             try {
-                const QueueCase test(arguments_.setup, scenario, made_base(scenario), false,
-                                     arguments_.setup.child + "-" + fault.name);
-                check_all(test, choose(test.recording(), arguments_, false, random_, queue_short));
+                const AnyCase test(arguments_.setup, scenario, made_base(scenario), false,
+                                   arguments_.setup.child + "-" + fault.name);
+                check_and_stop(test, choose(test.recording(), arguments_, false, random_, stopping_short));
             } catch (const steps::Wrong& wrong) {
                 std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
                             scenario.name.c_str(), wrong.what());
@@ -274,6 +305,7 @@ class Program {
     std::mt19937_64 random_;
     std::map<std::pair<steps::Base, std::uint32_t>, steps::Situation> bases_;
     std::map<std::pair<bool, std::uint32_t>, steps::Bytes> queue_bases_;
+    std::map<std::pair<bool, std::uint32_t>, steps::Bytes> service_bases_;
     std::chrono::steady_clock::time_point start_;
     std::size_t at_ = 0;
     int passed_ = 0;

@@ -6,13 +6,16 @@ import collections
 import dataclasses
 import time
 
+import numpy
 from worker import Worker
 from side import (
+    CALLER,
     COUNTERS,
     KEPT,
     LOSSY,
     OPERATOR,
     PUBLISHER,
+    SERVER,
     SUBSCRIBER,
     WORD_COUNT,
     WORKER,
@@ -26,6 +29,8 @@ PHASES = {
     "kept": tuple(p for p in SUBSCRIBER if p != "joining") + KEPT + COUNTERS,
     "lossy": LOSSY,
     "worker": WORKER,
+    "server": SERVER,
+    "caller": CALLER,
     "operator": OPERATOR,
 }
 POOLED = 2  # workers of each language that wait for orders
@@ -64,6 +69,13 @@ def seat(worker):
     return int(slots[-1]) if len(slots) else 0
 
 
+def is_seated(worker):
+    """Whether a server has its place just now."""
+    entries = worker.side.entries()
+    places = entries[numpy.isin(entries[:, 0], (Kind.SEATED, Kind.LEFT, Kind.SLOT_LOST)), 0]
+    return len(places) > 0 and places[-1] == Kind.SEATED
+
+
 class Round:
     """Workers of one round on channels that exist already."""
 
@@ -75,7 +87,7 @@ class Round:
         self.pool = {language: collections.deque() for language in commands}
         self.done, self.errors, self.kills = [], [], kills  # kills: how many by phase, language and whether napping
         self.pauses, self.number, self.played = 0, 0, 0.0  # played: seconds
-        self.evictions = 0.22 if any(a.role == "worker" for a in actors) else 0.18  # of a die that is 0.15 or more
+        self.evictions = 0.22 if any(a.role in ("worker", "server") for a in actors) else 0.18  # of a die that is 0.15 or more
 
     # Workers
 
@@ -155,13 +167,21 @@ class Round:
     # What happens to them
 
     def evict(self, actor):
-        """An operator evicts a slot: any owned one; in a queue, a stopped worker first."""
-        workers = [a for a in self.actors if a.channel == actor.channel and a.role == "worker"]
+        """An operator evicts a slot: any owned one; in a queue or a service, of one that is stopped first."""
+        mine = [a for a in self.actors if a.channel == actor.channel]
+        servers = [a for a in mine if a.role == "server"]
+        if servers:
+            stopped = [a.worker for a in mine if a.worker and a.worker.stopped and a.role in ("server", "caller")]
+            if stopped and self.random.random() < 0.8:
+                return self.start(actor, slot=seat(self.random.choice(stopped)))
+            callers = sum(a.role == "caller" for a in mine)
+            return self.start(actor, slot=self.random.choice((0, 1 + self.random.randrange(callers))))
+        workers = [a for a in mine if a.role == "worker"]
         if workers:
             stopped = [a.worker for a in workers if a.worker and a.worker.stopped]
             slot = seat(self.random.choice(stopped)) if stopped else 0
             return self.start(actor, slot=slot or 1 + self.random.randrange(len(workers)))
-        slots = [a for a in self.actors if a.channel == actor.channel and a.role in ("reliable", "kept")]
+        slots = [a for a in mine if a.role in ("reliable", "kept")]
         return self.start(actor, slot=self.random.randrange(len(slots)))
 
     def struck(self):
@@ -259,15 +279,32 @@ class Round:
         self.end_all("publisher")
         self.end_all("operator")
         self.end_all("worker")  # whose logs may be nearly full: new ones empty the queues
+        self.start_all("server")  # for the calls that are under way
+        self.end_all("caller")
+        self.end_all("server")
         for actor in self.actors:
-            while actor.role in ("kept", "worker") and not actor.worker:
+            while actor.role in ("kept", "worker", "server") and not actor.worker:
                 self.start(actor)
                 time.sleep(0.001)
         late = time.monotonic() + 10
         for worker in [a.worker for a in self.actors if a.role == "worker"]:
             while worker.alive() and not seat(worker) and time.monotonic() < late:
                 time.sleep(0.001)  # told to end before it has its slot, it would look at nothing
+        self.until_served(late)
         self.end_all()
+
+    def start_all(self, role):
+        for actor in self.actors:
+            while actor.role == role and not actor.worker:
+                self.start(actor)
+                time.sleep(0.001)
+
+    def until_served(self, late):
+        """Until one server of each service has its place, in which it finds what is left."""
+        for channel in {a.channel for a in self.actors if a.role == "server"}:
+            mine = [a.worker for a in self.actors if a.role == "server" and a.channel == channel]
+            while not any(is_seated(worker) for worker in mine) and time.monotonic() < late:
+                time.sleep(0.001)
 
     def end_all(self, role=None):
         """Tells all of a role to end, and waits for it."""

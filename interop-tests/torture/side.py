@@ -22,11 +22,13 @@ LOSSY = ("starting", "reading")
 OPERATOR = ("evicting",)
 COUNTERS = ("counting",)  # publishers, reliable and kept subscribers
 WORKER = ("seating", "fetching", "handling", "finishing", "giving_back", "idle", "leaving")
+SERVER = ("seating", "fetching", "handling", "replying", "idle", "leaving")
+CALLER = ("seating", "calling", "awaiting", "idle", "leaving")
 Phase = enum.IntEnum(
     "Phase",
     "working taking recovering offering claiming writing committing aborting in_batch held_back closing "
     "joining resuming polling handling idle leaving forgetting starting reading evicting counting "
-    "seating fetching finishing giving_back",
+    "seating fetching finishing giving_back replying calling awaiting",
 )
 
 
@@ -52,6 +54,22 @@ class Kind(enum.IntEnum):
     GIVING = 17  # time, before it gives it back
     GIVEN = 18  # whether others may have it, time
     IDLE = 19  # begin, end: it had nothing in hand, and found nothing
+    REQUEST = 20  # number of the client, its epoch, number of the call, repeat, what is wrong (below), time
+    CALLED = 21  # number of the call, its time-out (0: none), time before it, whether it takes a stream
+    ENDED = 22  # number of the call, how (End), may have run, wrong answer, time, epoch of who answered, repeat
+
+
+class End(enum.IntEnum):
+    """How a call ended."""
+
+    ANSWER = 0  # of a stream: its end
+    SERVICE_ERROR = 1
+    EXPIRED = 2
+    SERVER_GONE = 3
+    CANCELLED = 4
+    CLOSED = 5
+    SLOT_LOST = 6
+    REFUSED = 7  # it was not made: too many are under way
 
 
 RIGHT, TORN, WRONG_SENDER, UNKNOWN_SENDER = range(4)  # of a message

@@ -54,11 +54,13 @@ class Game:
     faults: dict  # under which rule (one of them) each planted fault must be found
     judge: collections.abc.Callable  # lives of a channel, its number, path, verdict, gaps
     self_test: collections.abc.Callable  # (passed, failed)
+    needs: str = ""  # a word of workers.toml: only of languages that have it
 
 
-def commands(languages, others):
+def commands(languages, others, needs=""):
     with open(pathlib.Path(__file__).with_name("workers.toml"), "rb") as file:
-        known = {name: entry["command"] for name, entry in tomllib.load(file).items()}
+        entries = tomllib.load(file).items()
+    known = {name: entry["command"] for name, entry in entries if not needs or needs in entry.get("plays", ())}
     known |= {name: shlex.split(command) for name, _, command in (other.partition("=") for other in others)}
     whole = {
         name: [str(ROOT / word) if "/" in word and not word.startswith("/") else word for word in command]
@@ -302,7 +304,7 @@ def main(game):
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--worker", action="append", default=[], metavar="LANGUAGE=COMMAND")
     options = parser.parse_args()
-    known = commands(options.languages, options.worker)
+    known = commands(options.languages, options.worker, game.needs)
     for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the round's workers end, its folder goes
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     passed, failed = game.self_test()

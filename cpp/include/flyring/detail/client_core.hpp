@@ -81,7 +81,7 @@ class ClientCore final : public Member {
         const bool replaced = is_replaced(state_->file);
         if (replaced) idle_.look_next();  // and tells it
         ask_gone_ = true;
-        return replaced || is_ready() || !server_is_there();
+        return replaced || is_ready() || unsent_ || !server_is_there();
     }
 
     ChannelState& state() const noexcept override { return *state_; }
@@ -217,6 +217,7 @@ class ClientCore final : public Member {
     bool ask_gone_ = false;        // with the next step
     std::uint32_t empty_drains_ = 0;  // in a row
     std::uint32_t due_ = 0;        // calls that have cancel to send
+    bool unsent_ = false;          // cancel or credit found no room
     std::uint32_t streams_ = 0;    // that are under way
     std::uint32_t deadlines_ = 0;  // calls that have one
     std::int64_t next_deadline_ = never;

@@ -126,7 +126,7 @@ inline void ClientCore::step() {
     if (FLYRING_UNLIKELY(++empty_drains_ > layout::POLLS_TO_LOOK)) ask_gone_ = true;
     if (FLYRING_UNLIKELY(deadlines_ != 0)) expire();
     if (FLYRING_UNLIKELY(ask_gone_ || (known_ != 0 && load_acquire(server_epoch_) != known_))) ask_gone();
-    if (FLYRING_UNLIKELY(due_ != 0)) send_due();
+    if (FLYRING_UNLIKELY(due_ != 0 || unsent_)) send_due();
 }
 
 /// What the own clock ends.
@@ -168,6 +168,7 @@ inline void ClientCore::expire() {
             calls_.remove(call);
         });
         due_ = 0;
+        unsent_ = false;
         set_outstanding();
     }
     known_ = 0;  // gone 5
@@ -175,6 +176,7 @@ inline void ClientCore::expire() {
 
 /// 7: cancel and credit that were not sent yet.
 inline void ClientCore::send_due() {
+    unsent_ = false;
     if (FLYRING_LIKELY(due_ == 0 && streams_ == 0)) return;
     bool room = true;
     calls_.for_each([&](CallState& call) {
@@ -189,6 +191,7 @@ inline void ClientCore::send_due() {
             if (room) call.consumed = 0;
         }
     });
+    unsent_ = !room;
 }
 
 /// Tells of what happened. A callback may start calls, and throw: the others are told with the next verb.
@@ -329,6 +332,8 @@ std::int64_t ClientCore::cap(std::int64_t waited) const noexcept {
         longest = !subscribers_wake(file, writer_.ring) ? short_cap : waited < second ? first_room_cap : room_cap;
     } else if (!publishers_wake(file, own_rings_)) {
         longest = short_cap;
+    } else if (unsent_) {
+        longest = waited < second ? first_room_cap : room_cap;
     }
     if (deadlines_ != 0) longest = std::max<std::int64_t>(0, std::min(longest, next_deadline_ - now()));
     return longest;

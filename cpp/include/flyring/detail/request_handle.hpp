@@ -69,6 +69,8 @@ inline void Request::begin_stream(std::function<bool(std::vector<std::byte>&)> n
                         [&](ServerCore& core) { core.begin_stream(*state_, std::move(next), type); });
     if (state_->kept) {
         ServerCore::go_on(*state_, [this] { return ServerCore::KeptAccess(state_->link); });
+        const ServerCore::KeptAccess held(state_->link);
+        if (held.core != nullptr) held.core->settle(*state_);
     } else {
         ServerCore::go_on(*state_, [this] { return ServerCore::Access(*core_); });
     }

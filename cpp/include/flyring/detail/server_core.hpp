@@ -372,6 +372,7 @@ class ServerCore final : public Member {
     std::uint32_t most_ = 0;           // max_outstanding
     std::uint32_t in_hand_ = 0;        // of all clients; atomic, as what follows
     std::uint32_t waiting_ = 0;        // replies that wait for room
+    std::uint32_t held_back_ = 0;      // 1: an item found none since the last look after what is in hand
     std::uint32_t streams_ = 0;        // that have begun
     std::uint32_t kept_ = 0;           // requests that another thread may have
     std::uint32_t unkept_ = 0;         // of these, those that are not in hand any more; with the lock

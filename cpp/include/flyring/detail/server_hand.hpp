@@ -219,6 +219,7 @@ inline void ServerCore::look_after_hand() {
             if (!side.waiting.empty()) retry(side);
         }
     }
+    store_relaxed(&held_back_, 0U);
     if (load_relaxed(&streams_) != 0) {
         struct Streams {  // those of now; they stay while they go on
             ServerCore& core;
@@ -366,7 +367,7 @@ inline void ServerCore::settle(RequestState& request) {
     if (usable()) {
         if (least_) store_gate_locked(side);
         // The thread that polls may sleep: until there is something for it, or for as long as nothing waits for room.
-        if (side.full || waiting_ != 0) wake_all(state_->file.data());
+        if (side.full || waiting_ != 0 || load_relaxed(&held_back_) != 0) wake_all(state_->file.data());
     }
 }
 

@@ -74,6 +74,9 @@ inline ServerCore::StreamStep ServerCore::stream_step(RequestState& request) {
             request.has_item = false;
         }
     }
+    if (request.has_item && request.credit > 0 && load_relaxed(&request.cancelled) == 0) {
+        store_relaxed(&held_back_, 1U);  // it waits for room
+    }
     if (!request.has_item && !request.exhausted && load_relaxed(&request.cancelled) == 0) {
         request.pulling = true;
         return StreamStep::pull;
@@ -201,7 +204,7 @@ bool ServerCore::is_ready() const noexcept {
 std::int64_t ServerCore::cap(std::int64_t waited) const noexcept {
     constexpr std::int64_t second = 1'000'000'000;  // ns
     if (!publishers_wake(state_->file, requests_)) return short_cap;
-    if (load_relaxed(&waiting_) == 0) return data_cap;
+    if (load_relaxed(&waiting_) == 0 && load_relaxed(&held_back_) == 0) return data_cap;
     return waited < second ? first_room_cap : room_cap;
 }
 

@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of services (spec/service.md): clients of one language call a server of another one, which answers, fails, dies,
+is evicted, and comes again in a third. Run by pairs.py."""
+
+import itertools
+import os
+import signal
+import struct
+import time
+
+from driver import Refused, both
+from harness import above, equal, refused, true
+from sleepers import File, serving, until_asleep
+
+SMALL = {"kind": "service", "capacity": 4096, "clients": 3, "counters": 0}
+REQUEST, REPLY = 4096 // 4 - 8 - 24, 4096 // 4 - 8 - 16  # the longest of each, bytes
+LONG = 10  # seconds: a time-out that is not to come
+SOON = 1  # seconds: for what comes within 100 ms of a quiet machine
+ECHO = {"echo": True}
+TYPE = 7
+
+
+def attach(run, first, *others, **options):
+    """A service that the first peer makes; its name, and handle."""
+    name = run.name("service")
+    first.call("create", channel=name, name=name, **SMALL | options)
+    for peer in {id(peer): peer for peer in others if peer is not first}.values():
+        peer.call("open", channel=name, name=name)
+    return name
+
+
+def talkers(run, caller, answerer, **options):
+    """A client and a server of a new service: peers and handle."""
+    a, b = run.peer(caller, 1), run.peer(answerer, 2)
+    name = attach(run, a, b, **options)
+    b.call("server", channel=name, server=name, name="prices")
+    a.call("client", channel=name, client=name, name="desk")
+    return a, b, name
+
+
+def serve(peer, name, handler=None, **more):
+    """What one poll of the server hands out."""
+    return peer.call("serve", server=name, handler=handler or ECHO, **more)["requests"]
+
+
+def start(peer, name, call, data="", **more):
+    peer.call("start", client=name, call=call, data=data, type=TYPE, **more)
+
+
+def poll(peer, name, **more):
+    """What one poll of the client finds."""
+    return peer.call("poll_client", client=name, **more)["found"]
+
+
+def ends(peer, name, count, seconds=5, serving_peer=None):
+    """So many things that happen to calls, by polls: in order. Meanwhile another peer may serve."""
+    happened, late = [], time.monotonic() + seconds
+    while len(happened) < count:
+        if serving_peer:
+            serve(serving_peer, name)
+        happened += poll(peer, name, timeout=0.02)
+        true(f"{count} ends of calls within {seconds} s", time.monotonic() < late, happened)
+    equal("no more than that", len(happened), count)
+    return happened
+
+
+def answer_of(peer, name, data, server, handler=None):
+    """The answer to a call that another peer answers meanwhile."""
+    peer.send("call", client=name, data=data, type=TYPE)
+    requests = serve(server, name, handler, timeout=LONG)
+    equal("the request", [(one["data"], one["type"]) for one in requests], [(data, TYPE)])
+    return peer.receive()["answer"]
+
+
+def ends_as(code, peer, seconds=10):
+    """The error with which the request under way ends; what it carries."""
+    try:
+        answer = peer.receive(seconds)
+    except Refused as e:
+        equal(f"{peer.label}: how it ends", e.code, code)
+        return e.answer
+    return true(f"{peer.label}: it ends as {code}", False, answer)
+
+
+def calls(peer, name):
+    answer = peer.call("calls", client=name)
+    return {key: answer[key] for key in ("outstanding", "late", "server")}
+
+
+def held(peer, name):
+    return peer.call("held", server=name)
+
+
+def in_time(begin, what, limit=SOON):
+    took = time.monotonic() - begin
+    true(f"{what} within {limit} s", took < limit, took)
+
+
+# --- calls ---------------------------------------------------------------------------------------------------------------
+
+
+def answers(run, caller, answerer, other):
+    """Answers of every length and type, and errors; then two clients, many calls, laps of all rings."""
+    c = run.peer(other, 3)
+    for alignment in (64, 8):
+        a, b, name = talkers(run, caller, answerer, alignment=alignment)
+        c.call("open", channel=name, name=name)
+        equal("number", c.call("client", channel=name, client=name)["number"], 1)
+        equal("the server", calls(a, name)["server"]["name"], "prices")
+        for length in (0, 1, 31, 32, 33, 200, REQUEST - 1, REQUEST):
+            data = bytes((length + 3 * i) & 0xFF for i in range(length)).hex()
+            equal("the answer", answer_of(a, name, data, b), {"type": TYPE, "data": data, "repeat": False})
+        answer = refused("too-large", a, "call", client=name, data="00" * (REQUEST + 1), type=TYPE)
+        equal("length and limit", (answer["length"], answer["limit"]), (REQUEST + 1, REQUEST))
+        longest = "aa" * REPLY
+        equal("a long answer", answer_of(a, name, "01", b, {"reply": longest, "type": 9})["data"], longest)
+        equal("the largest type", answer_of(a, name, "01", b, {"reply": "", "type": 2**31 - 1})["type"], 2**31 - 1)
+        for handler, text in (
+            ({"fail": "no such price"}, "no such price"),
+            ({"throw": "it broke: \u00fc \u20ac"}, "it broke: \u00fc \u20ac"),
+            ({"nothing": True}, "no answer"),
+            ({"fail": "\u20ac" * 400}, "\u20ac" * (REPLY // 3)),
+        ):
+            a.send("call", client=name, data="aa", type=TYPE)
+            equal("one request", len(serve(b, name, handler, timeout=LONG)), 1)
+            equal("the text", ends_as("service-error", a)["text"], text)
+        a.send("call", client=name, data="aa", type=TYPE)
+        (one,) = serve(b, name, timeout=LONG)
+        a.receive()
+        equal("who asks", (one["sender"]["name"], one["client"], one["repeat"]), ("desk", 0, False))
+        for window in (1, 16):
+            for peer, seed in ((a, 5), (c, 6)):
+                many = {"seed": seed, "count": 400, "min": 8, "max": 200, "window": window, "timeout": 20}
+                peer.send("call_many", client=name, **many)
+            b.send("serve_many", server=name, count=800, seconds=30)
+            first, second, server = both(a, c, b, timeout=40)
+            equal("requests", server["count"], 800)
+            for answer in (first, second):
+                equal("answers", (answer["ends"], answer["wrong"]), ({"answer": 400}, 0))
+        equal("outstanding", [calls(peer, name)["outstanding"] for peer in (a, c)], [0, 0])
+        for peer in (a, b, c):
+            peer.call("close", channel=name)
+
+
+def in_any_order(run, caller, answerer):
+    """Requests that are kept, and answered in another order; one that its caller cancels; one call too many."""
+    a, b, name = talkers(run, caller, answerer, max_outstanding=3)
+    for call in ("one", "two", "three"):
+        start(a, name, call, call.encode().hex())
+    answer = refused("busy", a, "start", client=name, call="four", data="", type=TYPE)
+    equal("outstanding", answer.get("outstanding"), 3)
+    equal("requests", len(serve(b, name, {"keep": "k"})), 3)
+    equal("in hand", held(b, name)["in_hand"], 3)
+    b.call("later", server=name, request="k2", handler={"reply": "03", "type": 3})
+    b.call("later", server=name, request="k0", handler={"fail": "not now"})
+    first, second = ends(a, name, 2)
+    equal("first", (first["call"], first["is"], first["data"], first["type"]), ("three", "answer", "03", 3))
+    equal("second", (second["call"], second["is"], second["text"]), ("one", "service-error", "not now"))
+    equal("not cancelled", b.call("request", server=name, request="k1")["cancelled"], False)
+    a.call("cancel", call="two")
+    refused("cancelled", a, "result", call="two")
+    equal("outstanding until it is answered", calls(a, name)["outstanding"], 1)
+    equal("nothing to hand out", serve(b, name), [])
+    equal("cancelled", b.call("request", server=name, request="k1")["cancelled"], True)
+    b.call("later", server=name, request="k1", handler=ECHO)
+    equal("nobody is told", poll(a, name), [])
+    equal("then", (calls(a, name)["outstanding"], calls(a, name)["late"]), (0, 1))
+    equal("nothing is held", (held(b, name)["in_hand"], held(b, name)["waiting"]), (0, 0))
+
+
+def deadlines(run, caller, answerer):
+    """A call expires without a server, behind a slow one, and by what the server says."""
+    a, b = run.peer(caller, 1), run.peer(answerer, 2)
+    name = attach(run, a, b)
+    a.call("client", channel=name, client=name)
+    begin = time.monotonic()
+    answer = refused("expired", a, "call", client=name, data="aa", type=TYPE, timeout=0.05)
+    true("not before its time", time.monotonic() - begin >= 0.05, time.monotonic() - begin)
+    equal("nothing was published", answer["may_have_run"], False)
+    b.call("server", channel=name, server=name)
+    equal("may have run", refused("expired", a, "call", client=name, data="aa", type=TYPE, timeout=0.05)["may_have_run"], True)
+    equal("outstanding", calls(a, name)["outstanding"], 1)
+    equal("not handed out", serve(b, name), [])
+    equal("expired", held(b, name)["expired"], 1)
+    equal("nobody is told twice", poll(a, name), [])
+    equal("then", (calls(a, name)["outstanding"], calls(a, name)["late"]), (0, 1))
+    start(a, name, "late", timeout=0.05)
+    start(a, name, "kept", timeout=0.2)
+    start(a, name, "patient", timeout=None)
+    time.sleep(0.06)
+    equal("handed out", len(serve(b, name, {"keep": "k"})), 2)
+    (first,) = ends(a, name, 1)
+    equal("what the server says", (first["call"], first["is"], first["may_have_run"]), ("late", "expired", False))
+    (second,) = ends(a, name, 1)
+    equal("what the own clock says", (second["call"], second["is"], second["may_have_run"]), ("kept", "expired", True))
+    for request in ("k0", "k1"):
+        b.call("later", server=name, request=request, handler=ECHO)
+    equal("the patient one", [one["call"] for one in ends(a, name, 1)], ["patient"])
+    stats = b.call("stats", channel=name)["stats"]
+    equal("for people", (stats["subscribers"][1]["outstanding"], stats["subscribers"][1]["expired"]), (0, 4))
+
+
+def streams(run, caller, answerer):
+    """Items, credit, the end; a stream that throws; one that is cancelled; one that is waited for."""
+    a, b, name = talkers(run, caller, answerer)
+    items = [f"{i:02x}" * (10 + i) for i in range(7)]
+    start(a, name, "all", credit=2)
+    (request,) = serve(b, name, {"stream": items, "type": 5})
+    equal("it takes a stream", request["is_stream"], True)
+    got = []
+    while len(got) < 8:
+        more = poll(a, name, timeout=LONG)
+        true("at most its credit", 0 < len(more) <= 3, more)
+        got += more
+        serve(b, name)
+    equal("the end", (got[-1]["is"], got[-1]["call"]), ("end-of-stream", "all"))
+    equal("items", [(one["is"], one["data"], one["type"]) for one in got[:-1]], [("item", item, 5) for item in items])
+    start(a, name, "broken", credit=10)
+    serve(b, name, {"stream": items[:2], "type": 5, "throw": "out of items"})
+    got = ends(a, name, 3)
+    equal("items", [one.get("data") for one in got[:2]], items[:2])
+    equal("then", (got[2]["is"], got[2]["text"]), ("service-error", "out of items"))
+    start(a, name, "cancelled", credit=1)
+    serve(b, name, {"stream": items, "type": 5})
+    equal("an item", [one["data"] for one in poll(a, name, timeout=LONG)], items[:1])
+    a.call("cancel", call="cancelled")
+    serve(b, name)
+    equal("nothing in hand", held(b, name)["in_hand"], 0)
+    poll(a, name)
+    equal("outstanding", calls(a, name)["outstanding"], 0)
+    start(a, name, "next", credit=3)
+    serve(b, name, {"stream": items, "type": 5})
+    for item in items:
+        a.send("next", call="next", timeout=LONG)
+        while a.lines.empty():
+            serve(b, name, timeout=0.01)
+        equal("item", a.receive()["item"], {"type": 5, "data": item, "repeat": False})
+    a.send("next", call="next", timeout=LONG)
+    while a.lines.empty():
+        serve(b, name, timeout=0.01)
+    equal("the end", a.receive()["item"], None)
+    equal("a call that takes no stream", text_of_stream(a, b, name), True)
+
+
+def text_of_stream(a, b, name):
+    """A handler that gives a stream to who takes one answer: its call fails."""
+    a.send("call", client=name, data="", type=TYPE)
+    serve(b, name, {"stream": ["aa"], "type": 5}, timeout=LONG)
+    return len(ends_as("service-error", a)["text"]) > 0
+
+
+# --- who dies, is evicted, is slow ---------------------------------------------------------------------------------------
+
+
+def server_dies(run, caller, answerer, heir):
+    """A server is killed with one request in hand and one that nobody has taken; another one goes on."""
+    a, c = run.peer(caller, 1), run.peer(heir, 3)
+    for how in ("kill", "close", "kill, and the next one is there"):
+        b = run.fresh(answerer)
+        name = attach(run, a, b, c)
+        b.call("server", channel=name, server=name, name="first")
+        a.call("client", channel=name, client=name)
+        start(a, name, "begun")
+        start(a, name, "waiting")
+        equal("one of them", len(serve(b, name, {"keep": "k"}, limit=1)), 1)
+        b.call("close", server=name) if how == "close" else b.kill()
+        begin = time.monotonic()
+        if how not in ("kill", "close"):
+            c.call("server", channel=name, server=name, name="second", timeout=LONG)
+            equal("not its request", serve(c, name), [])
+            equal("not run", held(c, name)["not_run"], 1)
+        happened = {one["call"]: one for one in ends(a, name, 2)}
+        in_time(begin, "server gone")
+        for call, ran in (("begun", True), ("waiting", False)):
+            equal(call, (happened[call]["is"], happened[call]["may_have_run"]), ("server-gone", ran))
+        equal("none is left", calls(a, name)["outstanding"], 0)
+        if how in ("kill", "close"):
+            equal("the first server", (happened["begun"]["name"], happened["begun"]["pid"]), ("first", b.pid))
+            equal("no server", calls(a, name)["server"], None)
+            c.call("server", channel=name, server=name, name="second", timeout=LONG)
+        equal("the next one", answer_of(a, name, "aa", c)["data"], "aa")
+        equal("the second server", calls(a, name)["server"]["name"], "second")
+        for peer in (a, c):
+            peer.call("close", channel=name)
+
+
+def server_evicted(run, caller, victim, operator):
+    """A server that is stopped is evicted: its calls end, the next one comes, and it learns of it."""
+    a, b, c = run.peer(caller, 1), run.fresh(victim), run.peer(operator, 3)
+    name = attach(run, a, b, c)
+    b.call("server", channel=name, server=name, name="slow")
+    a.call("client", channel=name, client=name)
+    text = refused("no-free-slot", c, "server", channel=name, server=name)["message"]
+    true("it says who is in the way", "slow" in text and str(b.pid) in text, text)
+    start(a, name, "begun")
+    start(a, name, "waiting")
+    equal("one of them", len(serve(b, name, {"keep": "k"}, limit=1)), 1)
+    os.kill(b.pid, signal.SIGSTOP)
+    try:
+        equal("requests that no handler was given", c.call("evict", channel=name, slot=0)["messages"], 1)
+        begin = time.monotonic()
+        happened = ends(a, name, 2)
+        in_time(begin, "server gone")
+        equal("may have run", [(one["is"], one["may_have_run"]) for one in happened], [("server-gone", True)] * 2)
+        a.send("call", client=name, data="aa", type=TYPE, timeout=LONG)
+        time.sleep(0.05)
+        true("a call waits for a server", a.lines.empty(), "it has ended")
+        c.send("server", channel=name, server=name, name="heir", timeout=LONG)
+        time.sleep(0.05)
+        true("which cannot come before the old one has gone", c.lines.empty(), "it came")
+    finally:
+        os.kill(b.pid, signal.SIGCONT)
+    refused("slot-lost", b, "serve", server=name, handler=ECHO)
+    c.receive()
+    equal("the request", len(serve(c, name, timeout=LONG)), 1)
+    equal("the answer", a.receive()["answer"]["data"], "aa")
+
+
+def client_dies(run, victim, answerer, heir):
+    """A client is killed: what it asked is run, and no answer of it reaches the next owner of its place."""
+    a, b, c = run.fresh(victim), run.peer(answerer, 2), run.peer(heir, 3)
+    name = attach(run, b, a, c)
+    b.call("server", channel=name, server=name)
+    equal("number", a.call("client", channel=name, client=name, name="desk")["number"], 0)
+    for call in ("one", "two"):
+        start(a, name, call, call.encode().hex())
+    equal("one of them", len(serve(b, name, {"keep": "k"}, limit=1)), 1)
+    a.kill()
+    equal("the same place", c.call("client", channel=name, client=name)["number"], 0)
+    equal("what was asked is run", [one["data"] for one in serve(b, name, {"keep": "l"})], [b"two".hex()])
+    start(c, name, "own", "aa")
+    for request in ("k0", "l0"):
+        b.call("later", server=name, request=request, handler=ECHO)
+    equal("client gone", held(b, name)["client_gone"], 2)
+    equal("the own one", [(one["sender"]["name"], one["data"]) for one in serve(b, name)], [("", "aa")])
+    (one,) = ends(c, name, 1)
+    equal("the own answer, and no other", (one["call"], one["data"], calls(c, name)["late"]), ("own", "aa", 0))
+    equal("nothing is held", (held(b, name)["in_hand"], held(b, name)["waiting"]), (0, 0))
+
+
+def client_evicted(run, victim, answerer, operator):
+    """A client is evicted with a call under way: it learns of it, and its place is free."""
+    a, b, name = talkers(run, victim, answerer)
+    c = run.peer(operator, 3)
+    c.call("open", channel=name, name=name)
+    start(a, name, "one")
+    serve(b, name, {"keep": "k"})
+    c.call("evict", channel=name, slot=1)
+    refused("slot-lost", a, "poll_client", client=name)
+    refused("slot-lost", a, "result", call="one")
+    b.call("later", server=name, request="k0", handler=ECHO)
+    equal("client gone", held(b, name)["client_gone"], 1)
+    equal("its place", c.call("client", channel=name, client=name)["number"], 0)
+    equal("the next one", answer_of(c, name, "aa", b)["data"], "aa")
+
+
+def slow_client(run, slow, answerer, other):
+    """A client that does not read its answers: they wait, and others are answered; then it gets each of them once."""
+    a, b, name = talkers(run, slow, answerer)
+    c = run.peer(other, 3)
+    c.call("open", channel=name, name=name)
+    c.call("client", channel=name, client=name)
+    for i in range(12):
+        start(a, name, f"call{i}", f"{i:02x}")
+    equal("requests", len(serve(b, name, {"reply": "bb" * 900, "type": 3})), 12)
+    waiting = held(b, name)["waiting"]
+    true("answers that wait for room", waiting >= 8, waiting)
+    equal("in hand", held(b, name)["in_hand"], waiting)
+    begin = time.monotonic()
+    equal("another client", answer_of(c, name, "cc", b)["data"], "cc")
+    in_time(begin, "an answer to another client")
+    happened = ends(a, name, 12, serving_peer=b)
+    equal("each once, in order", [one["call"] for one in happened], [f"call{i}" for i in range(12)])
+    equal("bytes", {one["data"] for one in happened}, {"bb" * 900})
+    equal("nothing is held", (held(b, name)["in_hand"], held(b, name)["waiting"]), (0, 0))
+
+
+def at_least_once(run, caller, answerer, heir):
+    """A server is killed with requests in hand: the next one answers them, and says that it is not the first."""
+    a, b, c = run.peer(caller, 1), run.fresh(answerer), run.peer(heir, 3)
+    name = attach(run, a, b, c, delivery="at-least-once")
+    b.call("server", channel=name, server=name)
+    a.call("client", channel=name, client=name)
+    refusal = refused("invalid-argument", a, "start", client=name, call="s", data="", type=TYPE, credit=1)
+    equal("no streams", refusal.get("argument"), "credit")
+    for i in range(3):
+        start(a, name, f"call{i}", f"{i:02x}")
+    equal("two of them", [one["repeat"] for one in serve(b, name, {"keep": "k"}, limit=2)], [False, False])
+    b.call("later", server=name, request="k1", handler={"reply": "b1", "type": 1})
+    equal("the second", [(one["call"], one["repeat"]) for one in ends(a, name, 1)], [("call1", False)])
+    b.kill()
+    equal("no call ends with its server", poll(a, name, timeout=0.3), [])
+    c.call("server", channel=name, server=name, timeout=LONG)
+    requests = serve(c, name)
+    equal("again", [(one["data"], one["repeat"]) for one in requests], [("00", True), ("01", True), ("02", False)])
+    happened = ends(a, name, 2)
+    equal("answers", [(one["call"], one["data"], one["repeat"]) for one in happened], [("call0", "00", True), ("call2", "02", False)])
+    equal("the second answer", calls(a, name)["late"], 1)
+
+
+def hostile_client(run, language, other):
+    """What a client wrote is not to be believed: it is evicted, and the others go on."""
+    a, b, name = talkers(run, language, language)
+    c = run.peer(other, 3)
+    c.call("open", channel=name, name=name)
+    c.call("client", channel=name, client=name)
+    for length in (7, 4096, 12):
+        start(a, name, "bad")
+        with File(run.folder / f"{name}.ring") as file:
+            at = file.rings + file.published(0) % file.capacity - 64  # the request, of one line
+            struct.pack_into("<i", file.bytes, at, length)
+        damaged = held(b, name)["damaged"]
+        equal("nothing of it", serve(b, name), [])
+        equal("damaged", held(b, name)["damaged"], damaged + 1)
+        refused("slot-lost", a, "poll_client", client=name)
+        equal("another client", answer_of(c, name, "cc", b)["data"], "cc")
+        equal("its place", a.call("client", channel=name, client=name)["number"], 0)
+        equal("its next owner", answer_of(a, name, "aa", b)["data"], "aa")
+
+
+# --- waiting, refusals ---------------------------------------------------------------------------------------------------
+
+
+def sleeping(run, caller, answerer):
+    """A server sleeps, and a request wakes it; a caller, and an answer wakes it, or a server that comes, or room."""
+    a, b = run.peer(caller, 1), run.peer(answerer, 2)
+    name = attach(run, a, b)
+    a.call("client", channel=name, client=name)
+    threads = {peer: serving(peer) for peer in (a, b)}
+    with File(run.folder / f"{name}.ring") as file:
+
+        def sleeps(peer, pair, op, **fields):
+            file.forget_sleepers(pair)
+            peer.send(op, **fields)
+            until_asleep(threads[peer], file, pair)
+            return time.monotonic()
+
+        call = {"client": name, "data": "aa", "type": TYPE, "timeout": LONG}
+        sleeps(a, "data", "call", **call)
+        b.call("server", channel=name, server=name)
+        equal("a caller that waits for a server", len(serve(b, name, timeout=LONG)), 1)
+        a.receive()
+        begin = sleeps(b, "data", "serve", server=name, handler=ECHO, timeout=LONG)
+        a.call("call", **call)
+        equal("a server that waits for requests", len(b.receive()["requests"]), 1)
+        in_time(begin, "a server wakes")
+        begin = sleeps(a, "data", "call", **call)
+        serve(b, name, timeout=LONG)
+        a.receive()
+        in_time(begin, "a caller wakes")
+        for i in range(4):
+            start(a, name, f"call{i}", "ee" * 900)
+        begin = sleeps(a, "room", "start", call="one more", **call | {"data": "ff" * 900})
+        equal("requests", len(serve(b, name, limit=4)), 4)
+        a.receive()
+        in_time(begin, "a caller that waits for room")
+        equal("the last one", [one["data"] for one in serve(b, name, timeout=LONG)], ["ff" * 900])
+        ends(a, name, 5, serving_peer=b)
+        sleeps(b, "data", "serve", server=name, handler=ECHO, timeout=LONG)
+        a.call("evict", channel=name, slot=0)
+        ends_as("slot-lost", b)
+
+
+def refusals(run, language):
+    """What makes no sense on a service, or makes sense there alone."""
+    a = run.peer(language, 1)
+    name = run.name("service")
+    for options in (
+        {"kind": "service", "publishers": 2},
+        {"kind": "service", "subscribers": 2},
+        {"kind": "service", "clients": 0},
+        {"kind": "service", "clients": 513},
+        {"kind": "service", "max_outstanding": 0},
+        {"kind": "service", "max_outstanding": 65536},
+        {"kind": "broadcast", "clients": 1},
+        {"kind": "inbox", "max_outstanding": 1},
+        {"kind": "service", "foreign": "publisher", "alignment": 8},
+    ):
+        refused("invalid-argument", a, "create", channel=name, name=name, capacity=4096, counters=0, **options)
+    answer = a.call("create", channel=name, name=name, **SMALL)
+    equal("slots", (answer["kind"], answer["publishers"], answer["subscribers"]), ("service", 6, 4))
+    for op, fields in (("subscriber", {"subscriber": "x"}), ("publisher", {"publisher": "x"}), ("worker", {"worker": "x"})):
+        equal("argument", refused("invalid-argument", a, op, channel=name, **fields).get("argument"), "kind")
+    a.call("server", channel=name, server="s")
+    for i in range(3):
+        equal("number", a.call("client", channel=name, client=f"c{i}")["number"], i)
+    refused("no-free-slot", a, "client", channel=name, client="c3")
+    refused("no-free-slot", a, "server", channel=name, server="t")
+    a.call("close", client="c1")
+    equal("the free one", a.call("client", channel=name, client="c3")["number"], 1)
+    refused("invalid-argument", a, "start", client="c0", call="x", data="", type=TYPE, credit=65536)
+    refused("invalid-argument", a, "call", client="c0", data="", type=0)
+    refused("invalid-argument", a, "call", client="c0", data="", type=TYPE, timeout=-1)
+    start(a, "c0", "one")
+    equal("one request", len(serve(a, "s", {"keep": "k"})), 1)
+    a.call("close", client="c0")
+    refused("closed", a, "result", call="one")
+    a.call("close", server="s")
+    stats = a.call("stats", channel=name)["stats"]
+    equal("stats", (stats["clients"], stats["delivery"], stats["max_outstanding"]), (3, "at-most-once", 64))
+    inbox = run.name()
+    a.call("create", channel=inbox, name=inbox, kind="inbox", capacity=4096, counters=0)
+    for op, handle in (("server", "server"), ("client", "client")):
+        equal("argument", refused("invalid-argument", a, op, channel=inbox, **{handle: "x"}).get("argument"), "kind")
+    wanted = SMALL | {"clients": 3, "delivery": "at-least-once"}
+    equal("field", refused("differs", a, "open_or_create", channel=name + "d", name=name, **wanted).get("field"), "delivery")
+    wanted = SMALL | {"max_outstanding": 65}
+    differs = refused("differs", a, "open_or_create", channel=name + "d", name=name, **wanted)
+    equal("field", differs.get("field"), "max_outstanding")
+    above("serving", stats["serving"], 0)
+
+
+def tests(languages):
+    def after(language):
+        return languages[(languages.index(language) + 1) % len(languages)]
+
+    for language in languages:
+        yield f"{language}: services, what is refused", refusals, language
+        yield f"{language}: a hostile client", hostile_client, language, after(language)
+    for a, b in itertools.product(languages, repeat=2):
+        c = after(b)
+        yield f"{a} calls a server of {b}", answers, a, b, c
+        yield f"{b} answers {a} in any order", in_any_order, a, b
+        yield f"{a} calls {b}, deadlines", deadlines, a, b
+        yield f"{b} streams to {a}", streams, a, b
+        yield f"{b} dies with calls of {a}, {c} goes on", server_dies, a, b, c
+        yield f"{b} is stopped and evicted with calls of {a}", server_evicted, a, b, c
+        yield f"{a} dies with calls to {b}, {c} takes its place", client_dies, a, b, c
+        yield f"{a} is evicted with a call to {b}", client_evicted, a, b, c
+        yield f"{a} does not read what {b} answers", slow_client, a, b, c
+        yield f"{b} dies with calls of {a}, {c} answers them at least once", at_least_once, a, b, c
+        yield f"{a} and {b} sleep and call", sleeping, a, b
