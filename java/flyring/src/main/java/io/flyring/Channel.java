@@ -942,6 +942,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         } finally {
             stopped.forEach(Waiting::goOn);
         }
+        all.forEach(Seat::tellOwner);
         if (failure != null) {
             throw failure;
         }

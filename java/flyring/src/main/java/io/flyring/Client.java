@@ -1,147 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
-import org.agrona.collections.Int2ObjectHashMap;
+import org.agrona.DirectBuffer;
+import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
- * Calls the server of a service; made by {@link Channel#client(String)}. One thread uses it. A virtual thread that
- * sleeps here keeps its carrier thread. spec/service.md.
+ * Calls the server of a service; made by {@link Channel#client(String)}. Not thread-safe: each thread has its own. One
+ * that nothing refers to any more is closed by the garbage collector, with a warning. A virtual thread that sleeps here
+ * keeps its carrier thread. spec/service.md.
  */
-public final class Client implements AutoCloseable {
-    private static final long GONE = -1;
-    private static final long LOW = 0xffff_ffffL;
-    private static final int LOOKS = 256;
+public final class Client extends ClientVerbs implements AutoCloseable {
+    private static final int DEFAULT_CREDIT = 64;
 
-    private final Channel channel;
-    private final Header header;
     private final String name;
-    private final int number;
-    private final Seat seat;
-    private final long epoch;
-    private final ServiceWriter writer;
-    private final RingReader reader;
-    private final Memory trailer;
-    private final Memory control;
-    private final int epochAt;
-    private final int serverAt;
     private final int defaultType;
-    private final Int2ObjectHashMap<Call> calls = new Int2ObjectHashMap<>();
-    private final MessageHandler onReply = this::onReply;
-    private final ServiceWait waiting;
-    private volatile long expectedEpoch;
-    private boolean busy;
-    private boolean lost;
-    private long known;
-    private String serverName = "";
-    private int serverPid;
-    private int sequence;
-    private int outstanding;
-    private int ended;
-    private long late;
-    private long expired;
-    private boolean waitsForRoom;
-    private boolean waitsForServer;
-    private int cancels;
 
     Client(Channel channel, String name, int number, Seat seat, long epoch, ServiceWriter writer, RingReader reader,
         Memory trailer) {
-        this.channel = channel;
-        this.header = channel.header();
+        super(channel, number, seat, epoch, writer, reader, trailer);
         this.name = name;
-        this.number = number;
-        this.seat = seat;
-        this.epoch = epoch;
-        this.expectedEpoch = epoch;
-        this.writer = writer;
-        this.reader = reader;
-        this.trailer = trailer;
-        this.control = channel.control();
-        this.epochAt = header.subscriberSlot(1 + number) + Layout.SUBSCRIBER_SLOT_EPOCH;
-        this.serverAt = header.subscriberSlot(0);
         this.defaultType = header.schemaLength > 0 ? Layout.TYPE_RAW : 1;
-        int ring = header.clients() + number;
-        this.waiting = new ServiceWait(channel, ring, ring + 1, "an answer") {
-            @Override
-            boolean isReady() {
-                return !owned() || ended > 0 || reader.isReady()
-                    || waitsForServer && lives(serverEpoch())
-                    || known != 0 && serverEpoch() != known || waitsForRoom && writer.gatesAllow(writer.room.needed());
-            }
-
-            @Override
-            long cap(long waited) {
-                return waitsForRoom ? ROOM_CAP_NANOS : DATA_CAP_NANOS;
-            }
-
-            @Override
-            void look() {
-                channel.checkReplaced();
-                askGone();
-            }
-
-            @Override
-            void lookSoon() {
-                // the next poll looks anyway
-            }
-
-            @Override
-            void setBusy(boolean now) {
-                busy = now;
-            }
-        };
-    }
-
-    boolean owned() {
-        return control.getLongOpaque(epochAt) == expectedEpoch;
-    }
-
-    private long serverEpoch() {
-        return control.getLongAcquire(serverAt + Layout.SUBSCRIBER_SLOT_EPOCH); // pairs with: take server 4, evict
-    }
-
-    /** Whether a server lives at an epoch (6). */
-    private boolean lives(long e) {
-        return e > 0 && control.getLongAcquire(Layout.CONTROL_SERVING) == e // pairs with: take server 7
-            && channel.slots().live(seat.lock(), 0);
-    }
-
-    private void check() {
-        if (!owned()) {
-            throw gone();
-        }
-        if (busy) {
-            throw new TwoThreadsException("This client is in use by another thread. Give each thread its own.");
-        }
-    }
-
-    private FlyringException gone() {
-        if (expectedEpoch == GONE && !lost) {
-            return new ClosedException("The client is closed. Make a new one.");
-        }
-        FlyringException error = new SlotLostException(1 + number, "The client was evicted. Close it and make a new"
-            + " one.");
-        if (!lost) {
-            lost = true;
-            expectedEpoch = GONE;
-            endAll(error);
-            seat.close();
-        }
-        return error;
-    }
-
-    private void endAll(FlyringException error) {
-        List<Call> all = new ArrayList<>(calls.values());
-        calls.clear();
-        outstanding = 0;
-        all.forEach(call -> call.end(null, error));
-    }
-
-    private void putOutstanding() {
-        trailer.putIntOpaque(Layout.TRAILER_GATE + Layout.GATE_OUTSTANDING, outstanding);
     }
 
     /**
@@ -152,7 +31,7 @@ public final class Client implements AutoCloseable {
      * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
      */
     public Message call(byte[] request) {
-        return call(request, defaultType, Publisher.FOREVER);
+        return callAndWait(null, request, 0, request.length, defaultType, Waiting.FOREVER, null);
     }
 
     /**
@@ -160,328 +39,287 @@ public final class Client implements AutoCloseable {
      *
      * @param request the bytes.
      * @param type 1 or more.
-     * @param timeout how long to wait at most: the request's deadline.
+     * @param timeout how long to wait at most: the request's deadline; {@link Publisher#FOREVER}: none.
      * @return the answer, with bytes of its own.
-     * @throws BusyException if as many calls as may be are under way.
-     * @throws ExpiredException if the time-out came first.
-     * @throws ServerGoneException if the server died, closed, or was evicted.
      * @throws ServiceErrorException if the handler threw, failed, or did not answer.
-     * @throws MessageTooLargeException if the request is too long.
+     * @throws ExpiredException if the time-out came first.
+     * @throws ServerGoneException if the server died, closed, or was evicted, within 100 ms.
+     * @throws BusyException if as many calls as may be are under way; the call was not made.
+     * @throws MessageTooLargeException if the request is too long; the call was not made.
+     * @throws InvalidArgumentException if the type or the time-out is not valid; the call was not made.
      * @throws ChannelReplacedException if the channel was replaced: that ends the wait.
      * @throws CancelledException if the thread was interrupted; it still is.
+     * @throws ClosedException if another thread closed the client or the channel.
+     * @throws SlotLostException if the client was evicted.
+     * @throws CorruptRingException if the ring of replies is damaged.
+     * @throws TwoThreadsException if another thread, or one of this client's futures, is at work in it.
      */
     public Message call(byte[] request, int type, Duration timeout) {
-        return start(request, type, timeout).result();
+        return callAndWait(null, request, 0, request.length, type, Waiting.nanos(timeout), null);
+    }
+
+    /**
+     * The same for bytes in a buffer.
+     *
+     * @param source where the request lies.
+     * @param offset where it begins there.
+     * @param length how long it is.
+     * @param type 1 or more.
+     * @param timeout how long to wait at most: the request's deadline.
+     * @return the answer, with bytes of its own.
+     * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
+     */
+    public Message call(DirectBuffer source, int offset, int length, int type, Duration timeout) {
+        source.boundsCheck(offset, length);
+        return callAndWait(source, null, offset, length, type, Waiting.nanos(timeout), null);
+    }
+
+    /**
+     * The same without an allocation: the answer is handed out in place.
+     *
+     * @param source where the request lies.
+     * @param offset where it begins there.
+     * @param length how long it is.
+     * @param type 1 or more.
+     * @param timeout how long to wait at most, nanoseconds: the request's deadline; {@link Long#MAX_VALUE}: none.
+     * @param answer gets the answer, valid until it returns; it does not use this client. What it throws comes out of
+     *     this.
+     * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
+     */
+    public void call(DirectBuffer source, int offset, int length, int type, long timeout, MessageHandler answer) {
+        source.boundsCheck(offset, length);
+        if (answer == null) {
+            throw new InvalidArgumentException("answer", "There is no handler for the answer. Give one.");
+        }
+        callAndWait(source, null, offset, length, type, timeout, answer);
+    }
+
+    /**
+     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     *
+     * @param request the encoder, with the message header in front of its block.
+     * @param timeout how long to wait at most: the request's deadline.
+     * @return the answer, with bytes of its own.
+     * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
+     */
+    public Message call(MessageEncoderFlyweight request, Duration timeout) {
+        final int offset = Encoded.offset(request);
+        return call(request.buffer(), offset, Encoded.length(request), Encoded.type(request), timeout);
     }
 
     /**
      * Calls the server, and does not wait for its answer.
      *
      * @param request the bytes.
-     * @param type 1 or more.
-     * @param timeout how long its answer may take.
-     * @return the call, under way; or ended as expired, if neither a server nor room came in time.
-     * @throws FlyringException as {@link #call(byte[], int, Duration)} does for what is refused.
+     * @return the call, under way.
+     * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
      */
-    public Call start(byte[] request, int type, Duration timeout) {
-        check();
-        long nanos = Waiting.nanos(timeout);
-        if (type < 1) {
-            throw new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
-        }
-        if (nanos < 0) {
-            throw Waiting.negative(nanos);
-        }
-        MessageTooLargeException tooLarge = writer.tooLarge(Layout.REQUEST_LENGTH, request.length);
-        if (tooLarge != null) {
-            throw tooLarge;
-        }
-        if (outstanding >= header.maxOutstanding) {
-            drain();
-            if (outstanding >= header.maxOutstanding) {
-                throw new BusyException(outstanding, outstanding + " calls of this client are under way already.");
-            }
-        }
-        Call call = new Call(this);
-        call.deadline = nanos == Waiting.FOREVER ? 0 : Math.max(1, channel.identity().monotonicNow() + nanos);
-        if (!publish(call, request, type)) {
-            waiting.begin(nanos);
-            try {
-                boolean published = false;
-                while (!published && waiting.turn()) {
-                    published = publish(call, request, type);
-                }
-                if (!published) {
-                    expire(call, false);
-                }
-            } finally {
-                waitsForRoom = false;
-                waitsForServer = false;
-                waiting.end();
-            }
-        }
-        return call;
-    }
-
-    /** Call 2 and 3; false: there is no server, or no room. */
-    private boolean publish(Call call, byte[] request, int type) {
-        if (!owned()) {
-            throw gone();
-        }
-        waitsForRoom = false;
-        waitsForServer = false;
-        final long e = serverEpoch();
-        if (e != known) {
-            askGone();
-            if (!lives(e)) {
-                waitsForServer = true;
-                return false;
-            }
-            known = e;
-            Slots.Fields fields = channel.slots().fields(serverAt);
-            serverName = fields.name();
-            serverPid = fields.pid();
-        }
-        do {
-            sequence++;
-        } while (sequence == 0 || calls.containsKey(sequence));
-        call.position = writer.offer(Layout.REQUEST_LENGTH, sequence & LOW, call.deadline,
-            epoch & LOW | known << 32, null, request, 0, request.length, type);
-        if (call.position == ServiceWriter.NO_ROOM) {
-            waitsForRoom = true;
-            drain();
-            return false;
-        }
-        call.sequence = sequence;
-        calls.put(sequence, call);
-        outstanding++;
-        putOutstanding();
-        return true;
-    }
-
-    private void drain() {
-        final long start = reader.cursor();
-        try {
-            while (reader.cursor() - start < header.capacity) {
-                long before = reader.cursor();
-                int n = reader.poll(onReply, 1);
-                if (n == RingReader.LOST) {
-                    throw gone();
-                }
-                if (n == 0 && reader.cursor() == before) {
-                    break;
-                }
-            }
-        } catch (CorruptRingException e) {
-            endAll(e);
-            throw e;
-        }
-        if (cancels > 0) {
-            sendCancels();
-        }
-    }
-
-    /** Drain 2 and 3. */
-    private void onReply(Message reply) {
-        final PayloadBuffer buffer = reply.buffer();
-        final int length = reply.length() - Layout.REPLY_LENGTH;
-        Call call = length < 0 || buffer.getInt(Layout.REPLY_CLIENT_EPOCH) != (int) epoch ? null
-            : calls.get(buffer.getInt(Layout.REPLY_SEQUENCE));
-        if (call == null) {
-            late++;
-            return;
-        }
-        final int status = buffer.getInt(Layout.REPLY_STATUS);
-        final int flags = buffer.getInt(Layout.REPLY_FLAGS);
-        if (status == Layout.REPLY_STATUS_OK && (flags & Layout.REPLY_FLAG_MORE) != 0) {
-            late++; // nothing of this client takes a stream
-            return;
-        }
-        calls.remove(call.sequence);
-        outstanding--;
-        putOutstanding();
-        cancels -= call.cancelUnsent ? 1 : 0;
-        if (call.done()) {
-            late++;
-            return;
-        }
-        ended++;
-        call.repeat = (flags & Layout.REPLY_FLAG_REPEAT) != 0;
-        if (status == Layout.REPLY_STATUS_OK) {
-            call.end(reply.copy(Layout.REPLY_LENGTH), null);
-        } else if (status == Layout.REPLY_STATUS_EXPIRED) {
-            expire(call, call.repeat);
-        } else if (status == Layout.REPLY_STATUS_NOT_RUN) {
-            call.end(null, serverGone(false));
-        } else {
-            byte[] text = new byte[length];
-            buffer.getBytes(Layout.REPLY_LENGTH, text);
-            call.end(null, new ServiceErrorException(new String(text, StandardCharsets.UTF_8)));
-        }
-    }
-
-    private void expire(Call call, boolean mayHaveRun) {
-        expired++;
-        trailer.putLongOpaque(Layout.TRAILER_GATE + Layout.GATE_EXPIRED, expired);
-        call.end(null, new ExpiredException(mayHaveRun, "The time-out of the call came before its answer"
-            + (mayHaveRun ? "; its handler may have run." : ", and no handler was given it.")));
-    }
-
-    private ServerGoneException serverGone(boolean mayHaveRun) {
-        return new ServerGoneException(mayHaveRun, serverName, serverPid, "The server " + serverName + " (process "
-            + serverPid + ") has gone" + (mayHaveRun ? "; the request may have run." : "; the request was not run."));
-    }
-
-    /** Gone? (6). */
-    private void askGone() {
-        if (known == 0) {
-            return;
-        }
-        final long e = serverEpoch();
-        final boolean held = channel.slots().live(seat.lock(), 0); // 1
-        if (e == known && held) {
-            return;
-        }
-        drain(); // 3: it may have replied, and died then
-        if (!header.atLeastOnce()) { // 4
-            // pairs with: poll 6; behind the test of the lock
-            long taken = channel.trailers().get(number)
-                .getLongAcquire(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END);
-            List<Call> all = new ArrayList<>(calls.values());
-            calls.clear();
-            cancels = 0;
-            outstanding = 0;
-            putOutstanding();
-            for (Call call : all) {
-                if (!call.done()) {
-                    ended++;
-                    call.end(null, serverGone(held || call.position < taken));
-                }
-            }
-        }
-        known = 0; // 5
-    }
-
-    /** Cancels that were not sent yet, as far as there is room (7). */
-    void sendCancels() {
-        cancels = 0;
-        for (Call call : calls.values()) {
-            if (call.cancelUnsent) {
-                if (known != 0 && owned() && writer.offer(Layout.REQUEST_LENGTH, call.sequence & LOW
-                    | (long) Layout.REQUEST_OPERATION_CANCEL << 32, 0, epoch & LOW | known << 32, null, null, 0, 0,
-                    Layout.TYPE_RAW) != ServiceWriter.NO_ROOM) {
-                    call.cancelUnsent = false;
-                } else {
-                    cancels++;
-                }
-            }
-        }
+    public Call start(byte[] request) {
+        return startCall(null, request, 0, request.length, defaultType, 0, Waiting.FOREVER);
     }
 
     /**
-     * Takes replies, and ends calls.
+     * Calls the server, and does not wait for its answer; waits for a server to come and for room.
      *
-     * @return how many calls ended.
+     * @param request the bytes.
+     * @param type 1 or more.
+     * @param timeout how long its answer may take: the request's deadline.
+     * @return the call, under way.
+     * @throws ExpiredException if neither a server nor room came in time; nothing was published.
+     * @throws FlyringException as {@link #call(byte[], int, Duration)} does for a call that was not made.
+     */
+    public Call start(byte[] request, int type, Duration timeout) {
+        return startCall(null, request, 0, request.length, type, 0, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same for bytes in a buffer.
+     *
+     * @param source where the request lies.
+     * @param offset where it begins there.
+     * @param length how long it is.
+     * @param type 1 or more.
+     * @param timeout how long its answer may take: the request's deadline.
+     * @return the call, under way.
+     * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
+     */
+    public Call start(DirectBuffer source, int offset, int length, int type, Duration timeout) {
+        source.boundsCheck(offset, length);
+        return startCall(source, null, offset, length, type, 0, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     *
+     * @param request the encoder, with the message header in front of its block.
+     * @param timeout how long its answer may take: the request's deadline.
+     * @return the call, under way.
+     * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
+     */
+    public Call start(MessageEncoderFlyweight request, Duration timeout) {
+        return start(request.buffer(), Encoded.offset(request), Encoded.length(request), Encoded.type(request),
+            timeout);
+    }
+
+    /**
+     * Calls the server for a stream of items; 64 of them may lie between the server and who reads them.
+     *
+     * @param request the bytes.
+     * @return the call, under way: {@link Call#next()} has its items.
+     * @throws FlyringException as {@link #stream(byte[], int, int, Duration)} does.
+     */
+    public Call stream(byte[] request) {
+        return stream(request, defaultType, DEFAULT_CREDIT, Publisher.FOREVER);
+    }
+
+    /**
+     * Calls the server for a stream of items (service.md 7).
+     *
+     * @param request the bytes.
+     * @param type 1 or more.
+     * @param credit how many items may lie between the server and who reads them, 1 to 65535.
+     * @param timeout how long it may take to its end: the request's deadline.
+     * @return the call, under way: {@link Call#next()} has its items.
+     * @throws InvalidArgumentException if the credit is not valid, or the service answers at least once.
+     * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
+     */
+    public Call stream(byte[] request, int type, int credit, Duration timeout) {
+        return startCall(null, request, 0, request.length, type, credit == 0 ? -1 : credit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     *
+     * @param request the encoder, with the message header in front of its block.
+     * @param credit how many items may lie between the server and who reads them, 1 to 65535.
+     * @param timeout how long it may take to its end: the request's deadline.
+     * @return the call, under way: {@link Call#next()} has its items.
+     * @throws FlyringException as {@link #stream(byte[], int, int, Duration)} does.
+     */
+    public Call stream(MessageEncoderFlyweight request, int credit, Duration timeout) {
+        return startCall(request.buffer(), null, Encoded.offset(request), Encoded.length(request),
+            Encoded.type(request), credit == 0 ? -1 : credit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * Takes replies, ends calls, completes futures, notices that the server has gone. Does not wait.
+     *
+     * @return how many calls ended, or got an item.
+     * @throws FlyringException as {@link #poll(Duration)} does.
      */
     public int poll() {
-        check();
-        ended = 0;
-        drain();
-        expireOwn();
-        if (known != 0 && serverEpoch() != known) {
-            askGone();
-        }
-        return ended;
+        return pollCalls(0);
     }
 
-    private void expireOwn() {
-        for (Call call : calls.values()) {
-            if (call.deadline > 0 && !call.done() && channel.identity().monotonicNow() >= call.deadline) {
-                ended++;
-                expire(call, true);
-            }
-        }
+    /**
+     * The same; waits while nothing happens.
+     *
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return how many calls ended, or got an item; 0: none in time.
+     * @throws ClosedException after close.
+     * @throws SlotLostException if the client was evicted.
+     * @throws CorruptRingException if the ring of replies is damaged.
+     * @throws ChannelReplacedException if the channel was replaced: that ends the wait; calls go on.
+     * @throws CancelledException if the thread was interrupted; it still is.
+     * @throws TwoThreadsException if another thread, or one of this client's futures, is at work in it.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     */
+    public int poll(Duration timeout) {
+        return pollCalls(Waiting.nanos(timeout));
     }
 
-    /** Waits until a call has ended. */
-    void await(Call call) {
-        for (int i = 0; i < LOOKS && !call.done(); i++) { // no clock for a short wait
-            if (reader.isReady()) {
-                poll();
-            }
-            Thread.onSpinWait();
-        }
-        if (call.done()) {
-            return;
-        }
-        poll();
-        while (!call.done()) {
-            waiting.begin(call.deadline == 0 ? Waiting.FOREVER
-                : Math.max(0, call.deadline - channel.identity().monotonicNow()));
-            try {
-                while (!call.done() && waiting.untilReady()) {
-                    poll();
-                }
-            } finally {
-                waiting.end();
-            }
-            if (!call.done()) {
-                poll();
-            }
-        }
-    }
-
-    /** @return calls without a final reply. */
+    /**
+     * Calls under way.
+     *
+     * @return their number; those that expired or were cancelled count until the server has answered them.
+     */
     public int outstanding() {
-        return outstanding;
+        return calls.size();
     }
 
-    /** @return replies that nobody waited for any more. */
+    /**
+     * Replies that nobody waited for any more.
+     *
+     * @return how many came since the start.
+     */
     public long late() {
         return late;
     }
 
-    /** @return whether a server lives; tests a lock. */
-    public boolean hasServer() {
-        return lives(serverEpoch());
+    /**
+     * The server that lives; tests a lock.
+     *
+     * @return its name and epoch, or null if none lives.
+     * @throws ClosedException after close.
+     */
+    public ServerInfo server() {
+        if (!isOpen()) {
+            throw unusable();
+        }
+        return liveServer();
     }
 
-    /** @return its number, from 0. */
+    /**
+     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     *
+     * @param time 0: it looks once.
+     * @throws InvalidArgumentException if it is below 0.
+     */
+    public void setSpin(Duration time) {
+        waiting.spinFor(time);
+    }
+
+    /**
+     * Which of the clients it is.
+     *
+     * @return its number, from 0.
+     */
     public int number() {
         return number;
     }
 
-    /** @return its name. */
+    /**
+     * Its subscriber slot.
+     *
+     * @return the slot, from 1.
+     */
+    public int slot() {
+        return 1 + number;
+    }
+
+    /**
+     * Its name.
+     *
+     * @return the name, empty if it has none.
+     */
     public String name() {
         return name;
     }
 
-    /** @return how often its place was taken. */
+    /**
+     * Which owner of its place it is.
+     *
+     * @return the epoch, from 1.
+     */
     public long epoch() {
         return epoch;
     }
 
-    Seat seat() {
-        return seat;
+    /**
+     * The largest request.
+     *
+     * @return bytes.
+     */
+    public int maxMessageLength() {
+        return longest();
     }
 
-    Waiting waiting() {
-        return waiting;
-    }
-
-    void checkClosable() {
-        if (busy && expectedEpoch != GONE) {
-            throw new TwoThreadsException("This client is in use by another thread.");
-        }
-    }
-
-    void end() {
-        lost = false;
-        expectedEpoch = GONE;
-        endAll(new ClosedException("The client was closed. What it has asked is run all the same."));
-    }
-
-    /** Calls under way end as closed; what was asked is run all the same. */
+    /**
+     * Gives the place back. Calls under way end as {@link ClosedException}; what was published is run all the same. A
+     * thread that waits in this client gets that, too. Closing twice is fine.
+     *
+     * @throws ViewAliveException from inside what one of its calls has completed, or while another thread works.
+     */
     @Override
     public void close() {
         boolean waited = waiting.takeOver();
@@ -497,5 +335,6 @@ public final class Client implements AutoCloseable {
                 waiting.goOn();
             }
         }
+        runPending();
     }
 }

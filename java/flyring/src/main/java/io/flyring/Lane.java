@@ -5,32 +5,53 @@ import java.lang.invoke.VarHandle;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
+import org.agrona.DirectBuffer;
 
-/** What a server has of one client: its ring of requests, those in hand, and the ring of replies (service.md 5). */
+/**
+ * What a server has of one client: its ring of requests, those in hand, and the ring of replies (service.md 5, 10).
+ * Methods whose comment says "locked" need the server's lock, if another thread may have one of its requests.
+ */
 final class Lane {
     private static final long LOW = 0xffff_ffffL;
+    /** What became of a record at the cursor. */
+    private static final int NOTHING = 0;
+    private static final int HANDED_OUT = 1;
+    private static final int STAYS = 2;
+    private static final int MOST_CREDIT = 0xffff;
 
+    final ServiceWriter writer;
     private final int client;
+    private final Channel channel;
     private final Header header;
+    /** Ring k and its trailer, read-only. */
     private final Memory data;
     private final Memory trailer;
     private final Memory control;
     private final Waker room;
-    private final ServiceWriter writer;
     private final int epochAt;
     private final int mask;
-    private final Channel channel;
-    final List<Request> inHand = new ArrayList<>();
+    private final boolean least;
     private final ArrayDeque<Pending> waiting = new ArrayDeque<>();
+    private final List<Request> free = new ArrayList<>();
+    /** In hand, in the order of their positions. */
+    private Request first;
+    private Request last;
+    private int hand;
+    private int streams;
+    /** A call lies at the cursor, and as many as may be are in hand. */
+    private boolean full;
+    private boolean damaged;
+    /** For that. */
+    private boolean evicted;
     private long cursor;
+    /** Messages before the cursor. */
     private long count;
     private long storedGate;
     private long repeatEnd;
-    private boolean broken;
-    private Request reused;
+    private Sender sender;
 
     /** A reply without room. */
-    private record Pending(Request request, int status, int flags, int type, byte[] bytes) {
+    private record Pending(Request request, int status, int type, byte[] bytes) {
     }
 
     Lane(Channel channel, int client, Memory data, Memory trailer, Waker room, ServiceWriter writer) {
@@ -42,20 +63,38 @@ final class Lane {
         this.control = channel.control();
         this.room = room;
         this.writer = writer;
+        this.least = header.atLeastOnce();
         this.epochAt = header.subscriberSlot(1 + client) + Layout.SUBSCRIBER_SLOT_EPOCH;
         this.mask = header.capacity - 1;
+        this.sender = Sender.unknown(client);
     }
 
     int client() {
         return client;
     }
 
-    int waiting() {
-        return waiting.size();
+    Sender sender() {
+        return sender;
     }
 
-    ServiceWriter writer() {
-        return writer;
+    boolean isDamaged() {
+        return damaged;
+    }
+
+    boolean isFull() {
+        return full;
+    }
+
+    boolean hasWaiting() {
+        return !waiting.isEmpty();
+    }
+
+    int hand() {
+        return hand;
+    }
+
+    void prefault() {
+        data.prefault();
     }
 
     private long published() {
@@ -65,30 +104,212 @@ final class Lane {
     /** Resume (4), under the control lock. */
     void resume() {
         long gate = trailer.getLongAcquire(Layout.TRAILER_GATE); // pairs with: the last server's
-        long claimed = trailer.getLongOpaque(Layout.TRAILER_CLAIMED);
         long published = published();
-        if (!Recovery.isPosition(published, header.alignment) || !Recovery.isPosition(gate, header.alignment)
-            || gate < published - header.capacity || gate > claimed) {
-            broken = true; // damaged, at the first poll
+        long claimed = trailer.getLongOpaque(Layout.TRAILER_CLAIMED);
+        if (!Recovery.isPosition(published, header.alignment) || !Recovery.isPosition(claimed, header.alignment)
+            || !Recovery.isPosition(gate, header.alignment)
+            || gate < published - header.capacity || gate > claimed) { // a
+            damaged = true;
             return;
         }
         long taken = trailer.getLongAcquire(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END); // pairs with: poll 6
         boolean good = Recovery.isPosition(taken, header.alignment) && taken >= gate && taken <= claimed;
-        repeatEnd = good ? taken : gate;
-        cursor = header.atLeastOnce() ? gate : repeatEnd;
-        Memory whole = channel.file().map(header.ringOffset(client), header.ringStride, true);
-        try {
-            count = new MessageCount(whole, header).of(cursor);
-        } finally {
-            channel.file().release(whole);
-        }
+        repeatEnd = good ? taken : gate; // b
+        cursor = least ? gate : repeatEnd;
+        count = new MessageCount(data, header).of(cursor);
         storedGate = gate;
-        if (cursor != gate) {
-            storeGate(cursor, count);
+        storeGate(); // c
+        sender = channel.slots().sender(client, cursor, sender);
+    }
+
+    // --- poll
+
+    /** Whether there is something to poll: a record that may be taken. */
+    boolean isReady() {
+        return !damaged && data.getIntAcquire((int) cursor & mask) > 0 // pairs with: publish 6
+            && (!full || hand < header.maxOutstanding);
+    }
+
+    /** Hands out up to {@code limit} requests. */
+    int poll(ServerCore server, RequestHandler handler, int limit) {
+        if (damaged || data.getIntAcquire((int) cursor & mask) <= 0) { // pairs with: publish 6
+            return 0;
+        }
+        final long eighth = header.capacity / Layout.GATE_STORE_DIVISOR;
+        int handed = 0;
+        long other = 0;
+        try {
+            while (handed < limit && other < header.capacity) {
+                final long at = cursor;
+                final int length = data.getIntAcquire((int) at & mask); // pairs with: publish 6
+                if (length <= 0) {
+                    break;
+                }
+                final int took = take(server, handler, at, length);
+                if (took == STAYS) {
+                    break;
+                }
+                if (took == HANDED_OUT) {
+                    handed++;
+                } else {
+                    other += cursor - at;
+                }
+                if (cursor - storedGate >= eighth) {
+                    storeGate(server);
+                }
+            }
+        } finally {
+            if (!damaged && server.owned()) {
+                storeGate(server);
+            }
+        }
+        return handed;
+    }
+
+    private void storeGate(ServerCore server) {
+        final boolean locked = server.lockIfKept();
+        try {
+            storeGate();
+        } finally {
+            server.unlock(locked);
         }
     }
 
-    private void storeGate(long position, long messages) {
+    /** Poll 1 to 8, of one record. */
+    private int take(ServerCore server, RequestHandler handler, long at, int length) {
+        final int index = (int) at & mask;
+        final long size = (long) length + header.alignment - 1 & -header.alignment;
+        final int type = data.getInt(index + Layout.RECORD_TYPE);
+        final boolean message = type > 0;
+        if (length < Layout.RECORD_HEADER_LENGTH + (message ? Layout.REQUEST_LENGTH : 0)
+            || index + size > header.capacity
+            || !message && type != Layout.TYPE_PADDING && type != Layout.TYPE_OWNER) {
+            setDamaged(server);
+            return STAYS;
+        }
+        final int payload = index + Layout.RECORD_PAYLOAD;
+        if (!message) {
+            if (type == Layout.TYPE_OWNER) {
+                sender = Sender.after(sender, data, payload, length - Layout.RECORD_HEADER_LENGTH);
+            }
+            cursor = at + size;
+            return NOTHING;
+        }
+        if (data.getShort(payload + Layout.REQUEST_OPERATION) != Layout.REQUEST_OPERATION_CALL) { // 2
+            moveCursor(at + size);
+            apply(server, payload);
+            return NOTHING;
+        }
+        final Request request = takeInHand(server, payload, at, at + size);
+        if (request == null) {
+            return cursor == at ? STAYS : NOTHING;
+        }
+        request.show(data.address() + payload + Layout.REQUEST_LENGTH,
+            length - Layout.RECORD_HEADER_LENGTH - Layout.REQUEST_LENGTH, type);
+        if (at >= repeatEnd) { // 6
+            trailer.putLongRelease(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END, at + size); // pairs with: gone 4
+            VarHandle.storeStoreFence(); // before the handler begins
+        }
+        try {
+            server.handOut(handler, request); // 7
+        } finally {
+            request.inHandler = false;
+            recycle(request);
+        }
+        return HANDED_OUT;
+    }
+
+    private void moveCursor(long end) {
+        cursor = end;
+        if (count != Layout.COUNT_UNKNOWN) {
+            count++;
+        }
+    }
+
+    /** Poll 3 to 5; null: it stays where it is, or it was answered already. */
+    private Request takeInHand(ServerCore server, int payload, long at, long end) {
+        final boolean locked = server.lockIfKept();
+        try {
+            full = hand >= header.maxOutstanding; // 3
+            if (full) {
+                return null;
+            }
+            final Request request = free.isEmpty() ? new Request(server, this, data) : free.remove(free.size() - 1);
+            request.begin(data.getInt(payload + Layout.REQUEST_SEQUENCE),
+                data.getInt(payload + Layout.REQUEST_CLIENT_EPOCH), data.getLong(payload + Layout.REQUEST_DEADLINE),
+                least ? 0 : data.getShort(payload + Layout.REQUEST_CREDIT) & MOST_CREDIT, at, count,
+                least && at < repeatEnd);
+            request.before = last;
+            if (last != null) {
+                last.behind = request;
+            } else {
+                first = request;
+            }
+            last = request;
+            hand++;
+            server.countInHand(1);
+            moveCursor(end); // before the handler: it is not handed out again, whatever that does
+            if (!least && data.getInt(payload + Layout.REQUEST_SERVER_EPOCH) != (int) server.epoch()) { // 4
+                server.notRun++;
+                finish(server, request, Layout.REPLY_STATUS_NOT_RUN, Layout.TYPE_RAW, null, null, 0, 0);
+                return null;
+            }
+            if (request.deadline > 0 && server.now() >= request.deadline) { // 5
+                server.expired++;
+                finish(server, request, Layout.REPLY_STATUS_EXPIRED, Layout.TYPE_RAW, null, null, 0, 0);
+                return null;
+            }
+            server.checkOwned(); // 6
+            request.inHandler = true;
+            return request;
+        } finally {
+            server.unlock(locked);
+        }
+    }
+
+    /** 7, apply. */
+    private void apply(ServerCore server, int payload) {
+        final int operation = data.getShort(payload + Layout.REQUEST_OPERATION);
+        final Request request;
+        final boolean locked = server.lockIfKept();
+        try {
+            request = find(data.getInt(payload + Layout.REQUEST_SEQUENCE),
+                data.getInt(payload + Layout.REQUEST_CLIENT_EPOCH));
+            if (request == null) {
+                return;
+            }
+            if (operation == Layout.REQUEST_OPERATION_CANCEL) {
+                request.cancelled = true;
+            } else if (operation == Layout.REQUEST_OPERATION_CREDIT && !least) {
+                request.credit = Math.min(MOST_CREDIT, request.credit
+                    + (data.getShort(payload + Layout.REQUEST_CREDIT) & MOST_CREDIT));
+            }
+        } finally {
+            server.unlock(locked);
+        }
+        if (request.items != null) {
+            server.goOn(request, false);
+        }
+    }
+
+    private Request find(int sequence, int clientEpoch) {
+        Request request = first;
+        while (request != null && (request.clientEpoch != clientEpoch || request.sequence != sequence)) {
+            request = request.behind;
+        }
+        return request;
+    }
+
+    /** Poll 8, where it is due; locked. */
+    void storeGate() {
+        final boolean held = least && first != null;
+        final long position = held ? first.position : cursor;
+        if (position != storedGate && !damaged) {
+            store(position, held ? first.count : count);
+        }
+    }
+
+    private void store(long position, long messages) {
         storedGate = position;
         trailer.putLongOpaque(Layout.TRAILER_GATE + Layout.GATE_COUNT, messages);
         trailer.putLongRelease(Layout.TRAILER_GATE, position); // pairs with: recompute 2
@@ -98,235 +319,185 @@ final class Lane {
         }
     }
 
-    /** Poll 8: the gate, where it is not there already. */
-    private void moveGate() {
-        boolean held = header.atLeastOnce() && !inHand.isEmpty();
-        long gate = held ? inHand.get(0).position : cursor;
-        if (gate != storedGate) {
-            storeGate(gate, held ? inHand.get(0).count : count);
-        }
+    // --- replies, all of it locked
+
+    /** Reply 2: whether the client that asked is still there. */
+    boolean isThere(Request request) {
+        return (int) control.getLongAcquire(epochAt) == request.clientEpoch // pairs with: take client 5, evict
+            && writer.gate(1 + client) != Layout.NOT_GATING;
     }
 
-    boolean isReady() {
-        return broken || inHand.size() < header.maxOutstanding && data.getIntAcquire((int) cursor & mask) > 0;
-    }
-
-    private void advance(long size, boolean message) {
-        cursor += size;
-        if (message && count >= 0) {
-            count++;
-        }
-    }
-
-    /** Hands out up to {@code limit} requests. */
-    int poll(Server server, RequestHandler handler, int limit) {
-        if (broken) {
-            damaged(server);
-            return 0;
-        }
-        int handed = 0;
-        long other = 0;
-        try {
-            while (handed < limit && other < header.capacity) {
-                int index = (int) cursor & mask;
-                int length = data.getIntAcquire(index); // pairs with: publish 6
-                if (length <= 0) {
-                    break;
-                }
-                long size = (long) length + header.alignment - 1 & -header.alignment;
-                int type = data.getInt(index + Layout.RECORD_TYPE);
-                boolean message = type > 0;
-                if (length < Layout.RECORD_HEADER_LENGTH || index + size > header.capacity
-                    || message && length < Layout.RECORD_HEADER_LENGTH + Layout.REQUEST_LENGTH
-                    || !message && type != Layout.TYPE_PADDING && type != Layout.TYPE_OWNER) {
-                    broken = true;
-                    break;
-                }
-                if (message && data.getShort(index + Layout.RECORD_PAYLOAD + Layout.REQUEST_OPERATION)
-                    == Layout.REQUEST_OPERATION_CALL) {
-                    if (inHand.size() >= header.maxOutstanding) { // 3
-                        break;
-                    }
-                    if (take(server, handler, index, length, type, size)) {
-                        handed++;
-                    } else {
-                        other += size;
-                    }
-                } else {
-                    if (message) {
-                        synchronized (server.monitor()) {
-                            apply(index + Layout.RECORD_PAYLOAD);
-                        }
-                    }
-                    other += size;
-                    advance(size, message);
-                }
-                if (cursor - storedGate >= header.capacity / Layout.GATE_STORE_DIVISOR) {
-                    synchronized (server.monitor()) {
-                        moveGate();
-                    }
-                }
-            }
-        } finally {
-            if (server.owned() && !broken) {
-                synchronized (server.monitor()) {
-                    moveGate();
-                }
-            }
-        }
-        if (broken) {
-            damaged(server);
-        }
-        return handed;
-    }
-
-    /** Steps 4 to 7; false: it was not handed out. */
-    private boolean take(Server server, RequestHandler handler, int index, int length, int type, long size) {
-        final int at = index + Layout.RECORD_PAYLOAD;
-        final boolean least = header.atLeastOnce();
-        final Request request = reused != null ? reused : new Request(server, this, data);
-        reused = null;
-        request.set(data.address() + at + Layout.REQUEST_LENGTH,
-            length - Layout.RECORD_HEADER_LENGTH - Layout.REQUEST_LENGTH, type, cursor, count);
-        request.sequence = data.getInt(at + Layout.REQUEST_SEQUENCE);
-        request.clientEpoch = data.getInt(at + Layout.REQUEST_CLIENT_EPOCH);
-        request.deadline = data.getLong(at + Layout.REQUEST_DEADLINE);
-        request.repeat = least && cursor < repeatEnd;
-        int status = Layout.REPLY_STATUS_OK;
-        if (!least && data.getInt(at + Layout.REQUEST_SERVER_EPOCH) != (int) server.epoch()) { // 4
-            status = Layout.REPLY_STATUS_NOT_RUN;
-            server.notRun++;
-        } else if (request.deadline > 0 && server.now() >= request.deadline) { // 5
-            status = Layout.REPLY_STATUS_EXPIRED;
-            server.expired++;
-        }
-        server.checkOwned(); // 6
-        if (status == Layout.REPLY_STATUS_OK && cursor >= repeatEnd) {
-            trailer.putLongRelease(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END, cursor + size); // pairs with: gone 4
-            VarHandle.storeStoreFence();
-        }
-        synchronized (server.monitor()) {
-            inHand.add(request);
-            advance(size, true);
-            if (status != Layout.REPLY_STATUS_OK) {
-                request.answered = true;
-                reply(server, request, status, Layout.TYPE_RAW, null, null, 0, 0);
-            }
-        }
-        if (status == Layout.REPLY_STATUS_OK) {
-            server.handle(handler, request); // 7
-        }
-        synchronized (server.monitor()) {
-            if (!request.kept && !inHand.contains(request)) {
-                reused = request;
-            }
-        }
-        return status == Layout.REPLY_STATUS_OK;
-    }
-
-    /** 7: cancel; credit of a stream is skipped, and so is what is unknown. */
-    private void apply(int at) {
-        if (data.getShort(at + Layout.REQUEST_OPERATION) == Layout.REQUEST_OPERATION_CANCEL) {
-            int sequence = data.getInt(at + Layout.REQUEST_SEQUENCE);
-            int epoch = data.getInt(at + Layout.REQUEST_CLIENT_EPOCH);
-            for (int i = 0; i < inHand.size(); i++) {
-                Request request = inHand.get(i);
-                if (request.sequence == sequence && request.clientEpoch == epoch) {
-                    request.cancelled = true;
-                }
-            }
-        }
-    }
-
-    /** Whether the client that asked is still there. */
-    private boolean gone(Request request) {
-        return (int) control.getLongAcquire(epochAt) != request.clientEpoch // pairs with: take client 5
-            || writer.gate(1 + client) < 0;
-    }
-
-    /** Reply 2 to 4, under the server's lock. */
-    void reply(Server server, Request request, int status, int type, org.agrona.DirectBuffer source, byte[] bytes,
+    /** A final reply. */
+    void finish(ServerCore server, Request request, int status, int type, DirectBuffer source, byte[] bytes,
         int offset, int length) {
-        final int flags = request.repeat ? Layout.REPLY_FLAG_REPEAT : 0;
-        if (gone(request)) {
+        server.checkOwned(); // 1
+        if (!isThere(request)) { // 2
             server.clientGone++;
-        } else if (!waiting.isEmpty() || !publish(request, status, flags, type, source, bytes, offset, length)) {
+        } else if (!waiting.isEmpty() || !send(server, request, status, 0, type, source, bytes, offset, length)) { // 3
             byte[] copy = new byte[length];
             if (source != null) {
                 source.getBytes(offset, copy);
             } else if (length > 0) {
                 System.arraycopy(bytes, offset, copy, 0, length);
             }
-            waiting.add(new Pending(request, status, flags, type, copy));
+            waiting.add(new Pending(request, status, type, copy));
+            server.countWaiting(1);
+            request.answered = true;
             return;
         }
-        done(server, request);
+        request.answered = true;
+        remove(server, request); // 4
     }
 
-    private void done(Server server, Request request) {
-        inHand.remove(request);
-        if (header.atLeastOnce() && !server.isPolling()) {
-            moveGate(); // 4
-        }
-    }
-
-    private boolean publish(Request request, int status, int flags, int type, org.agrona.DirectBuffer source,
+    /** Publishes a reply; false: there is no room. */
+    boolean send(ServerCore server, Request request, int status, int flags, int type, DirectBuffer source,
         byte[] bytes, int offset, int length) {
+        final boolean repeat = request.repeat || status == Layout.REPLY_STATUS_EXPIRED && request.items != null;
+        final int all = flags | (repeat ? Layout.REPLY_FLAG_REPEAT : 0);
         try {
             return writer.offer(Layout.REPLY_LENGTH, request.clientEpoch & LOW | (long) request.sequence << 32,
-                status & LOW | (long) flags << 32, 0, source, bytes, offset, length, type) != ServiceWriter.NO_ROOM;
-        } catch (ChannelReplacedException e) { // which ends a wait, not a call: the next try goes on
-            return false;
+                status & LOW | (long) all << 32, 0, source, bytes, offset, length, type) != ServiceWriter.NO_ROOM;
+        } catch (Throwable e) {
+            if (writer.failed()) {
+                server.setFailed(e);
+            }
+            throw e;
         }
     }
 
-    /** What waits is tried once more, in its order; under the server's lock. */
-    void retry(Server server) {
+    /** What waits for room, in its order. */
+    void retry(ServerCore server) {
+        boolean any = false;
         while (!waiting.isEmpty()) {
-            Pending next = waiting.peek();
-            if (gone(next.request)) {
+            final Pending next = waiting.peek();
+            if (!isThere(next.request)) {
                 server.clientGone++;
-            } else if (!publish(next.request, next.status, next.flags, next.type, null, next.bytes, 0,
+            } else if (!send(server, next.request, next.status, 0, next.type, null, next.bytes, 0,
                 next.bytes.length)) {
-                return;
+                break;
             }
             waiting.remove();
-            done(server, next.request);
+            server.countWaiting(-1);
+            remove(server, next.request);
+            any = true;
+        }
+        if (any) {
+            storeGate();
         }
     }
 
-    /** Whether the client of what is in hand has gone: its requests say so (7). */
-    void checkClient(Lock lock) {
-        if (!inHand.isEmpty()) {
-            boolean lives = channel.slots().live(lock, 1 + client);
-            for (Request request : inHand) {
-                request.cancelled |= !lives || (int) control.getLongAcquire(epochAt) != request.clientEpoch;
+    /** Reply 4: it is not in hand any more. */
+    private void remove(ServerCore server, Request request) {
+        if (request.before != null) {
+            request.before.behind = request.behind;
+        } else {
+            first = request.behind;
+        }
+        if (request.behind != null) {
+            request.behind.before = request.before;
+        } else {
+            last = request.before;
+        }
+        request.inHand = false;
+        hand--;
+        server.countInHand(-1);
+        if (request.items != null) {
+            streams--;
+            server.countStreams(-1);
+        }
+        if (request.kept) {
+            server.unkept++;
+        }
+        recycle(request);
+    }
+
+    /** One that nobody has any more is used again. */
+    private void recycle(Request request) {
+        if (!request.kept && !request.inHand && !request.inHandler) {
+            request.items = null;
+            free.add(request);
+        }
+    }
+
+    void beginStream(ServerCore server) {
+        streams++;
+        server.countStreams(1);
+    }
+
+    /** Streams that have begun and not ended. */
+    void addStreams(List<Request> to) {
+        for (Request one = streams > 0 ? first : null; one != null; one = one.behind) {
+            if (one.items != null && !one.answered) {
+                to.add(one);
             }
         }
+    }
+
+    /** 7: whether the client of what is in hand has gone: its requests say so. */
+    void checkClient(Lock lock) {
+        if (hand > 0) {
+            final boolean lives = channel.slots().live(lock, 1 + client);
+            final int epoch = (int) control.getLongAcquire(epochAt);
+            for (Request one = first; one != null; one = one.behind) {
+                one.cancelled |= !lives || one.clientEpoch != epoch;
+            }
+        }
+    }
+
+    // --- damaged
+
+    private void setDamaged(ServerCore server) {
+        VarHandle.acquireFence(); // as in channel.md 6.9, 2
+        server.checkOwned();
+        damaged = true;
+        evicted = false;
+        server.damagedLanes++;
+        server.damaged++;
+        mend(server);
     }
 
     /** 10: client k is evicted for what it wrote. The control lock is tried once. */
-    private void damaged(Server server) {
-        final Lock lock = server.seat().lock();
+    void mend(ServerCore server) {
+        server.checkOwned();
+        if (!evicted && !evict(server.seat().lock())) {
+            return; // with the next poll
+        }
+        final long published = published();
+        if (!Recovery.isPosition(published, header.alignment)) {
+            return;
+        }
+        final boolean locked = server.lockIfKept();
+        try {
+            for (Request one = first; one != null; one = one.behind) {
+                one.cancelled = true;
+                one.position = published; // the gate does not go back to them
+                one.count = Layout.COUNT_UNKNOWN;
+            }
+            count = Layout.COUNT_UNKNOWN;
+            cursor = published;
+            repeatEnd = published;
+            trailer.putLongOpaque(Layout.TRAILER_GATE + Layout.GATE_COUNT, count);
+            trailer.putLongRelease(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END, published);
+            store(published, count);
+            damaged = false;
+            server.damagedLanes--;
+        } finally {
+            server.unlock(locked);
+        }
+    }
+
+    private boolean evict(Lock lock) {
         synchronized (lock) {
-            if (!server.owned() || !lock.tryLockControl(header)) {
-                return;
+            if (!lock.tryLockControl(header)) {
+                return false;
             }
             try {
                 channel.slots().evict(1 + client, channel.trailers());
+                evicted = true;
             } finally {
                 lock.unlockControl(header);
             }
         }
-        final long published = published();
-        if (Recovery.isPosition(published, header.alignment)) {
-            count = Layout.COUNT_UNKNOWN;
-            trailer.putLongRelease(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END, published);
-            cursor = published;
-            repeatEnd = published;
-            storeGate(published, count);
-            broken = false;
-            server.damaged++;
-        }
+        return true;
     }
 }

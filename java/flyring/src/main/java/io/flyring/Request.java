@@ -4,41 +4,78 @@ package io.flyring;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Iterator;
 import org.agrona.DirectBuffer;
+import org.agrona.sbe.MessageEncoderFlyweight;
 
-/** One request in a server's hand, valid until its handler returns, unless it is kept (spec/service.md 5). */
+/**
+ * One request in a server's hand, valid until its handler returns, unless it is kept (spec/service.md 5). Of the poll's
+ * thread until it is kept; then what changes is under the server's lock.
+ */
 public final class Request {
-    final Server server;
+    final ServerCore server;
     final Lane lane;
     private PayloadBuffer buffer;
+    private Sender sender;
+    private int type;
     long position;
     /** Messages before it in its ring. */
     long count;
     int sequence;
     int clientEpoch;
     long deadline;
-    private int type;
     boolean repeat;
-    boolean kept;
-    /** Whether its final reply was given; under the server's lock. */
+    volatile boolean kept;
+    boolean inHand;
+    boolean inHandler;
+    /** Whether its final reply was given. */
     boolean answered;
     volatile boolean cancelled;
+    Request before;
+    Request behind;
+    private boolean isStream;
+    /** Of a stream: how many items its caller takes still. */
+    int credit;
+    /** Of one that has begun. */
+    Iterator<byte[]> items;
+    int itemType;
+    /** The next one, which was made ahead; null: it is still to be made, or there is none. */
+    byte[] item;
+    boolean exhausted;
+    /** The next item is being made, without the lock. */
+    boolean pulling;
 
-    Request(Server server, Lane lane, Memory data) {
+    Request(ServerCore server, Lane lane, Memory data) {
         this.server = server;
         this.lane = lane;
         this.buffer = new PayloadBuffer(data);
     }
 
-    void set(long address, int length, int newType, long newPosition, long newCount) {
-        buffer.move(address, length);
-        type = newType;
+    /** It is in hand from now on. */
+    void begin(int newSequence, int newEpoch, long newDeadline, int newCredit, long newPosition, long newCount,
+        boolean isRepeat) {
+        sequence = newSequence;
+        clientEpoch = newEpoch;
+        deadline = newDeadline;
+        credit = newCredit;
+        isStream = newCredit > 0;
         position = newPosition;
         count = newCount;
-        repeat = false;
-        kept = false;
+        repeat = isRepeat;
+        inHand = true;
         answered = false;
         cancelled = false;
+        behind = null;
+        item = null;
+        exhausted = false;
+        pulling = false;
+    }
+
+    /** What its handler sees. */
+    void show(long address, int length, int newType) {
+        buffer.move(address, length);
+        type = newType;
+        sender = lane.sender();
     }
 
     void invalidate() {
@@ -47,51 +84,107 @@ public final class Request {
         }
     }
 
-    /** @return the payload, without the prefix. */
+    /**
+     * The payload.
+     *
+     * @return a buffer over exactly the payload; read-only until it is kept.
+     */
     public PayloadBuffer buffer() {
         return buffer;
     }
 
-    /** @return the payload's length, bytes. */
+    /**
+     * Length of the payload.
+     *
+     * @return bytes.
+     */
     public int length() {
         return buffer.capacity();
     }
 
-    /** @return a copy of the payload. */
+    /**
+     * A copy of the payload.
+     *
+     * @return a new array.
+     */
     public byte[] toByteArray() {
         byte[] bytes = new byte[buffer.capacity()];
         buffer.getBytes(0, bytes);
         return bytes;
     }
 
-    /** @return the type that its caller gave it. */
+    /**
+     * The request's type.
+     *
+     * @return what its caller gave, at least 1.
+     */
     public int type() {
         return type;
     }
 
-    /** @return the number of its client, from 0. */
+    /**
+     * Who asks.
+     *
+     * @return the number of the client, from 0.
+     */
     public int client() {
         return lane.client();
     }
 
-    /** @return whether its caller does not wait any more, or has gone. */
+    /**
+     * Whether its caller does not wait any more, or has gone.
+     *
+     * @return true if an answer is of no use.
+     */
     public boolean cancelled() {
         return cancelled;
     }
 
-    /** @return at least once: whether a handler was given it before. */
+    /**
+     * At least once: whether a handler was given it before.
+     *
+     * @return true if one was.
+     */
     public boolean repeat() {
         return repeat;
     }
 
-    /** @return how long its caller still waits, not below 0; null: as long as it takes. */
+    /**
+     * How long its caller still waits: pass it on to further calls.
+     *
+     * @return not below 0; null: as long as it takes.
+     */
     public Duration remaining() {
         return deadline <= 0 ? null : Duration.ofNanos(Math.max(0, deadline - server.now()));
     }
 
-    /** Keeps it valid after its handler has returned: it is answered later, from any thread. A second time is fine. */
+    /**
+     * Who asks, as a message has it.
+     *
+     * @return ring, name and epoch; stays valid.
+     */
+    public Sender sender() {
+        return sender;
+    }
+
+    /**
+     * Whether its caller takes a stream.
+     *
+     * @return true if it is answered by {@link #stream}.
+     */
+    public boolean isStream() {
+        return isStream;
+    }
+
+    /**
+     * Keeps it valid after its handler has returned: it is answered later, from any thread. A second time is fine. A
+     * request that is kept and never answered holds one of its client's calls for as long as the server lives.
+     *
+     * @throws InvalidArgumentException if it was answered before.
+     */
     public void keep() {
         if (!kept) {
+            server.keep(this);
             PayloadBuffer copy = new PayloadBuffer();
             copy.wrap(toByteArray());
             buffer = copy;
@@ -126,7 +219,45 @@ public final class Request {
         server.reply(this, source, null, offset, length, answerType);
     }
 
-    /** Answers it with no bytes. */
+    /**
+     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     *
+     * @param answer the encoder, with the message header in front of its block.
+     * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
+     */
+    public void reply(MessageEncoderFlyweight answer) {
+        reply(answer.buffer(), Encoded.offset(answer), Encoded.length(answer), Encoded.type(answer));
+    }
+
+    /**
+     * Answers a stream, from any thread. The server's polls take an item each time the caller has credit and the ring
+     * has room, one item ahead, and end the stream behind the last one. If the sequence throws, the call ends with
+     * {@link ServiceErrorException}.
+     *
+     * @param sequence the items.
+     * @throws InvalidArgumentException if its caller takes no stream, or it was answered before.
+     * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
+     */
+    public void stream(Iterator<byte[]> sequence) {
+        stream(sequence, server.defaultType());
+    }
+
+    /**
+     * The same with a type.
+     *
+     * @param sequence the items.
+     * @param streamType of each item, 1 or more.
+     * @throws FlyringException as {@link #stream(Iterator)} does.
+     */
+    public void stream(Iterator<byte[]> sequence, int streamType) {
+        server.stream(this, sequence, streamType);
+    }
+
+    /**
+     * Answers it with no bytes.
+     *
+     * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
+     */
     public void reply() {
         server.reply(this, null, null, 0, 0, server.defaultType());
     }

@@ -82,6 +82,11 @@ final class RingReader {
         epoch = NOBODY;
     }
 
+    /** An object like the one that handlers get, to show other parts of the ring. */
+    Message anotherView() {
+        return new Message(ring, data);
+    }
+
     /** What this reader alone looks and stores through. */
     List<Memory> mappings() {
         return List.of(data, trailer);

@@ -31,6 +31,8 @@ final class Room {
     private long lookedAt;
     /** Whether the last look found that the channel was replaced. */
     private boolean told;
+    /** Whether a record that finds no room says so. */
+    private boolean tellsReplaced = true;
 
     Room(Channel channel, int ring, Lock lock, boolean evicts) {
         this.channel = channel;
@@ -43,6 +45,12 @@ final class Room {
         this.end = channel.header().endOfGates(ring);
         this.queue = channel.header().isQueue();
         this.evicts = evicts;
+    }
+
+    /** Of a service, where that ends waits and no call: its waits look by themselves. */
+    Room silent() {
+        tellsReplaced = false;
+        return this;
     }
 
     /** What the last record that found no room needs: the limit at or above it. */
@@ -96,7 +104,7 @@ final class Room {
         if (first - Layout.RECORD_HEADER_LENGTH >= Layout.MAX_POSITION) {
             throw Recovery.corrupt(ring, writer.end, "the ring has reached its last position");
         }
-        if (control.getIntOpaque(Layout.CONTROL_SUCCESSOR) != 0) { // 0
+        if (tellsReplaced && control.getIntOpaque(Layout.CONTROL_SUCCESSOR) != 0) { // 0
             lookForSuccessor();
         }
         writer.recompute();
@@ -185,7 +193,9 @@ final class Room {
                 }
             }
         }
-        channel.checkReplaced();
+        if (tellsReplaced) {
+            channel.checkReplaced();
+        }
     }
 
     /** The slot with the smallest gate; null if none gates. */

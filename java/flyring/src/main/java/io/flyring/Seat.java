@@ -101,6 +101,13 @@ final class Seat implements Runnable {
         }
     }
 
+    /** Behind the end: tells of the calls that ended by it. */
+    void tellOwner() {
+        if (owner.get() instanceof Client object) {
+            object.runPending();
+        }
+    }
+
     /** The worker that owns it; null if it is another's, or was forgotten. */
     Worker worker() {
         return owner != null && owner.get() instanceof Worker worker ? worker : null;
@@ -149,6 +156,8 @@ final class Seat implements Runnable {
                 }
                 if (publisher) {
                     channel.slots().closePublisher(slot);
+                } else if (channel.header().isService() && slot == 0) { // whose gates stay
+                    channel.slots().room().wakeAll();
                 } else if (!channel.slots().kept(slot)) {
                     channel.joining().stopGating(slot);
                 }
@@ -163,6 +172,9 @@ final class Seat implements Runnable {
     private void takeBack() {
         long at = lockByte();
         if (channel.header().foreign == Foreign.NONE && lock.tryLockIfPossible(at)) {
+            if (endOfRings > firstRing) {
+                channel.slots().closePublishers(firstRing, endOfRings);
+            }
             channel.slots().evicting(slot, true);
             channel.joining().stopGating(slot);
         }
@@ -223,7 +235,8 @@ final class Seat implements Runnable {
         }
         if (forgotten) {
             LOG.log(System.Logger.Level.WARNING, "A " + (publisher ? "publisher"
-                : channel.header().isQueue() ? "worker" : "subscriber") + " of "
+                : channel.header().isQueue() ? "worker"
+                : channel.header().isService() ? slot == 0 ? "server" : "client" : "subscriber") + " of "
                 + channel.path() + " was never closed: slot " + slot + (name.isEmpty() ? "" : " (" + name + ")")
                 + ". Nothing refers to it any more, so its slot was given back. Close what you open.");
             close();

@@ -2,148 +2,22 @@
 package io.flyring;
 
 import java.time.Duration;
-import org.agrona.DirectBuffer;
 
 /**
  * Answers the requests of a service; there is one at a time; made by {@link Channel#server(String)}. One thread polls;
- * requests that are kept are answered from any thread. spec/service.md.
+ * requests that are kept are answered from any thread, and {@link #stop()} may be called by any. One that nothing
+ * refers to any more is closed by the garbage collector, with a warning. spec/service.md.
  */
-public final class Server implements AutoCloseable {
-    private static final long GONE = -1;
+public final class Server extends ServerCore implements AutoCloseable {
     private static final int DEFAULT_LIMIT = 256;
-    private static final int DEFAULT_TYPE = 1;
-    private static final long LOOK_NANOS = 100_000_000;
 
-    private final Channel channel;
     private final String name;
-    private final Seat seat;
-    private final long epoch;
-    private final Lane[] lanes;
-    private final Memory control;
-    private final int epochAt;
-    private final Object monitor = new Object();
-    private final int defaultType;
-    private final ServiceWait waiting;
-    private volatile long expectedEpoch;
-    private volatile boolean stopped;
-    private volatile boolean polling;
-    private boolean busy;
-    private boolean lost;
     private int next;
     private int idlePolls;
-    private long lookedAt = System.nanoTime();
-    long clientGone;
-    long expired;
-    long notRun;
-    long damaged;
 
     Server(Channel channel, String name, Seat seat, long epoch, Lane[] lanes) {
-        this.channel = channel;
+        super(channel, seat, epoch, lanes);
         this.name = name;
-        this.seat = seat;
-        this.epoch = epoch;
-        this.expectedEpoch = epoch;
-        this.lanes = lanes;
-        this.control = channel.control();
-        this.epochAt = channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH;
-        this.defaultType = channel.header().schemaLength > 0 ? Layout.TYPE_RAW : DEFAULT_TYPE;
-        this.waiting = new ServiceWait(channel, 0, lanes.length, "a request") {
-            @Override
-            boolean isReady() {
-                return !owned() || stopped || isRequestThere();
-            }
-
-            @Override
-            long cap(long waited) {
-                return repliesWaiting() > 0 ? ROOM_CAP_NANOS : DATA_CAP_NANOS;
-            }
-
-            @Override
-            void look() {
-                channel.checkReplaced();
-                turn0();
-            }
-
-            @Override
-            void lookSoon() {
-                idlePolls = Layout.POLLS_TO_LOOK;
-            }
-
-            @Override
-            void setBusy(boolean now) {
-                busy = now;
-            }
-        };
-    }
-
-    private boolean isRequestThere() {
-        for (Lane lane : lanes) {
-            if (lane.isReady()) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-    /** What each poll does first, and each cap of a sleep: replies that wait, and clients that have gone. */
-    private void turn0() {
-        synchronized (monitor) {
-            if (!owned()) {
-                return;
-            }
-            for (Lane lane : lanes) {
-                if (lane.waiting() > 0) {
-                    lane.retry(this);
-                }
-            }
-        }
-    }
-
-    private void lookAtClients() {
-        final long now = System.nanoTime();
-        if (now - lookedAt >= LOOK_NANOS) {
-            lookedAt = now;
-            synchronized (monitor) {
-                for (Lane lane : lanes) {
-                    lane.checkClient(seat.lock());
-                }
-            }
-        }
-    }
-
-    boolean owned() {
-        return control.getLongOpaque(epochAt) == expectedEpoch;
-    }
-
-    void checkOwned() {
-        if (!owned()) {
-            throw gone();
-        }
-    }
-
-    Object monitor() {
-        return monitor;
-    }
-
-    boolean isPolling() {
-        return polling;
-    }
-
-    /** The clock of deadlines (channel.md 10). */
-    long now() {
-        return channel.identity().monotonicNow();
-    }
-
-    int defaultType() {
-        return defaultType;
-    }
-
-    Seat seat() {
-        return seat;
-    }
-
-    Waiting waiting() {
-        return waiting;
     }
 
     /**
@@ -151,6 +25,7 @@ public final class Server implements AutoCloseable {
      *
      * @param handler gets them, one after another.
      * @return how many were handed out.
+     * @throws FlyringException as {@link #poll(RequestHandler, int)} does.
      */
     public int poll(RequestHandler handler) {
         return poll(handler, DEFAULT_LIMIT);
@@ -170,19 +45,20 @@ public final class Server implements AutoCloseable {
      */
     public int poll(RequestHandler handler, int limit) {
         if (busy) {
-            throw expectedEpoch == GONE ? gone() : new TwoThreadsException("This server is in use by another thread,"
-                + " or by its own handler.");
+            throw !isOpen() ? gone() : new TwoThreadsException("The server of " + channel.path() + " is in use by"
+                + " another thread, or by its own handler.");
         }
-        checkOwned();
-        busy = true;
-        polling = true;
+        if (!owned()) {
+            giveUpIfGone();
+            throw gone();
+        }
         int handed = 0;
+        busy = true;
         try {
-            turn0();
-            lookAtClients();
+            beginPoll();
             int at = next;
             for (int i = 0; i < lanes.length && handed < limit; i++) {
-                int some = lanes[at].poll(this, handler, limit - handed);
+                final int some = lanes[at].poll(this, handler, limit - handed);
                 at = at + 1 == lanes.length ? 0 : at + 1;
                 if (some > 0) {
                     handed += some;
@@ -190,8 +66,10 @@ public final class Server implements AutoCloseable {
                 }
             }
         } finally {
-            polling = false;
             busy = false;
+            if (!owned()) {
+                giveUpIfGone();
+            }
         }
         if (handed > 0) {
             idlePolls = 0;
@@ -207,24 +85,39 @@ public final class Server implements AutoCloseable {
      *
      * @param handler gets them, one after another.
      * @param limit how many at most.
-     * @param timeout how long to wait at most.
-     * @return how many were handed out.
-     * @throws CancelledException if the thread was interrupted.
+     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @return how many were handed out; 0: none came in time, or {@link #stop()} was called.
+     * @throws InvalidArgumentException if the time-out is below 0.
+     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
      * @throws FlyringException as {@link #poll(RequestHandler, int)} does.
      */
     public int poll(RequestHandler handler, int limit, Duration timeout) {
-        long nanos = Waiting.nanos(timeout);
-        if (nanos < 0) {
-            throw Waiting.negative(nanos);
+        return poll(handler, limit, Waiting.nanos(timeout));
+    }
+
+    /**
+     * The same with a number, which needs no object.
+     *
+     * @param handler gets them, one after another.
+     * @param limit how many at most.
+     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @return how many were handed out; 0: none came in time, or {@link #stop()} was called.
+     * @throws FlyringException as {@link #poll(RequestHandler, int, Duration)} does.
+     */
+    public int poll(RequestHandler handler, int limit, long timeout) {
+        if (timeout < 0) {
+            throw Waiting.negative(timeout);
         }
         int handed = poll(handler, limit);
-        if (handed > 0 || nanos == 0 || limit <= 0 || stopped) {
+        if (handed > 0 || timeout == 0 || limit <= 0 || stopped) {
             return handed;
         }
-        waiting.begin(nanos);
+        waiting.begin(timeout);
         try {
             while (handed == 0 && !stopped && waiting.untilReady()) {
-                handed = poll(handler, limit);
+                if (!stopped) {
+                    handed = poll(handler, limit);
+                }
             }
         } finally {
             waiting.end();
@@ -233,172 +126,130 @@ public final class Server implements AutoCloseable {
     }
 
     /**
-     * Polls until {@link #stop()} or close.
+     * Polls until {@link #stop()}, or until another thread closes the server.
      *
      * @param handler gets the requests.
+     * @throws FlyringException as {@link #poll(RequestHandler, int, Duration)} does.
      */
     public void serve(RequestHandler handler) {
-        try {
-            while (!stopped) {
-                poll(handler, DEFAULT_LIMIT, Publisher.FOREVER);
-            }
-            stopped = false;
-        } catch (ClosedException e) {
-            if (expectedEpoch != GONE || lost) {
-                throw e;
+        while (!stopped) {
+            try {
+                poll(handler, DEFAULT_LIMIT, Waiting.FOREVER);
+            } catch (ClosedException e) {
+                if (isOpen()) {
+                    throw e;
+                }
+                return;
             }
         }
+        stopped = false;
     }
 
     /** Ends the serve that is under way, or the next one; from any thread. */
     public void stop() {
         stopped = true;
-        channel.slots().data().wakeAll();
-    }
-
-    /** One request, in its handler. */
-    void handle(RequestHandler handler, Request request) {
-        Error error = null;
-        String text = "no answer";
-        try {
-            handler.onRequest(request);
-        } catch (SlotLostException e) {
-            throw e;
-        } catch (Error e) {
-            error = e;
-            text = e.toString();
-            request.kept = false;
-        } catch (Exception e) {
-            text = e.getMessage() == null ? e.toString() : e.getMessage();
-            request.kept = false;
-        } finally {
-            request.invalidate();
-        }
-        synchronized (monitor) {
-            if (!request.answered && !request.kept && owned()) {
-                fail(request, text);
-            }
-        }
-        if (error != null) {
-            throw error;
+        if (isOpen()) {
+            channel.slots().data().wakeAll();
         }
     }
 
-    void reply(Request request, DirectBuffer source, byte[] bytes, int offset, int length, int type) {
-        synchronized (monitor) {
-            check(request);
-            if (type < 1) {
-                throw new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
-            }
-            MessageTooLargeException tooLarge = request.lane.writer().tooLarge(Layout.REPLY_LENGTH, length);
-            if (tooLarge != null) {
-                throw tooLarge;
-            }
-            request.answered = true;
-            request.lane.reply(this, request, Layout.REPLY_STATUS_OK, type, source, bytes, offset, length);
-        }
+    /**
+     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     *
+     * @param time 0: sleep at once.
+     * @throws InvalidArgumentException if it is below 0.
+     */
+    public void setSpin(Duration time) {
+        waiting.spinFor(time);
     }
 
-    void fail(Request request, String text) {
-        synchronized (monitor) {
-            check(request);
-            request.answered = true;
-            byte[] bytes = Request.text(text, request.lane.writer().maxLength - Layout.REPLY_LENGTH);
-            request.lane.reply(this, request, Layout.REPLY_STATUS_ERROR, Layout.TYPE_RAW, null, bytes, 0,
-                bytes.length);
-        }
-    }
-
-    private void check(Request request) {
-        checkOwned(); // reply 1
-        if (request.answered) {
-            throw new InvalidArgumentException("request", "This request was answered already.");
-        }
-    }
-
-    private FlyringException gone() {
-        if (expectedEpoch == GONE && !lost) {
-            return new ClosedException("The server is closed. Make a new one.");
-        }
-        if (!lost) {
-            lost = true;
-            expectedEpoch = GONE;
-            if (!busy) {
-                seat.close();
-            }
-        }
-        return new SlotLostException(0, "The server was evicted. Close it and make a new one.");
-    }
-
-    /** @return how many requests are in hand. */
+    /**
+     * Requests in hand.
+     *
+     * @return how many have no final reply yet.
+     */
     public int inHand() {
-        synchronized (monitor) {
-            int sum = 0;
-            for (Lane lane : lanes) {
-                sum += lane.inHand.size();
-            }
-            return sum;
-        }
+        return inHandNow();
     }
 
-    /** @return how many replies wait for room. */
+    /**
+     * Replies that wait for room.
+     *
+     * @return how many.
+     */
     public int repliesWaiting() {
-        synchronized (monitor) {
-            int sum = 0;
-            for (Lane lane : lanes) {
-                sum += lane.waiting();
-            }
-            return sum;
-        }
+        return waitingNow();
     }
 
-    /** @return replies to clients that have gone. */
+    /**
+     * Replies to clients that have gone.
+     *
+     * @return how many since the start.
+     */
     public long clientGone() {
         return clientGone;
     }
 
-    /** @return requests that came too late. */
+    /**
+     * Requests that came too late.
+     *
+     * @return how many since the start.
+     */
     public long expired() {
         return expired;
     }
 
-    /** @return requests to an earlier server. */
+    /**
+     * Requests to an earlier server.
+     *
+     * @return how many since the start.
+     */
     public long notRun() {
         return notRun;
     }
 
-    /** @return clients evicted for what they wrote. */
+    /**
+     * Clients evicted for what they wrote.
+     *
+     * @return how many since the start.
+     */
     public long damaged() {
         return damaged;
     }
 
-    /** @return its name. */
+    /**
+     * Its subscriber slot.
+     *
+     * @return 0.
+     */
+    public int slot() {
+        return 0;
+    }
+
+    /**
+     * Its name.
+     *
+     * @return the name, empty if it has none.
+     */
     public String name() {
         return name;
     }
 
-    /** @return how often the place was taken. */
-    public long epoch() {
-        return epoch;
+    /**
+     * The largest answer.
+     *
+     * @return bytes.
+     */
+    public int maxMessageLength() {
+        return longest();
     }
 
-    void checkClosable() {
-        if (busy && expectedEpoch != GONE) {
-            throw new ViewAliveException("This server is at work. Close it after the poll, or call stop.");
-        }
-    }
-
-    void end() {
-        synchronized (monitor) {
-            if (expectedEpoch != GONE) {
-                turn0();
-            }
-            lost = false;
-            expectedEpoch = GONE;
-        }
-    }
-
-    /** Gives the place back: calls in hand end as server gone; at least once they go to the next server. */
+    /**
+     * Gives the place back: calls in hand end as {@link ServerGoneException}; at least once they go to the next server.
+     * A thread that waits in this server gets {@link ClosedException}. Closing twice is fine.
+     *
+     * @throws ViewAliveException from inside a handler, or while another thread polls.
+     */
     @Override
     public void close() {
         boolean waited = waiting.takeOver();
@@ -407,7 +258,7 @@ public final class Server implements AutoCloseable {
                 checkClosable();
             }
             end();
-            seat.close();
+            seatClose();
         } finally {
             channel.tellSleepers(waited);
             if (waited) {

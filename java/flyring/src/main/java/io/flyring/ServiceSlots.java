@@ -15,6 +15,8 @@ final class ServiceSlots {
     private final Slots slots;
     private final Lock lock;
     private final List<Memory> mapped = new ArrayList<>();
+    /** The subscriber slot of a client whose gate may stand; 0: none does. */
+    private int joined;
 
     private ServiceSlots(Channel channel, Lock lock) {
         this.channel = channel;
@@ -64,6 +66,9 @@ final class ServiceSlots {
     /** Nothing was got: whatever was taken or mapped goes back. */
     private void end(Seat seat) {
         if (seat == null) {
+            if (joined > 0) {
+                channel.joining().stopGating(joined); // a client that is not there holds no server back
+            }
             mapped.forEach(channel.file()::release);
             lock.close();
         } else {
@@ -164,18 +169,42 @@ final class ServiceSlots {
         slots.adoptBoot();
     }
 
+    /** What a client maps for one place. */
+    private record Place(int number, Memory ring, Memory answers, Memory trailer) {
+    }
+
+    private Place place(int k) {
+        final int replies = header.clients() + k;
+        Memory ring = map(k, false);
+        Memory answers = map(replies, true);
+        Memory trailer = channel.mapTrailer(replies);
+        mapped.add(trailer);
+        return new Place(k, ring, answers, trailer);
+    }
+
+    /** A place that seems to be free, mapped before the control lock is held; null: none is. */
+    private Place likelyPlace() {
+        for (int k = 0; k < header.clients(); k++) {
+            if (!lock.heldByAnother(publisherByte(k)) && !lock.heldByAnother(subscriberByte(1 + k))) {
+                return place(k);
+            }
+        }
+        return null;
+    }
+
     private Client takeClient(String name, byte[] bytes) {
         Waker data = new Waker(slots.data(), slots.wakes()); // before the locks: it may take some milliseconds
         Waker room = new Waker(slots.room(), slots.wakes());
+        Place place = likelyPlace();
         final int k = take(false);
-        final int replies = header.clients() + k;
+        if (place == null || place.number != k) { // another one was quicker
+            mapped.forEach(channel.file()::release);
+            mapped.clear();
+            place = place(k);
+        }
         adoptBoot();
-        Memory ring = map(k, false);
-        Memory answers = channel.file().map(header.ringOffset(replies), header.capacity, true);
-        mapped.add(answers);
-        Memory trailer = channel.mapTrailer(replies);
-        mapped.add(trailer);
-        RingReader reader = new RingReader(channel, replies, 1 + k, answers, trailer, room);
+        final Memory ring = place.ring;
+        RingReader reader = new RingReader(channel, header.clients() + k, 1 + k, place.answers, place.trailer, room);
         Recovery.check(ring, k, header);
         reader.check(false); // 3
         long count = Recovery.recover(ring, k, header); // 4
@@ -183,18 +212,14 @@ final class ServiceSlots {
         long publisherEpoch = slots.enterPublisher(k, bytes, start);
         long epoch = slots.enterSubscriber(1 + k, bytes); // 5
         reader.owner(epoch);
+        joined = 1 + k;
         reader.gateAtPublished();
         RingReader.joinFence();
-        Memory whole = channel.file().map(header.ringOffset(replies), header.ringStride, true);
-        try {
-            reader.join(new MessageCount(whole, header));
-        } finally {
-            channel.file().release(whole);
-        }
+        reader.join(new MessageCount(place.answers, header));
         reader.storeCount();
         reader.learnSender(slots);
-        trailer.putIntOpaque(Layout.TRAILER_GATE + Layout.GATE_OUTSTANDING, 0);
-        trailer.putLongOpaque(Layout.TRAILER_GATE + Layout.GATE_EXPIRED, 0);
+        place.trailer.putIntOpaque(Layout.TRAILER_GATE + Layout.GATE_OUTSTANDING, 0);
+        place.trailer.putLongOpaque(Layout.TRAILER_GATE + Layout.GATE_EXPIRED, 0);
         if (slots.evicting(1 + k)) {
             slots.evicting(1 + k, false); // last
         }
@@ -207,7 +232,7 @@ final class ServiceSlots {
             publisherEpoch, bytes, count);
         ring.prefault();
         reader.prefault();
-        Client client = new Client(channel, name, k, seat, epoch, writer, reader, trailer);
+        Client client = new Client(channel, name, k, seat, epoch, writer, reader, place.trailer);
         seat.ownedBy(client);
         return client;
     }
@@ -217,12 +242,12 @@ final class ServiceSlots {
         Waker data = new Waker(slots.data(), slots.wakes());
         Waker room = new Waker(slots.room(), slots.wakes());
         Memory[] replies = new Memory[clients]; // all memory before the locks
+        Lane[] lanes = new Lane[clients];
         Memory[] requests = new Memory[clients];
         Memory[] trailers = new Memory[clients];
         for (int k = 0; k < clients; k++) {
             replies[k] = map(clients + k, false);
-            requests[k] = channel.file().map(header.ringOffset(k), header.capacity, true);
-            mapped.add(requests[k]);
+            requests[k] = map(k, true);
             trailers[k] = channel.mapTrailer(k);
             mapped.add(trailers[k]);
         }
@@ -232,7 +257,6 @@ final class ServiceSlots {
             Recovery.check(replies[k], clients + k, header);
         }
         final long epoch = slots.enterSubscriber(0, bytes); // 4
-        Lane[] lanes = new Lane[clients];
         for (int k = 0; k < clients; k++) { // 5
             long count = Recovery.recover(replies[k], clients + k, header);
             long start = replies[k].getLongAcquire(header.capacity + Layout.TRAILER_PUBLISHED); // our own store
@@ -248,6 +272,9 @@ final class ServiceSlots {
         slots.wakeReaders(); // 8
         slots.room().wakeAll();
         lock.unlockControl(header);
+        for (int k = 0; k < clients; k++) {
+            lanes[k].prefault();
+        }
         Seat seat = new Seat(channel, lock, 0, false, name, epoch, true).with(clients, header.publishers);
         mapped.forEach(seat::uses);
         Server server = new Server(channel, name, seat, epoch, lanes);

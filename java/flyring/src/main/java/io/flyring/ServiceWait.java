@@ -4,7 +4,9 @@ package io.flyring;
 /** How clients and the server of a service wait (service.md 6, Waiting). */
 abstract class ServiceWait extends Waiting {
     static final long DATA_CAP_NANOS = 100_000_000;
-    static final long ROOM_CAP_NANOS = 4_000_000;
+    static final long FIRST_ROOM_CAP_NANOS = 4_000_000;
+    private static final long ROOM_CAP_NANOS = 20_000_000;
+    private static final long FIRST_NANOS = 1_000_000_000;
 
     private final Channel channel;
     private final int first;
@@ -26,13 +28,23 @@ abstract class ServiceWait extends Waiting {
         return mask;
     }
 
+    /** While something waits for room. */
+    static long roomCap(long waited) {
+        return waited < FIRST_NANOS ? FIRST_ROOM_CAP_NANOS : ROOM_CAP_NANOS;
+    }
+
     @Override
-    final boolean othersWake() {
+    boolean othersWake() {
         for (int ring = first; ring < end; ring++) {
             if (!channel.slots().publisherWakes(ring)) {
                 return false;
             }
         }
         return true;
+    }
+
+    @Override
+    final void lookSoon() {
+        // the next poll looks anyway
     }
 }

@@ -7,8 +7,10 @@ import org.agrona.DirectBuffer;
 final class ServiceWriter extends RingWriter {
     static final long NO_ROOM = -1;
 
+    private boolean failed;
+
     ServiceWriter(Channel channel, Memory ring, Room room, Waker waker, long epoch, byte[] name, long count) {
-        super(channel, ring, room, waker, epoch, name, count, 0);
+        super(channel, ring, room.silent(), waker, epoch, name, count, 0);
     }
 
     /**
@@ -21,34 +23,48 @@ final class ServiceWriter extends RingWriter {
     long offer(int prefix, long first, long second, long third, DirectBuffer source, byte[] bytes, int offset,
         int length, int type) {
         final int total = prefix + length;
-        if (endAfter(total) > fastEnd && !reserve(total, false)) {
-            return NO_ROOM;
-        }
-        final long position = end;
-        final int at = ((int) end & mask) + Layout.RECORD_PAYLOAD;
-        boolean whole = false;
+        boolean done = false;
         try {
-            ring.putLong(at, first);
-            ring.putLong(at + Long.BYTES, second);
-            if (prefix > 2 * Long.BYTES) {
-                ring.putLong(at + 2 * Long.BYTES, third);
+            if (endAfter(total) > fastEnd && !reserve(total, false)) {
+                done = true;
+                return NO_ROOM;
             }
-            if (source != null) {
-                Copy.from(source, offset, ring, at + prefix, length);
-            } else if (length > 0) {
-                ring.putBytes(at + prefix, bytes, offset, length);
-            }
-            whole = true;
+            final long position = end;
+            write(prefix, first, second, third, source, bytes, offset, length);
+            commit(total, type);
+            done = true;
+            return position;
         } finally {
-            commit(total, whole ? type : Layout.TYPE_PADDING); // what was begun must not stay
+            if (!done) {
+                failed = true; // the next owner mends what this left
+            }
         }
-        return position;
+    }
+
+    /** Whether an Error came in the middle of a publication: nothing more may be published. */
+    boolean failed() {
+        return failed;
+    }
+
+    private void write(int prefix, long first, long second, long third, DirectBuffer source, byte[] bytes, int offset,
+        int length) {
+        final int at = ((int) end & mask) + Layout.RECORD_PAYLOAD;
+        ring.putLong(at, first);
+        ring.putLong(at + Long.BYTES, second);
+        if (prefix > 2 * Long.BYTES) {
+            ring.putLong(at + 2 * Long.BYTES, third);
+        }
+        if (source != null) {
+            Copy.from(source, offset, ring, at + prefix, length);
+        } else if (length > 0) {
+            ring.putBytes(at + prefix, bytes, offset, length);
+        }
     }
 
     private void commit(int total, int type) {
         final long next = endAfter(total);
         setType(type);
-        commitAndAdvance(total + Layout.RECORD_HEADER_LENGTH, next, type > 0 ? count + 1 : count);
+        commitAndAdvance(total + Layout.RECORD_HEADER_LENGTH, next, count + 1);
         if (next >= nextDue) {
             doDue(size(total));
         }

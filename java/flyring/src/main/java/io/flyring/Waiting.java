@@ -93,7 +93,7 @@ abstract class Waiting {
     void checkBegin(long timeout) {
     }
 
-    final WaitingWords words() {
+    WaitingWords words() {
         return words;
     }
 
@@ -101,7 +101,7 @@ abstract class Waiting {
         return writable;
     }
 
-    final int mask() {
+    int mask() {
         return mask;
     }
 
@@ -141,6 +141,24 @@ abstract class Waiting {
 
     final void spinFor(Duration time) {
         spin = spin(time);
+    }
+
+    /** Whether a wait looks more than once before it sleeps. */
+    final boolean spins() {
+        return spin > 0;
+    }
+
+    /** A verb that may wait begins, or goes on behind a wait: who closes the object waits for its end. */
+    final void enterVerb() {
+        final Thread current = Thread.currentThread();
+        if (thread != current) {
+            thread = current;
+        }
+        state.setRelease(TRYING);
+    }
+
+    final void leaveVerb() {
+        state.setRelease(IDLE);
     }
 
     /** A wait begins. */
@@ -289,11 +307,13 @@ abstract class Waiting {
 
     /** One round: sleep 1 to 6. */
     private void sleepOnce(long cap) {
-        final Memory control = words.control();
-        final int sequence = control.getIntAcquire(words.sequence()); // sleep 1; pairs with: wake 2
+        final WaitingWords pair = words();
+        final int bits = mask();
+        final Memory control = pair.control();
+        final int sequence = control.getIntAcquire(pair.sequence()); // sleep 1; pairs with: wake 2
         boolean reached = false; // the wakers
         if (writable) {
-            control.setBits(words.asleep(), mask); // sleep 2
+            control.setBits(pair.asleep(), bits); // sleep 2
             reached = Sys.membarrier(Linux.MEMBARRIER_GLOBAL_EXPEDITED) == 0; // sleep 3
             if (!reached) {
                 VarHandle.fullFence(); // pairs with: the fence of a waker that is not registered
@@ -306,7 +326,7 @@ abstract class Waiting {
         final long until = Math.min(deadline, System.nanoTime() + most);
         putTime(time, until);
         slept();
-        Sys.futexWait(control.address() + words.sequence(), sequence, time.address(), mask); // sleep 6
+        Sys.futexWait(control.address() + pair.sequence(), sequence, time.address(), bits); // sleep 6
         Reference.reachabilityFence(control);
         Reference.reachabilityFence(time);
     }

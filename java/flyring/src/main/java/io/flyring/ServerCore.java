@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.locks.ReentrantLock;
+import org.agrona.DirectBuffer;
+
+/**
+ * What a server has of all clients, and what it does with requests: service.md 5 and 7. One thread polls; what other
+ * threads may touch, with requests that were kept, is under a lock. Without such requests nobody takes it.
+ */
+abstract class ServerCore {
+    private static final long GONE = -1;
+    private static final long LOOK_NANOS = 100_000_000;
+    private static final VarHandle KEPT = handle("kept", int.class);
+    private static final VarHandle IN_HAND = handle("inHand", int.class);
+    private static final VarHandle WAITING = handle("waitingReplies", int.class);
+
+    final Channel channel;
+    final ServiceWait waiting;
+    final Lane[] lanes;
+    private final Seat seat;
+    private final long epoch;
+    private final Memory control;
+    private final int epochAt;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final int defaultType;
+    /** Of all clients. */
+    @SuppressWarnings("unused")
+    private int inHand;
+    @SuppressWarnings("unused")
+    private int waitingReplies;
+    private int streams;
+    /** Requests that another thread may have, and of these, those that are not in hand any more; the latter locked. */
+    @SuppressWarnings("unused")
+    private int kept;
+    int unkept;
+    int damagedLanes;
+    /** Streams, in one poll. */
+    private final List<Request> scratch = new ArrayList<>();
+    private long lookedAt = System.nanoTime() - LOOK_NANOS;
+    private volatile long expectedEpoch;
+    volatile boolean stopped;
+    boolean busy;
+    /** A wait set must have it polled: there is something in hand to look after. */
+    private boolean lookDue;
+    private volatile boolean lost;
+    private Throwable failure;
+    volatile long clientGone;
+    volatile long expired;
+    volatile long notRun;
+    volatile long damaged;
+
+    ServerCore(Channel channel, Seat seat, long epoch, Lane[] lanes) {
+        this.channel = channel;
+        this.seat = seat;
+        this.epoch = epoch;
+        this.expectedEpoch = epoch;
+        this.lanes = lanes;
+        this.control = channel.control();
+        this.epochAt = channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH;
+        this.defaultType = channel.header().schemaLength > 0 ? Layout.TYPE_RAW : 1;
+        for (Lane lane : lanes) {
+            if (lane.isDamaged()) {
+                damagedLanes++;
+                damaged++;
+            }
+        }
+        this.waiting = new Wait(channel, lanes.length);
+    }
+
+    private static VarHandle handle(String name, Class<?> type) {
+        try {
+            return MethodHandles.lookup().findVarHandle(ServerCore.class, name, type);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    /** For requests of all clients; while a reply waits, its cap is that of room. */
+    private final class Wait extends ServiceWait {
+        Wait(Channel channel, int clients) {
+            super(channel, 0, clients, "a request");
+        }
+
+        @Override
+        boolean isReady() {
+            if (!owned() || stopped || lookDue) {
+                return true;
+            }
+            for (Lane lane : lanes) {
+                if (lane.isReady()) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        @Override
+        long cap(long waited) {
+            return (int) WAITING.getOpaque(ServerCore.this) == 0 ? DATA_CAP_NANOS : roomCap(waited);
+        }
+
+        @Override
+        void look() {
+            lookDue = needsLook(); // the next poll does, and looks for clients that died
+            lookedAt = System.nanoTime() - LOOK_NANOS;
+            channel.checkReplaced();
+        }
+
+        @Override
+        void setBusy(boolean now) {
+            busy = now;
+        }
+    }
+
+    private boolean needsLook() {
+        return (int) IN_HAND.getOpaque(this) != 0 || damagedLanes != 0;
+    }
+
+    final Seat seat() {
+        return seat;
+    }
+
+    final Waiting waiting() {
+        return waiting;
+    }
+
+    final int defaultType() {
+        return defaultType;
+    }
+
+    /**
+     * Which server of the service it is.
+     *
+     * @return the epoch, from 1.
+     */
+    public long epoch() {
+        return epoch;
+    }
+
+    final boolean isOpen() {
+        return expectedEpoch != GONE;
+    }
+
+    final boolean owned() {
+        return control.getLongOpaque(epochAt) == expectedEpoch;
+    }
+
+    final void checkOwned() {
+        if (!owned()) {
+            throw gone();
+        }
+    }
+
+    /** Why it cannot be used. */
+    final FlyringException gone() {
+        if (lost || isOpen()) {
+            return new SlotLostException(0, "The server of " + channel.path() + " was evicted. Close it and make a new"
+                + " one.");
+        }
+        ClosedException error = new ClosedException(failure == null ? "The server of " + channel.path() + " is closed."
+            + " Make a new one." : "The server of " + channel.path() + " was ended by an error in the middle of a"
+            + " reply: " + failure + ". Make a new one.");
+        error.initCause(failure);
+        return error;
+    }
+
+    /** The clock of deadlines (channel.md 10). */
+    final long now() {
+        return channel.identity().monotonicNow();
+    }
+
+    // --- the lock
+
+    /** For the thread that polls: the lock, if another thread may have a request. Returns whether it was taken. */
+    final boolean lockIfKept() {
+        if ((int) KEPT.getAcquire(this) == 0) {
+            return false;
+        }
+        lock.lock();
+        return true;
+    }
+
+    final void unlock(boolean locked) {
+        if (locked) {
+            final int gone = unkept;
+            if (gone != 0) {
+                unkept = 0;
+                KEPT.getAndAdd(this, -gone); // the last thing that is done with the lock
+            }
+            lock.unlock();
+        }
+    }
+
+    /** For a request: another thread takes the lock in any case. */
+    private boolean lockFor(Request request) {
+        if (!request.kept) {
+            return lockIfKept();
+        }
+        lock.lock();
+        return true;
+    }
+
+    final void countInHand(int change) {
+        IN_HAND.setOpaque(this, (int) IN_HAND.getOpaque(this) + change);
+    }
+
+    final void countWaiting(int change) {
+        WAITING.setOpaque(this, (int) WAITING.getOpaque(this) + change);
+    }
+
+    final void countStreams(int change) {
+        streams += change;
+    }
+
+    final int inHandNow() {
+        return (int) IN_HAND.getOpaque(this);
+    }
+
+    final int waitingNow() {
+        return (int) WAITING.getOpaque(this);
+    }
+
+    // --- a poll
+
+    /** What waits is tried again, and streams go on; each 100 ms: have the clients of what is in hand died? */
+    private void lookAfterHand() {
+        final long time = System.nanoTime();
+        final boolean looks = time - lookedAt >= LOOK_NANOS;
+        scratch.clear();
+        final boolean locked = lockIfKept();
+        try {
+            for (Lane lane : lanes) {
+                if (looks) {
+                    lane.checkClient(seat.lock());
+                }
+                if (lane.hasWaiting()) {
+                    lane.retry(this);
+                }
+                if (streams > 0) {
+                    lane.addStreams(scratch);
+                }
+            }
+        } finally {
+            unlock(locked);
+        }
+        if (looks) {
+            lookedAt = time;
+        }
+        for (int i = 0; i < scratch.size(); i++) {
+            goOn(scratch.get(i), scratch.get(i).kept);
+        }
+        scratch.clear();
+        if (damagedLanes != 0) {
+            for (Lane lane : lanes) {
+                if (lane.isDamaged()) {
+                    lane.mend(this);
+                }
+            }
+        }
+    }
+
+    /** Before the rings. */
+    final void beginPoll() {
+        lookDue = false;
+        if (needsLook()) {
+            lookAfterHand();
+        }
+    }
+
+    /** Poll 7. */
+    final void handOut(RequestHandler handler, Request request) {
+        try {
+            handler.onRequest(request);
+            if (!request.answered && !request.kept && request.items == null) {
+                checkOwned();
+                failUnanswered(request, "no answer");
+            }
+        } catch (Error e) {
+            try {
+                failUnanswered(request, e.toString());
+            } catch (FlyringException lostMeanwhile) {
+                e.addSuppressed(lostMeanwhile);
+            }
+            throw e;
+        } catch (Exception e) {
+            checkOwned();
+            failUnanswered(request, e.getMessage() == null ? e.toString() : e.getMessage());
+        } finally {
+            request.invalidate();
+        }
+    }
+
+    private void failUnanswered(Request request, String text) {
+        final boolean locked = lockFor(request);
+        try {
+            if (!request.answered) {
+                finishWithText(request, text);
+            }
+        } finally {
+            unlock(locked);
+        }
+    }
+
+    private void finishWithText(Request request, String text) {
+        byte[] bytes = Request.text(text, longest());
+        request.lane.finish(this, request, Layout.REPLY_STATUS_ERROR, Layout.TYPE_RAW, null, bytes, 0, bytes.length);
+    }
+
+    final int longest() {
+        return lanes[0].writer.maxLength - Layout.REPLY_LENGTH;
+    }
+
+    // --- of requests: those that were kept from any thread
+
+    final void reply(Request request, DirectBuffer source, byte[] bytes, int offset, int length, int type) {
+        final boolean locked = lockFor(request);
+        try {
+            checkUnanswered(request);
+            if (type < 1) {
+                throw new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
+            }
+            MessageTooLargeException tooLarge = request.lane.writer.tooLarge(Layout.REPLY_LENGTH, length);
+            if (tooLarge != null) {
+                throw tooLarge;
+            }
+            request.lane.finish(this, request, Layout.REPLY_STATUS_OK, type, source, bytes, offset, length);
+            settle(request);
+        } finally {
+            unlock(locked);
+        }
+    }
+
+    final void fail(Request request, String text) {
+        final boolean locked = lockFor(request);
+        try {
+            checkUnanswered(request);
+            finishWithText(request, text);
+            settle(request);
+        } finally {
+            unlock(locked);
+        }
+    }
+
+    final void keep(Request request) {
+        if (request.answered) {
+            throw new InvalidArgumentException("keep", "This request was answered; there is nothing to keep it for.");
+        }
+        KEPT.getAndAdd(this, 1);
+    }
+
+    final void stream(Request request, Iterator<byte[]> items, int type) {
+        final boolean locked = lockFor(request);
+        try {
+            checkUnanswered(request);
+            if (type < 1) {
+                throw new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
+            }
+            if (items == null || !request.isStream()) {
+                throw new InvalidArgumentException("stream", items == null ? "There are no items." : "The caller of"
+                    + " this request takes one answer, no stream; see isStream.");
+            }
+            checkOwned();
+            request.items = items;
+            request.itemType = type;
+            request.lane.beginStream(this);
+        } finally {
+            unlock(locked);
+        }
+        goOn(request, request.kept);
+    }
+
+    private void checkUnanswered(Request request) {
+        if (!isOpen()) {
+            throw gone();
+        }
+        if (request.answered || request.items != null) {
+            throw new InvalidArgumentException("reply", "This request was answered before. Answer each once.");
+        }
+    }
+
+    /** Behind what another thread did with a request that was kept; locked. */
+    private void settle(Request request) {
+        if (request.kept && owned()) {
+            if (channel.header().atLeastOnce()) {
+                request.lane.storeGate();
+            }
+            // The thread that polls may sleep: until there is something for it, or while nothing waits for room.
+            if (request.lane.isFull() || waitingNow() != 0) {
+                channel.slots().data().wakeAll();
+            }
+        }
+    }
+
+    // --- streams
+
+    /** Sends of a stream what it can. */
+    final void goOn(Request request, boolean kept) {
+        while (true) {
+            final Iterator<byte[]> items;
+            boolean locked = kept ? lockAlways() : lockIfKept();
+            try {
+                if (!isOpen() || !streamStep(request)) {
+                    return;
+                }
+                items = request.items;
+            } finally {
+                unlock(locked);
+            }
+            byte[] item = null;
+            String text = null;
+            Error error = null;
+            try { // without the lock
+                if (items.hasNext()) {
+                    item = items.next();
+                    text = item == null ? "an item of the stream is null" : null;
+                }
+            } catch (Error e) {
+                error = e;
+                text = e.toString();
+            } catch (RuntimeException e) {
+                text = e.getMessage() == null ? e.toString() : e.getMessage();
+            }
+            locked = kept ? lockAlways() : lockIfKept();
+            try {
+                request.pulling = false;
+                request.item = item;
+                request.exhausted = item == null;
+                if (text != null && isOpen() && !request.answered) {
+                    finishWithText(request, text);
+                }
+            } finally {
+                unlock(locked);
+            }
+            if (error != null) {
+                throw error;
+            }
+        }
+    }
+
+    private boolean lockAlways() {
+        lock.lock();
+        return true;
+    }
+
+    /** Sends the item that was made, or the end; true: the next item is wanted, and is made without the lock. */
+    private boolean streamStep(Request request) {
+        if (request.answered || request.pulling) {
+            return false;
+        }
+        checkOwned();
+        final Lane lane = request.lane;
+        if (request.item != null && request.credit > 0 && !request.cancelled && !lane.hasWaiting()) {
+            if (!lane.isThere(request)) {
+                clientGone++;
+                request.cancelled = true;
+            } else if (request.item.length > longest()) {
+                finishWithText(request, lane.writer.tooLarge(Layout.REPLY_LENGTH, request.item.length).getMessage());
+                settle(request);
+                return false;
+            } else if (lane.send(this, request, Layout.REPLY_STATUS_OK, Layout.REPLY_FLAG_MORE, request.itemType, null,
+                request.item, 0, request.item.length)) {
+                request.credit--;
+                request.item = null;
+            }
+        }
+        if (request.item == null && !request.exhausted && !request.cancelled) {
+            request.pulling = true;
+            return true;
+        }
+        if (request.item == null || request.cancelled) {
+            lane.finish(this, request, Layout.REPLY_STATUS_OK, Layout.TYPE_RAW, null, null, 0, 0);
+            settle(request);
+        } else if (request.deadline > 0 && now() >= request.deadline) {
+            lane.finish(this, request, Layout.REPLY_STATUS_EXPIRED, Layout.TYPE_RAW, null, null, 0, 0);
+            settle(request);
+        }
+        return false;
+    }
+
+    // --- ends
+
+    /** An Error in the middle of a publication: the slots' next owner mends the ring. */
+    final void setFailed(Throwable error) {
+        failure = error;
+        expectedEpoch = GONE;
+    }
+
+    /** After a poll, by its thread: a server that lost its slot, or failed, gives its places up. */
+    final void giveUpIfGone() {
+        if (failure != null) {
+            lock.lock();
+            try {
+                seat.abandon();
+            } finally {
+                lock.unlock();
+            }
+        } else if (isOpen() && !owned()) {
+            lock.lock();
+            try {
+                lost = true;
+                expectedEpoch = GONE;
+                seat.close();
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
+    final void checkClosable() {
+        if (busy && isOpen()) {
+            throw new ViewAliveException("The server of " + channel.path() + " is at work, in its handler or in another"
+                + " thread. Close it after the poll, or call stop.");
+        }
+    }
+
+    /** 4, close: what waits is tried once more; what is in hand is not answered. */
+    final void end() {
+        lock.lock();
+        try {
+            if (isOpen()) {
+                if (owned()) {
+                    for (Lane lane : lanes) {
+                        lane.retry(this);
+                    }
+                }
+                expectedEpoch = GONE;
+            } else if (failure != null) {
+                seat.fail(); // the next owner mends what it left
+            }
+            lost = false;
+        } catch (FlyringException e) {
+            expectedEpoch = GONE; // their calls end as *server gone*
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    final void seatClose() {
+        lock.lock();
+        try {
+            seat.close();
+        } finally {
+            lock.unlock();
+        }
+    }
+}
