@@ -375,11 +375,12 @@ abstract class ClientCore {
             late++;
             return;
         }
-        call.repeat = (flags & Layout.REPLY_FLAG_REPEAT) != 0;
+        final boolean repeat = (flags & Layout.REPLY_FLAG_REPEAT) != 0;
         if (status == Layout.REPLY_STATUS_OK) {
+            call.repeat = repeat;
             answer(call, reply, length);
         } else if (status == Layout.REPLY_STATUS_EXPIRED) {
-            finish(call, null, expiry(call.repeat), true);
+            finish(call, null, expiry(repeat), true);
         } else if (status == Layout.REPLY_STATUS_NOT_RUN) {
             finish(call, null, serverGone(false), true);
         } else {

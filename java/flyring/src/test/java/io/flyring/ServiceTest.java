@@ -4,6 +4,7 @@ package io.flyring;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -75,7 +76,7 @@ class ServiceTest {
             assertFalse(first.done());
             echo(kept.get(0));
             assertArrayEquals(new byte[] {1}, first.result().toByteArray());
-            assertEquals("request", assertThrows(InvalidArgumentException.class, () -> echo(kept.get(0))).argument());
+            assertEquals("reply", assertThrows(InvalidArgumentException.class, () -> echo(kept.get(0))).argument());
         }
     }
 
@@ -105,7 +106,7 @@ class ServiceTest {
             });
             Call waits = client.start(new byte[1], 1, FOREVER);
             server.close();
-            assertFalse(client.hasServer());
+            assertNull(client.server());
             ServerGoneException error = assertThrows(ServerGoneException.class, taken::result);
             assertTrue(error.mayHaveRun());
             assertEquals("one", error.name());
