@@ -9,6 +9,7 @@ import io.flyring.Channel;
 import io.flyring.ChannelOptions;
 import io.flyring.Claim;
 import io.flyring.Counter;
+import io.flyring.Delivery;
 import io.flyring.Foreign;
 import io.flyring.Holder;
 import io.flyring.InjectedIdentity;
@@ -41,6 +42,8 @@ final class Operations {
     private final Map<String, LossySubscriber> lossySubscribers = new HashMap<>();
     private final Map<String, Claim> claims = new HashMap<>();
     private final Jobs jobs = new Jobs(this::channel);
+    private final Servers servers = new Servers(this::channel);
+    private final Clients clients = new Clients(this::channel);
 
     /** The answer is complete, and it is a no. */
     static final class Refused extends RuntimeException {
@@ -67,6 +70,8 @@ final class Operations {
         operations.put("evict", (request, answer) ->
             answer.addProperty("messages", channel(request).evict(request.integer("slot"))));
         jobs.addTo(operations);
+        servers.addTo(operations);
+        clients.addTo(operations);
         operations.put("offer", this::offer);
         operations.put("offer_batch", this::offerBatch);
         operations.put("flush", this::flush);
@@ -157,6 +162,8 @@ final class Operations {
                 lossySubscribers.clear();
                 claims.clear();
                 jobs.clear();
+                servers.clear();
+                clients.clear();
             }
             System.gc();
         }
@@ -174,7 +181,8 @@ final class Operations {
             case "inbox" -> ChannelOptions.inbox();
             case "broadcast" -> ChannelOptions.broadcast();
             case "queue" -> ChannelOptions.queue();
-            default -> throw new Request.Bad("invalid-argument", "The kind is inbox, broadcast or queue.");
+            case "service" -> ChannelOptions.service();
+            default -> throw new Request.Bad("invalid-argument", "The kind is inbox, broadcast, queue or service.");
         };
         if (request.has("capacity")) {
             options.capacity(request.integer("capacity"));
@@ -190,6 +198,15 @@ final class Operations {
         }
         if (request.has("workers")) {
             options.workers(request.integer("workers"));
+        }
+        if (request.has("clients")) {
+            options.clients(request.integer("clients"));
+        }
+        if (request.has("delivery")) {
+            options.delivery(delivery(request.text("delivery")));
+        }
+        if (request.has("max_outstanding")) {
+            options.maxOutstanding(request.integer("max_outstanding"));
         }
         if (request.has("alignment")) {
             options.alignment(request.integer("alignment"));
@@ -214,6 +231,14 @@ final class Operations {
             case "publisher" -> Foreign.PUBLISHER;
             case "subscriber" -> Foreign.SUBSCRIBER;
             default -> throw new Request.Bad("invalid-argument", "Foreign is publisher or subscriber.");
+        };
+    }
+
+    static Delivery delivery(String text) {
+        return switch (text) {
+            case "at-most-once" -> Delivery.AT_MOST_ONCE;
+            case "at-least-once" -> Delivery.AT_LEAST_ONCE;
+            default -> throw new Request.Bad("invalid-argument", "The delivery is at-most-once or at-least-once.");
         };
     }
 
@@ -521,6 +546,10 @@ final class Operations {
             publishers.remove(known(publishers, request, "publisher")).close();
         } else if (request.has("worker")) {
             jobs.close(request);
+        } else if (request.has("server")) {
+            servers.close(request);
+        } else if (request.has("client")) {
+            clients.close(request);
         } else if (request.has("subscriber")) {
             if (isLossy(request)) {
                 lossySubscribers.remove(request.text("subscriber")).close();

@@ -9,6 +9,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.ToIntFunction;
 
 /** A worker of the SIGKILL torture: interop-tests/torture/WORKER.md says what it does and what it writes down. */
 public final class Torture {
@@ -35,24 +36,33 @@ public final class Torture {
             case "creator" -> create(orders);
             case "publisher" -> new TorturePublisher(orders).run();
             case "worker" -> new TortureJobs(orders).run();
+            case "server" -> new TortureServer(orders).run();
+            case "caller" -> new TortureCaller(orders).run();
             case "operator" -> new Operator(orders).run();
             default -> new TortureSubscriber(orders).run();
         }
     }
 
     private static void create(Map<String, String> orders) {
-        int publishers = Integer.parseInt(orders.get("publishers"));
-        int subscribers = Integer.parseInt(orders.get("subscribers"));
+        ToIntFunction<String> number = key -> Integer.parseInt(orders.get(key));
         ChannelOptions options = switch (orders.get("kind")) {
-            case "queue" -> ChannelOptions.queue().producers(publishers).workers(subscribers);
-            case "inbox" -> ChannelOptions.inbox().publishers(publishers).subscribers(subscribers);
-            default -> ChannelOptions.broadcast().publishers(publishers).subscribers(subscribers);
+            case "service" -> ChannelOptions.service().clients(number.applyAsInt("clients"))
+                .maxOutstanding(number.applyAsInt("max_outstanding"))
+                .delivery(Operations.delivery(orders.get("delivery")));
+            case "queue" -> ChannelOptions.queue().producers(number.applyAsInt("publishers"))
+                .workers(number.applyAsInt("subscribers"));
+            case "inbox" -> ends(ChannelOptions.inbox(), number);
+            default -> ends(ChannelOptions.broadcast(), number);
         };
-        options.capacity(Integer.parseInt(orders.get("capacity")))
-            .alignment(Integer.parseInt(orders.get("alignment"))).counters(Integer.parseInt(orders.get("counters")));
+        options.capacity(number.applyAsInt("capacity")).alignment(number.applyAsInt("alignment"))
+            .counters(number.applyAsInt("counters"));
         try (Channel channel = Channel.create(orders.get("channel"), options)) {
             channel.counters().allocate("common");
         }
+    }
+
+    private static ChannelOptions ends(ChannelOptions options, ToIntFunction<String> number) {
+        return options.publishers(number.applyAsInt("publishers")).subscribers(number.applyAsInt("subscribers"));
     }
 
     /** Evicts a slot. */

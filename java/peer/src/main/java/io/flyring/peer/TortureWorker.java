@@ -17,6 +17,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.Map;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.locks.LockSupport;
 import java.util.zip.CRC32C;
@@ -28,6 +29,7 @@ import java.util.zip.CRC32C;
 abstract class TortureWorker {
     /** Bytes before the payload: checksum of what follows, length, publisher, epoch, sequence. */
     static final int HEADER = 32;
+    private static final Set<String> NOT_COUNTING = Set.of("lossy", "server", "caller");
     private static final int FILLED = 512; // words before the log
     private static final int LOGGED = 2; // words of the side file
     private static final int ATTEMPTED = 3;
@@ -65,20 +67,20 @@ abstract class TortureWorker {
     enum Phase {
         NONE, WORKING, TAKING, RECOVERING, OFFERING, CLAIMING, WRITING, COMMITTING, ABORTING, IN_BATCH, HELD_BACK,
         CLOSING, JOINING, RESUMING, POLLING, HANDLING, IDLE, LEAVING, FORGETTING, STARTING, READING, EVICTING, COUNTING,
-        SEATING, FETCHING, FINISHING, GIVING_BACK
+        SEATING, FETCHING, FINISHING, GIVING_BACK, REPLYING, CALLING, AWAITING
     }
 
     /** Of entries of the log; the order is that of side.py. */
     enum Entry {
         NONE, TAKEN, ACKNOWLEDGED, CLOSED, DEAD_WAIT, HELD, JOINED, MESSAGE, LEFT, EVICTED, SLOT_LOST, LOST, COUNTER,
-        FIRST, SEATED, JOB, DONE, GIVING, GIVEN, IDLE
+        FIRST, SEATED, JOB, DONE, GIVING, GIVEN, IDLE, REQUEST, CALLED, ENDED
     }
 
     /** One slot taken and given back. */
     abstract void session();
 
     void run() {
-        boolean counts = !orders.get("role").equals("lossy");
+        boolean counts = !NOT_COUNTING.contains(orders.get("role"));
         if (counts) {
             beginCounting();
         }
