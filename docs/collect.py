@@ -12,7 +12,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "build/site-src"
 LINK = re.compile(r"\]\(\s*(?![a-z]+:)([^()\s#]+)(#[^()\s]+)?\)")
-FIRST = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("spec/*.md"), ROOT / "examples/README.md"]
+FIRST = [
+    ROOT / "docs/site.css",
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("spec/*.md"),
+    ROOT / "examples/README.md",
+]
 
 
 def collect() -> None:
