@@ -159,7 +159,8 @@ public final class Subscriber implements AutoCloseable {
      * @throws InvalidArgumentException if the time-out is below 0.
      * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
      * @throws ClosedException if another thread closed the subscriber or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the subscriber works as before.
+     * @throws ChannelReplacedException if the channel was replaced, within 100 ms, or within a second if that was not
+     *     done by Flyring; the subscriber works as before.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public int poll(MessageHandler handler, int limit, Duration timeout) {
