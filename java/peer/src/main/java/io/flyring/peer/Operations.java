@@ -9,6 +9,7 @@ import io.flyring.Channel;
 import io.flyring.ChannelOptions;
 import io.flyring.Claim;
 import io.flyring.Counter;
+import io.flyring.Delivery;
 import io.flyring.Foreign;
 import io.flyring.Holder;
 import io.flyring.InjectedIdentity;
@@ -41,6 +42,7 @@ final class Operations {
     private final Map<String, LossySubscriber> lossySubscribers = new HashMap<>();
     private final Map<String, Claim> claims = new HashMap<>();
     private final Jobs jobs = new Jobs(this::channel);
+    private final Services services = new Services(this::channel);
 
     /** The answer is complete, and it is a no. */
     static final class Refused extends RuntimeException {
@@ -67,6 +69,7 @@ final class Operations {
         operations.put("evict", (request, answer) ->
             answer.addProperty("messages", channel(request).evict(request.integer("slot"))));
         jobs.addTo(operations);
+        services.addTo(operations);
         operations.put("offer", this::offer);
         operations.put("offer_batch", this::offerBatch);
         operations.put("flush", this::flush);
@@ -157,6 +160,7 @@ final class Operations {
                 lossySubscribers.clear();
                 claims.clear();
                 jobs.clear();
+                services.clear();
             }
             System.gc();
         }
@@ -174,7 +178,8 @@ final class Operations {
             case "inbox" -> ChannelOptions.inbox();
             case "broadcast" -> ChannelOptions.broadcast();
             case "queue" -> ChannelOptions.queue();
-            default -> throw new Request.Bad("invalid-argument", "The kind is inbox, broadcast or queue.");
+            case "service" -> ChannelOptions.service();
+            default -> throw new Request.Bad("invalid-argument", "The kind is inbox, broadcast, queue or service.");
         };
         if (request.has("capacity")) {
             options.capacity(request.integer("capacity"));
@@ -190,6 +195,15 @@ final class Operations {
         }
         if (request.has("workers")) {
             options.workers(request.integer("workers"));
+        }
+        if (request.has("clients")) {
+            options.clients(request.integer("clients"));
+        }
+        if (request.has("max_outstanding")) {
+            options.maxOutstanding(request.integer("max_outstanding"));
+        }
+        if (request.has("delivery")) {
+            options.delivery(delivery(request.text("delivery")));
         }
         if (request.has("alignment")) {
             options.alignment(request.integer("alignment"));
@@ -207,6 +221,14 @@ final class Operations {
             request.integer("schema_version", 0));
         options.anyFileSystem(request.flag("any_file_system")).wake(request.flag("wake", true));
         return request.has("inject") ? identity(request.object("inject")).in(options) : options;
+    }
+
+    private static Delivery delivery(String name) {
+        return switch (name) {
+            case "at-most-once" -> Delivery.AT_MOST_ONCE;
+            case "at-least-once" -> Delivery.AT_LEAST_ONCE;
+            default -> throw new Request.Bad("invalid-argument", "Delivery is at-most-once or at-least-once.");
+        };
     }
 
     private static Foreign foreign(String end) {
@@ -521,6 +543,10 @@ final class Operations {
             publishers.remove(known(publishers, request, "publisher")).close();
         } else if (request.has("worker")) {
             jobs.close(request);
+        } else if (request.has("server")) {
+            services.closeServer(request);
+        } else if (request.has("client")) {
+            services.closeClient(request);
         } else if (request.has("subscriber")) {
             if (isLossy(request)) {
                 lossySubscribers.remove(request.text("subscriber")).close();

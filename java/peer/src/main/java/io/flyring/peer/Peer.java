@@ -109,7 +109,7 @@ public final class Peer {
     }
 
     /** What the error carries besides its text: its own accessors. */
-    private static void carried(FlyringException error, JsonObject answer) {
+    static void carried(FlyringException error, JsonObject answer) {
         for (Method method : error.getClass().getDeclaredMethods()) {
             if (!Modifier.isPublic(method.getModifiers()) || method.getParameterCount() > 0) {
                 continue;
@@ -121,6 +121,8 @@ public final class Peer {
                     answer.add(name, Operations.json((Holder) value));
                 } else if (value instanceof Number number) {
                     answer.addProperty(name, number);
+                } else if (value instanceof Boolean flag) {
+                    answer.addProperty(name, flag);
                 } else {
                     answer.addProperty(name, String.valueOf(value));
                 }
