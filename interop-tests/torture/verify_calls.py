@@ -297,7 +297,7 @@ class Service:
                 self.fail("twice", one.seat.life, f"{key} was given to the same server twice")
             elif not one.repeat:
                 self.fail("repeat", one.seat.life, f"{key} was given to {before.seat.life.name}, and does not say so")
-            if before.seat.how == "left" and self.was_answered_by(key, before):
+            if before.seat.how == "left" and self.was_answered_by(self.first_of(one), before):
                 self.fail("twice", one.seat.life, f"{key} was answered by {before.seat.life.name}, which left in order")
 
     def unfinished_before(self, one):
@@ -306,6 +306,10 @@ class Service:
         return any(seat.how in ("killed", "lost") for seat in earlier) or any(
             e.begin < one.time for e in self.evictions[0]
         )
+
+    def first_of(self, one):
+        """The first request of its client that its server was given: the gate lay there, and all behind it is repeated."""
+        return next(other.key for other in one.seat.requests if other.key[:2] == one.key[:2])
 
     def was_answered_by(self, key, before):
         call = self.calls.get(key)

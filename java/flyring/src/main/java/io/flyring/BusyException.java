@@ -10,6 +10,7 @@ public final class BusyException extends FlyringException {
 
     /** Who holds the publisher back. */
     private final transient Holder holder;
+    /** Of a call: the calls that are under way. */
     private final int outstanding;
 
     BusyException(Holder holder, String message) {

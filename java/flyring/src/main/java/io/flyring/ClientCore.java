@@ -53,6 +53,8 @@ abstract class ClientCore {
     private long expired;
     private int waitsFor;
     private int emptyDrains;
+    /** Whether the server has gone, by the clock of polls. */
+    private long askedAt = System.nanoTime();
     private int cancelsDue;
     private int streams;
     private int deadlines;
@@ -311,6 +313,12 @@ abstract class ClientCore {
         }
         if (drain()) {
             emptyDrains = 0;
+        } else if (calls.size() != 0) {
+            final long time = System.nanoTime();
+            if (time - askedAt >= ServiceWait.DATA_CAP_NANOS) {
+                askedAt = time;
+                askGone = true;
+            }
         }
         if (++emptyDrains > Layout.POLLS_TO_LOOK) {
             askGone = true;

@@ -13,4 +13,9 @@ public enum Delivery {
     Delivery(int code) {
         this.code = code;
     }
+
+    @Override
+    public String toString() {
+        return this == AT_MOST_ONCE ? "at-most-once" : "at-least-once";
+    }
 }

@@ -5,6 +5,7 @@ package io.flyring;
 public final class ExpiredException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
+    /** Whether a handler may have been given the request. */
     private final boolean mayHaveRun;
 
     ExpiredException(boolean mayHaveRun, String message) {

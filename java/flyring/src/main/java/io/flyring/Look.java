@@ -51,7 +51,10 @@ final class Look {
             }
         });
         return new Stats(channel.path(), header.id, header.kind, header.capacity, header.alignment, header.foreign,
-            header.createdAt, control.getIntOpaque(Layout.CONTROL_SUCCESSOR), List.copyOf(publishers),
+            header.createdAt, header.clients(), header.isService() ? channel.delivery() : null,
+            header.isService() ? header.maxOutstanding : 0,
+            header.isService() ? control.getLongAcquire(Layout.CONTROL_SERVING) : 0, // pairs with: take server 7
+            control.getIntOpaque(Layout.CONTROL_SUCCESSOR), List.copyOf(publishers),
             List.copyOf(subscribers), List.copyOf(counters));
     }
 
@@ -100,9 +103,9 @@ final class Look {
         return List.copyOf(holders);
     }
 
-    /** Of a queue's slot 0 the jobs that nobody has taken (6.5); of its workers, who store no counts, nothing. */
+    /** Of slot 0 of a queue or service what nobody has taken (6.5); of workers, who store no counts, nothing. */
     private long untaken(int ring, int slot) {
-        if (slot >= header.firstSubscriber()) {
+        if (header.isQueue() && slot >= header.firstSubscriber()) {
             return Layout.COUNT_UNKNOWN;
         }
         Memory whole = file.map(header.ringOffset(ring), header.ringStride, true);
@@ -128,16 +131,21 @@ final class Look {
                 boolean known = count >= 0 && header.foreign == Foreign.NONE;
                 long done = trailer.getLongAcquire(Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
                 gates.add(new GateStats(ring, gate, Math.max(0, trailer.getLongAcquire(publishedAt) - gate),
-                    header.isQueue() ? untaken(ring, slot)
+                    header.isQueue() || header.isService() && slot == 0 ? untaken(ring, slot)
                     : known ? Math.max(0, done - count) : Layout.COUNT_UNKNOWN));
             }
         }
         long discarded = control.getLongOpaque(at + Layout.SUBSCRIBER_SLOT_DISCARDED);
+        boolean client = header.isService() && slot > 0;
+        Memory beside = client ? trailers.get(header.clients() + slot - 1) : null;
         boolean shared = slot < header.firstSubscriber();
         InHandStats inHand = header.isQueue() && !shared ? Adoption.inHand(header, control, trailers, slot) : null;
         return new SubscriberStats(slot, shared ? SlotState.SHARED
             : state(header.foreign == Foreign.SUBSCRIBER, at, fields.epoch(), false),
             fields.epoch(), fields.name(), fields.pid(), fields.attachedAt(), slots.kept(slot), slots.evicting(slot),
-            Math.max(0, discarded), inHand, List.copyOf(gates));
+            Math.max(0, discarded), inHand,
+            client ? Math.max(0, beside.getIntOpaque(Layout.TRAILER_GATE + Layout.GATE_OUTSTANDING)) : -1,
+            client ? Math.max(0, beside.getLongOpaque(Layout.TRAILER_GATE + Layout.GATE_EXPIRED)) : -1,
+            List.copyOf(gates));
     }
 }

@@ -5,8 +5,11 @@ package io.flyring;
 public final class ServerGoneException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
+    /** Whether a handler may have been given the request. */
     private final boolean mayHaveRun;
+    /** Of the server. */
     private final String name;
+    /** Of the server's process. */
     private final int pid;
 
     ServerGoneException(boolean mayHaveRun, String name, int pid, String message) {

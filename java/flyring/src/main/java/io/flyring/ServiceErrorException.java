@@ -5,6 +5,7 @@ package io.flyring;
 public final class ServiceErrorException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
+    /** What the server said. */
     private final String text;
 
     ServiceErrorException(String text) {

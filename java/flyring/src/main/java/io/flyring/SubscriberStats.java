@@ -16,8 +16,11 @@ import java.util.List;
  * @param evicting whether it was evicted and nobody has joined since.
  * @param discarded messages that evictions of this slot lost.
  * @param inHand the job that a worker of a queue has; null: none.
+ * @param outstanding of a client of a service: its calls without a final reply; -1: it is none.
+ * @param expired of a client of a service: calls of this owner that ended as expired; -1: it is none.
  * @param gates the rings that it holds back.
  */
 public record SubscriberStats(int slot, SlotState state, long epoch, String name, int pid, long attachedAt,
-    boolean kept, boolean evicting, long discarded, InHandStats inHand, List<GateStats> gates) {
+    boolean kept, boolean evicting, long discarded, InHandStats inHand, int outstanding, long expired,
+    List<GateStats> gates) {
 }

@@ -15,6 +15,7 @@ import java.util.TreeMap;
 /** One call_many: each call is answered by its own bytes and type. */
 final class CallMany {
     private static final Duration STEP = Duration.ofMillis(100);
+    private static final long LATE = 50_000_000; // ns
 
     private final Client client;
     private final Stream stream;
@@ -24,11 +25,15 @@ final class CallMany {
     private final Duration patience;
     /** The call before which it dies. */
     private final long last;
+    /** ns: a call that takes so long is late. */
+    private final long lateness;
     private final long begin = System.nanoTime();
     private final long time;
     private final Map<String, Long> ends = new TreeMap<>();
     private long mayHaveRun;
     private long wrong;
+    private long longest;
+    private long late;
     private long underWay;
 
     CallMany(Client client, Request request) {
@@ -40,6 +45,8 @@ final class CallMany {
         this.window = request.number("window", 1);
         this.patience = Duration.ofNanos(request.timeout());
         this.last = request.dieAt();
+        this.lateness = request.number("late", LATE);
+        request.spin(client::setSpin);
         this.time = (long) (request.seconds() * Request.NANOS);
     }
 
@@ -65,6 +72,10 @@ final class CallMany {
         answer.addProperty("may_have_run", mayHaveRun);
         answer.addProperty("wrong", wrong);
         answer.addProperty("seconds", (System.nanoTime() - begin) / Request.NANOS);
+        if (window <= 1) {
+            answer.addProperty("longest", longest);
+            answer.addProperty("late", late);
+        }
     }
 
     private void checkTime() {
@@ -85,7 +96,12 @@ final class CallMany {
     private void call(long i) {
         PayloadBuffer sent = message(i);
         try {
-            note(i, client.call(sent, 0, sent.capacity(), stream.type(), patience));
+            long before = System.nanoTime();
+            Message answer = client.call(sent, 0, sent.capacity(), stream.type(), patience);
+            long took = System.nanoTime() - before;
+            longest = Math.max(longest, took);
+            late += took >= lateness ? 1 : 0;
+            note(i, answer);
         } catch (FlyringException e) {
             note(e);
         }

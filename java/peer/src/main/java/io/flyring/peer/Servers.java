@@ -118,6 +118,7 @@ final class Servers {
         long most = request.number("count", Long.MAX_VALUE);
         long dieAt = request.dieAt();
         long silentFrom = request.flag("silent") && dieAt >= 0 ? dieAt : Long.MAX_VALUE;
+        request.spin(server::setSpin);
         long[] count = new long[1];
         while (count[0] < most) {
             long left = end - System.nanoTime();

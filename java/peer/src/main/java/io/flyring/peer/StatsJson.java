@@ -29,6 +29,12 @@ final class StatsJson {
         json.addProperty("alignment", stats.alignment());
         json.addProperty("foreign", stats.foreign() == Foreign.NONE ? null : stats.foreign().toString());
         json.addProperty("created_at", stats.createdAt());
+        if (stats.clients() > 0) {
+            json.addProperty("clients", stats.clients());
+            json.addProperty("delivery", stats.delivery().toString());
+            json.addProperty("max_outstanding", stats.maxOutstanding());
+            json.addProperty("serving", stats.serving());
+        }
         json.addProperty("successor", stats.successor());
         json.add("publishers", array(stats.publishers(), StatsJson::publisher));
         json.add("subscribers", array(stats.subscribers(), StatsJson::subscriber));
@@ -75,6 +81,8 @@ final class StatsJson {
         json.addProperty("evicting", subscriber.evicting());
         json.addProperty("discarded", subscriber.discarded());
         json.add("in_hand", subscriber.inHand() == null ? JsonNull.INSTANCE : inHand(subscriber.inHand()));
+        json.addProperty("outstanding", subscriber.outstanding());
+        json.addProperty("expired", subscriber.expired());
         json.add("gates", array(subscriber.gates(), StatsJson::gate));
         return json;
     }
