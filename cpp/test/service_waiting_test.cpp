@@ -244,9 +244,10 @@ TEST_F(ServiceWaiting, a_cancel_that_finds_no_room_goes_when_there_is_some) {
         const std::vector<std::byte> large(pair.client.max_message_length());
         std::vector<Call> others;
         for (int n = 0; n < 3; ++n) others.push_back(pair.client.start(large, 1));
-        // An owner record, two requests: what is left of the ring has room for 14 lines, the gate gave back two.
+        // An owner record and a request: 14 lines are left of the ring, the gate gave back two, and behind the last
+        // record a length must be stored, too.
         others.push_back(pair.client.start(flyring::Bytes(large.data(), 14 * 64 - 32), 1));
-        others.push_back(pair.client.start(flyring::Bytes(large.data(), 2 * 64 - 32), 1));
+        others.push_back(pair.client.start(flyring::Bytes(large.data(), 64 - 32), 1));
         call.cancel();
         std::thread waits([&] { EXPECT_EQ(pair.client.poll(300ms), 0); });
         wait_until_asleep(waits::data_asleep);
