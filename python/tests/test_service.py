@@ -533,6 +533,8 @@ def test_arguments_and_two_threads() -> None:
         ):
             with pytest.raises(InvalidArgumentError):
                 call()
+        with pytest.raises(TypeError):
+            both.server.poll()
         for nonsense in (lambda: both.client.call("text"), lambda: both.client.call(), lambda: both.server.poll(5)):  # type: ignore[arg-type,call-arg]
             with pytest.raises(TypeError):
                 nonsense()
