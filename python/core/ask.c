@@ -495,7 +495,7 @@ PyObject *client_next(Call *call, int64_t timeout)
             PyErr_Clear(); /* the next verb says what it was */
         return item;
     }
-    if (call->end != CALL_RUNS || is_nested(self))
+    if (call->end != CALL_RUNS || (is_nested(self) && timeout == WAIT_NOT))
         return NULL;
     if (!verb_begin(self, false))
         return NULL;

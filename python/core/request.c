@@ -135,9 +135,9 @@ static bool may_answer(Request *self)
 }
 
 /* A reply is in the ring, or waits: what follows from that. */
-static PyObject *answered(Server *server, service_side *side, bool fine)
+static PyObject *answered(Server *server, service_side *side, bool kept, bool fine)
 {
-    if (fine && server->base.use != BUSY)
+    if (fine && kept) /* else the poll does */
         server_settle(server, side);
     Py_DECREF((PyObject *)server);
     return fine ? Py_NewRef(Py_None) : NULL;
@@ -171,7 +171,7 @@ static PyObject *request_reply(Request *self, PyObject *const *args, Py_ssize_t 
     else
         raise_error("MessageTooLargeError", "(LL)", (long long)PyBytes_Size(bytes), (long long)longest);
     Py_DECREF(bytes);
-    return answered(server, side, fine);
+    return answered(server, side, self->kept, fine);
 }
 
 static PyObject *request_fail(Request *self, PyObject *text)
@@ -191,7 +191,7 @@ static PyObject *request_fail(Request *self, PyObject *text)
     Server *server = (Server *)Py_NewRef((PyObject *)self->server);
     bool fine = server_fail(self, PyBytes_AsString(bytes), PyBytes_Size(bytes));
     Py_DECREF(bytes);
-    return answered(server, side, fine);
+    return answered(server, side, self->kept, fine);
 }
 
 static PyObject *request_keep(Request *self, PyObject *ignored)
@@ -231,7 +231,7 @@ static PyObject *request_stream(Request *self, PyObject *const *args, Py_ssize_t
     Py_INCREF((PyObject *)self); /* until its end */
     side->streams++;
     server->streams++;
-    return answered(server, side, server_go_on(self));
+    return answered(server, side, self->kept, server_go_on(self));
 }
 
 static PyObject *request_remaining(Request *self, PyObject *ignored)

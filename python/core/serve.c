@@ -305,6 +305,7 @@ static void kind_give_back(Reader *base)
     file_shut(self->lock);
     self->lost = true;
     server_forget_all(self);
+    Py_CLEAR(self->handler); /* it may refer to the server */
 }
 
 const reader_kind server_kind = {

@@ -113,12 +113,49 @@ static void server_dealloc(Server *self)
         reader_shut(&self->base);
     Py_XDECREF((PyObject *)self->lock);
     Py_XDECREF(self->name);
+    Py_XDECREF(self->handler);
     for (int k = 0; self->base.rings != NULL && k < self->base.count; k++)
         Py_XDECREF(server_sides(self)[k].from.object);
     reader_dealloc(&self->base);
 }
 
 /* What Python is told */
+
+/* reader_poll, but that the handler may be missing: then it is that of ``on``. */
+static PyObject *server_poll(Server *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"handler", "limit", "timeout"};
+    static const signature expected = {parameters, 3, 0};
+    if (LIKELY(names == NULL && n >= 1 && args[0] != Py_None))
+        return reader_poll(&self->base, args, n, names);
+    PyObject *values[3] = {NULL, NULL, NULL};
+    if (!parse_arguments(&expected, args, n, names, values))
+        return reader_refuse(&self->base);
+    if (values[0] == NULL || values[0] == Py_None)
+        values[0] = self->handler;
+    if (values[0] == NULL) {
+        PyErr_SetString(PyExc_TypeError, "give a handler, or call on before");
+        return reader_refuse(&self->base);
+    }
+    Py_INCREF(values[0]); /* it may call on */
+    PyObject *limit = values[1] != NULL ? Py_NewRef(values[1]) : PyLong_FromLong(DEFAULT_POLL_LIMIT);
+    PyObject *timeout = values[2] != NULL ? Py_NewRef(values[2]) : PyLong_FromLong(0);
+    PyObject *all[3] = {values[0], limit, timeout}, *done = NULL;
+    if (limit != NULL && timeout != NULL)
+        done = reader_poll(&self->base, all, 3, NULL);
+    Py_XDECREF(limit);
+    Py_XDECREF(timeout);
+    Py_DECREF(values[0]);
+    return done;
+}
+
+static PyObject *server_set_handler(Server *self, PyObject *handler)
+{
+    PyObject *before = self->handler;
+    self->handler = Py_NewRef(handler);
+    Py_XDECREF(before);
+    return Py_NewRef(Py_None);
+}
 
 static PyObject *server_stop(Server *self, PyObject *ignored)
 {
@@ -179,14 +216,16 @@ static PyObject *get_longest(Server *self, void *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"poll", KEYWORDS(reader_poll),
-     "poll($self, /, handler, limit=256, timeout=0)\n--\n\n"
+    {"poll", KEYWORDS(server_poll),
+     "poll($self, /, handler=None, limit=256, timeout=0)\n--\n\n"
      "Calls ``handler`` with each Request that is there, at most ``limit``: how many. Waits up to ``timeout`` seconds\n"
-     "for the first (0: do not wait; None: no limit). It answers by ``reply``, or by what it returns: bytes, or a\n"
+     "for the first (0: do not wait; None: no limit). Without a handler: those of ``on``. It answers by ``reply``, or "
+     "by what it returns: bytes, or a\n"
      "message of a generated class. If it raises, its call ends with ServiceError, and the poll goes on; only what no\n"
      "handler should catch (KeyboardInterrupt, SystemExit) comes out, after the reply."},
     {"stop", (PyCFunction)server_stop, METH_NOARGS,
      "stop($self, /)\n--\n\nEnds the serve that is under way, or the next one. From any thread."},
+    {"_set_handler", (PyCFunction)server_set_handler, METH_O, "for on"},
     {"_stopped", (PyCFunction)server_stopped, METH_NOARGS, "for serve"},
     {"_set_clock", (PyCFunction)server_set_clock, METH_O, "for tests"},
     {NULL, NULL, 0, NULL},

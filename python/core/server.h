@@ -75,6 +75,7 @@ typedef struct Server {
     int64_t client_gone, expired, not_run, damaged; /* counts since the start */
     service_clock clock;
     PyObject *name; /* bytes */
+    PyObject *handler; /* of polls that are given none, or NULL */
     File *lock;
 } Server;
 

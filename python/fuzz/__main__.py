@@ -31,6 +31,7 @@ BATCH = 500  # inputs of one process
 HANG = 20  # seconds for one input
 NEEDED = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
 NEEDED += ("worker", "job", "repeat", "released", "ended", "in_hand")
+NEEDED += ("server", "client", "request", "answer", "damaged")
 
 
 def main() -> int:

@@ -43,10 +43,14 @@ def places(header: Header) -> list[tuple[int, int]]:
         trailer = header.trailer(ring)
         words = [*range(0, 128, 8), 128, 256, 320, 328, 336]
         here += [(trailer + at, 8) for at in words] * 2
-        here += [(header.gate(ring, slot), 8) for slot in range(header.subscribers)]
+        here += [(header.gate(ring, slot), 8) for slot in header.gating(ring)]
         if header.is_queue:
             beside = ((layout.GATE_TAKEN_END, 8), (layout.GATE_ATTEMPTS, 4))
             here += [(header.gate(ring, slot) + at, size) for slot in range(header.subscribers) for at, size in beside]
+    if header.is_service:
+        here.append((header.control_offset + layout.CONTROL_SERVING, 8))
+        for ring in range(header.publishers):
+            here += [(header.trailer(ring) + layout.TRAILER_GATE + at, size) for at, size in SERVICE_WORDS]
     if header.is_queue:
         here += [(header.control_offset + at, size) for at, size in QUEUE_WORDS]
         workers = [header.subscriber_slot(k) for k in range(header.subscribers)]
@@ -64,17 +68,22 @@ QUEUE_WORDS = (
     (layout.CONTROL_JOBS_SEQUENCE, 4),
     (layout.CONTROL_JOBS_ASLEEP, 4),
 )
+SERVICE_WORDS = ((layout.GATE_TAKEN_END, 8), (layout.GATE_OUTSTANDING, 4), (layout.GATE_EXPIRED, 8))
+SERVICES = [k for k, header in enumerate(HEADERS) if header.is_service]
 QUEUES = [k for k, header in enumerate(HEADERS) if header.is_queue]  # a quarter more: most that can happen is there
 PLACES = [places(header) for header in HEADERS]
 
 
 def files(random: Random) -> bytes:
     """A golden file, up to 6 changes, the header's checksum made right again half of the time."""
-    chosen = random.choice(QUEUES) if random.randrange(4) == 0 else random.randrange(len(SEEDS))
+    kinds = {0: QUEUES, 1: SERVICES}
+    chosen = random.choice(kinds.get(random.randrange(6), range(len(SEEDS))))
     seed, header = SEEDS[chosen], HEADERS[chosen]
     content = bytearray(seed)
     for _ in range(random.randint(0, 6)):
         change(random, content, header, PLACES[chosen])
+    if header.is_service:
+        ask(random, content, header)
     if header.is_queue and random.randrange(2):
         leave_in_hand(random, content, header)
     if random.randrange(2):
@@ -129,6 +138,35 @@ def leave_in_hand(random: Random, content: bytearray, header: Header) -> None:
     put(content, at + layout.SUBSCRIBER_SLOT_EVICTING, random.randrange(2), 4)
     if random.randrange(2):  # who looks finds it taken
         put(content, header.gate(ring, 0), max(begin, end), 8)
+
+
+def ask(random: Random, content: bytearray, header: Header) -> None:
+    """Requests, and replies, of this boot or another one: prefixes that may be true."""
+    for _ in range(random.randrange(8)):
+        ring = random.randrange(header.publishers)
+        trailer = header.trailer(ring)
+        known = int.from_bytes(content[trailer + layout.TRAILER_PUBLISHED :][:8], "little") % (1 << 40)
+        at = (
+            header.ring(ring)
+            + (known - random.randrange(16) * header.alignment) % header.capacity
+            + layout.RECORD_PAYLOAD
+        )
+        epochs = [int.from_bytes(content[header.subscriber_slot(k) :][:4], "little") for k in range(header.subscribers)]
+        if ring < header.clients:
+            prefix = struct.pack(
+                "<IHHqII",
+                random.randrange(8),
+                random.choice((0, 0, 1, 2, 3, 65535)),
+                random.choice((0, 0, 1, 5, 65535)),
+                random.choice((0, 0, 1, -1, 2**62)),
+                random.choice(epochs),
+                epochs[0] + random.randrange(3),
+            )
+        else:
+            epoch = random.choice(epochs) + random.randrange(2)
+            flags = random.choice((0, 0, 1, 2, 3, -1))
+            prefix = struct.pack("<IIii", epoch, random.randrange(8), random.choice((0, 0, 1, 2, 3, -5)), flags)
+        content[at : at + len(prefix)] = prefix
 
 
 def put(content: bytearray, at: int, value: int, size: int) -> None:

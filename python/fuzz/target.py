@@ -9,9 +9,11 @@ import io
 import os
 from collections import Counter
 from typing import Any
+from uuid import UUID
 
 import flyring.slots
-from flyring import Action, Channel, FlyringError, Worker
+from flyring import Action, Channel, Client, FlyringError, Request, Server, Worker
+from flyring._identity import Identity
 from flyring.cli.check import check_once
 from flyring.cli.evict import evict
 from flyring.cli.image import open_image
@@ -36,6 +38,11 @@ def run(path: str, content: bytes) -> None:
     with contextlib.suppress(FlyringError), Channel.open(path) as channel:
         TOUCHED["attached"] += 1
         for step in (reliable, counters, jobs, publish, jobs, reliable, kept):
+            with contextlib.suppress(FlyringError):
+                step(channel)
+    write(path, content)
+    with contextlib.suppress(FlyringError), Channel.open(path, _identity=of_the_files_boot(content)) as channel:
+        for step in (serve, serve):
             with contextlib.suppress(FlyringError):
                 step(channel)
     write(path, content)
@@ -73,6 +80,71 @@ def drain(subscriber: Any) -> None:
             message = subscriber.take()
             if message is not None:
                 touch(message)
+
+
+def of_the_files_boot(content: bytes) -> Identity:
+    """What was asked before is asked still."""
+    boot = content[4096:4112]
+    return Identity(boot_id=UUID(bytes=boot)) if len(boot) == 16 else Identity()
+
+
+def serve(channel: Channel) -> None:
+    """What servers and clients do: one that is evicted, and the next one."""
+    if channel.kind != "service":
+        return
+    kept: list[Request] = []
+
+    def handle(request: Request) -> bytes | None:
+        TOUCHED["request"] += 1
+        bytes(request)
+        assert request.sender.ring == request.client
+        if request.is_stream:
+            request.stream(bytes(k) for k in range(3))
+        elif len(kept) % 3 == 0:
+            kept.append(request.keep())
+        return None if (kept and kept[-1] is request) or request.is_stream else bytes(request)
+
+    with channel.server("first") as server:
+        TOUCHED["server"] += 1
+        with contextlib.suppress(FlyringError), channel.client("caller") as client:
+            TOUCHED["client"] += 1
+            talk(server, client, handle)
+            with contextlib.suppress(FlyringError):
+                channel.evict(client.slot)
+            talk(server, client, handle)
+        for request in kept:
+            with contextlib.suppress(FlyringError):
+                request.reply(b"late")
+        channel.evict(0)
+        with contextlib.suppress(FlyringError):
+            server.poll(handle)
+    TOUCHED["damaged"] += server.damaged
+
+
+def talk(server: Server, client: Client, handle: Any) -> None:
+    """Calls, streams, a deadline, a cancel."""
+    for turn in range(4):
+        with contextlib.suppress(FlyringError):
+            calls = [client.start(b"x" * turn, callback=ended), client.start(b"y", timeout=0 if turn == 1 else None)]
+            with contextlib.suppress(FlyringError):  # at least once has none
+                calls.append(client.stream(b"z", credit=1 + turn, callback=ended))
+            if turn == 2:
+                calls[0].cancel()
+        for _ in range(3):
+            with contextlib.suppress(FlyringError):
+                server.poll(handle, 1 + turn)
+            with contextlib.suppress(FlyringError):
+                client.poll()
+
+
+def ended(call: Any) -> None:
+    with contextlib.suppress(FlyringError):
+        item = call.next(0)
+        if item is not None:
+            touch(item)
+        elif call.done:
+            touch(call.result(0))
+            TOUCHED["answer"] += 1
 
 
 def jobs(channel: Channel) -> None:

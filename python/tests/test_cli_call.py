@@ -14,7 +14,7 @@ import pytest
 from conftest import SPEC
 from flyring import Channel, Request, Server
 from flyring.cli import main
-from flyring.sbe import Schema, dispatch
+from flyring.sbe import Schema
 from services import echo, pair, service, serving
 
 INSTRUMENT = {"id": 42, "symbol": "FLYR", "exchange": "XFLY", "currency": "EUR", "kind": "STOCK"}
@@ -44,9 +44,12 @@ def flyring(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @contextmanager
-def answering(handler: Any, **options: Any) -> Iterator[tuple[Channel, Server]]:
-    with service(**options) as channel, channel.server("prices") as server, serving(server, handler):
-        yield channel, server
+def answering(handler: Any, on: Any = None, **options: Any) -> Iterator[tuple[Channel, Server]]:
+    with service(**options) as channel, channel.server("prices") as server:
+        if on is not None:
+            server.on(*on)
+        with serving(server, handler):
+            yield channel, server
 
 
 def test_raw_bytes(flyring: Command) -> None:
@@ -69,12 +72,19 @@ def test_a_message_of_the_schema(flyring: Command) -> None:
         reply.timestamp, reply.price, reply.size, reply.venueFee = 9, 8, 4, None
         return reply
 
-    with answering(dispatch({trade: answer}), schema=schema):
+    with answering(None, (trade, answer), schema=schema):
         line = json.loads(flyring("call", "c", *TRADE))
         assert line["message"] == "Trade"
         assert line["body"]["instrument"]["symbol"] == "BACK"
         body = json.dumps({"instrument": INSTRUMENT, "timestamp": 7, "price": 5, "size": 3, "side": "BUY"})
         assert json.loads(flyring("call", "c", "--message", "Trade", "--json", body))["body"]["size"] == 4
+
+
+def test_a_message_that_no_handler_was_named_for(flyring: Command) -> None:
+    schema = Schema.load(SPEC / "sbe" / "prices.xml")
+    with answering(None, (schema.messages["PriceUpdate"], lambda decoder, request: b""), schema=schema):
+        flyring("call", "c", *TRADE, status=1)
+        assert "no handler for messages of type 2" in flyring.said
 
 
 def test_a_stream(flyring: Command) -> None:

@@ -321,6 +321,47 @@ def test_callbacks_may_start_calls_but_not_wait() -> None:
         assert both.client.outstanding == 0
 
 
+def test_a_callback_does_not_wait_for_an_item() -> None:
+    with pair() as both:
+        seen: list[bytes] = []
+
+        def heard(call: Call) -> None:
+            item = call.next(0)
+            seen.append(b"" if item is None else bytes(item))
+            if not call.done:
+                assert call.next(0) is None
+                with pytest.raises(TwoThreadsError):
+                    call.next()
+                with pytest.raises(TwoThreadsError):
+                    next(iter(call))
+
+        both.client.stream(b"go", credit=1, callback=heard)
+        both.server.poll(lambda request: request.stream([b"a", b"b"]))
+        for _ in range(4):
+            both.client.poll()
+            both.server.poll(echo)
+        assert seen == [b"a", b"b", b""]
+
+
+def test_at_least_once_an_answer_of_another_thread_moves_the_gate_while_the_server_is_at_work() -> None:
+    with pair(delivery="at-least-once") as both:
+        kept: list[Request] = []
+        both.client.start(b"a")
+        both.server.poll(lambda request: kept.append(request.keep()))
+        other = both.channel.client()
+        other.start(b"b")
+
+        def handler(request: Request) -> bytes:
+            thread = threading.Thread(target=lambda: kept[0].reply(b"a"))
+            thread.start()
+            thread.join()
+            ring = both.channel.stats().publishers[0]
+            assert both.channel.stats().subscribers[0].gates[0].position == ring.published
+            return b"b"
+
+        assert both.server.poll(handler) == 1
+
+
 def test_what_a_callback_raises_comes_out_of_the_verb_and_the_others_are_told_with_the_next() -> None:
     with pair() as both:
         told: list[str] = []
@@ -533,6 +574,8 @@ def test_arguments_and_two_threads() -> None:
         ):
             with pytest.raises(InvalidArgumentError):
                 call()
+        with pytest.raises(TypeError):
+            both.server.poll()
         for nonsense in (lambda: both.client.call("text"), lambda: both.client.call(), lambda: both.server.poll(5)):  # type: ignore[arg-type,call-arg]
             with pytest.raises(TypeError):
                 nonsense()

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from ._core import Answer, Call, Claim, Job, Message, Request, WaitSet
 from .action import Action
-from .channel import Channel, Options, unlink
+from .channel import Channel, unlink
 from .client import Client, ServerInfo
+from .content import Options
 from .counters import Counter, Counters
 from .errors import (
     AccessDeniedError,

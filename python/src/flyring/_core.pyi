@@ -526,7 +526,12 @@ class Server:
         wakes: bool,
         /,
     ) -> Self: ...
-    def poll(self, handler: Callable[[Request], object], limit: SupportsIndex = 256, timeout: float | None = 0) -> int:
+    def poll(
+        self,
+        handler: Callable[[Request], object] | None = None,
+        limit: SupportsIndex = 256,
+        timeout: float | None = 0,
+    ) -> int:
         """Calls ``handler`` with each Request that is there, at most ``limit``: how many. Waits up to ``timeout``
         seconds for the first (0: do not wait; None: no limit).
 
@@ -576,6 +581,7 @@ class Server:
 
     def _check_idle(self) -> None: ...
     def _is_armed(self) -> bool: ...
+    def _set_handler(self, handler: Callable[[Request], object], /) -> None: ...
     def _stopped(self) -> bool: ...
     def _set_clock(self, monotonic: int, /) -> None: ...
     @property

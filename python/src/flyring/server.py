@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from . import _core, layout
 from .closing import Closing
@@ -15,6 +15,15 @@ from .wait import Wait
 
 if TYPE_CHECKING:
     from .channel import Channel
+    from .sbe.flyweight import Message
+
+
+M = TypeVar("M", bound="Message")
+
+
+def unknown(request: _core.Request) -> None:
+    """A request of a type that no handler was named for."""
+    request.fail(f"this service has no handler for messages of type {request.type}")
 
 
 class Held(NamedTuple):
@@ -33,11 +42,12 @@ class Server(_core.Server, Closing):
     comes, if another channel has got the name (the server works as before).
     """
 
-    __slots__ = ("__weakref__", "_channel", "_lock", "_name")
+    __slots__ = ("__weakref__", "_channel", "_handlers", "_lock", "_name")
 
     _channel: Channel
     _lock: _core.File
     _name: str
+    _handlers: dict[type[Any], Callable[[Any, _core.Request], object]]
 
     def __new__(cls, channel: Channel, place: ServerPlace, wait: Wait) -> Self:
         attached = channel._attached
@@ -62,6 +72,7 @@ class Server(_core.Server, Closing):
         self._channel = channel
         self._lock = place.lock
         self._name = place.name
+        self._handlers = {}
         return self
 
     @property
@@ -74,8 +85,20 @@ class Server(_core.Server, Closing):
         """How many requests are in hand, and how many replies wait for room."""
         return Held(*self._held)
 
-    def serve(self, handler: Callable[[_core.Request], object]) -> None:
-        """Polls until ``stop``, or until another thread closes it. Raises as ``poll`` does."""
+    def on(self, message: type[M], handler: Callable[[M, _core.Request], object]) -> Self:
+        """Requests of this message class go to ``handler(decoder, request)``, in polls that are given no handler. Those
+        that no handler was named for end with ServiceError."""
+        from .sbe import dispatch
+
+        self._handlers[message] = handler
+        handlers: Any = self._handlers  # which return answers, and no actions
+        otherwise: Any = unknown
+        self._set_handler(dispatch(handlers, otherwise=otherwise))
+        return self
+
+    def serve(self, handler: Callable[[_core.Request], object] | None = None) -> None:
+        """Polls until ``stop``, or until another thread closes it; without a handler: those of ``on``. Raises as
+        ``poll`` does."""
         while not self._stopped():
             try:
                 self.poll(handler, timeout=None)
