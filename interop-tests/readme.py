@@ -23,6 +23,7 @@ SCHEMA = ROOT / "spec" / "sbe" / "prices.xml"
 JAR = ROOT / "java/demo/target/flyring-demo-all.jar"
 VERSION = flyring.__version__
 PATIENCE = 120  # seconds
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # Maven's, also where it prints nothing else
 CMAKE = """cmake_minimum_required(VERSION 3.16)
 project(pages LANGUAGES CXX)
 set(FLYRING_BUILD_DEMOS OFF)
@@ -97,7 +98,7 @@ def run_commands(suite: Suite, page: Page, folder: Path, env: dict[str, str]) ->
 
 def wrong_with(command: pages.Command, process: subprocess.Popen[str]) -> str | None:
     try:
-        printed = process.communicate(timeout=PATIENCE)[0].splitlines()
+        printed = COLOURS.sub("", process.communicate(timeout=PATIENCE)[0]).splitlines()
     except subprocess.TimeoutExpired:
         process.kill()
         return f"no end after {PATIENCE} s: {process.communicate()[0]}"
