@@ -342,7 +342,7 @@ struct Model {
                 again(r);
                 may.push_back(n);
                 return;
-            case nap_bits:  // they may be another sleeper's, whose barrier is yet to come: then a kill excuses this, too
+            case nap_bits:  // perhaps another sleeper's, whose barrier is yet to come: then a kill excuses this, too
                 if (!s.asleep && !off(Mutant::nap_without_bits)) {
                     again(r);
                     break;
