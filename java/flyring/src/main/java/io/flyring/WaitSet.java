@@ -11,10 +11,10 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Subscribers, workers and publishers, of one or several channels, that one thread waits for: until one of them has
- * something, or room. What is in it is used by the thread that waits; any thread may call {@link #wake()}. A wait
- * looks, spins for 20 microseconds and then sleeps; it allocates nothing. A virtual thread that sleeps here keeps its
- * carrier thread. Spec 6.16.
+ * Subscribers, workers, publishers, servers and clients, of one or several channels, that one thread waits for: until
+ * one of them has something, or room. What is in it is used by the thread that waits; any thread may call
+ * {@link #wake()}. A wait looks, spins for 20 microseconds and then sleeps; it allocates nothing. A virtual thread that
+ * sleeps here keeps its carrier thread. Spec 6.16.
  */
 public final class WaitSet {
     /** Whether the kernel can wait at several words. */
@@ -99,6 +99,28 @@ public final class WaitSet {
      */
     public WaitSet add(Worker worker) {
         return add(worker, worker.waiting());
+    }
+
+    /**
+     * Adds a server: ready when there is something to poll, when what it has in hand is to be looked after, or when its
+     * next method will throw that it is closed, has lost its slot, or its channel was replaced.
+     *
+     * @param server not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(Server server) {
+        return add(server, server.waiting());
+    }
+
+    /**
+     * Adds a client: ready when a reply is there, a call's time is over, or the server has gone; or when its next
+     * method will throw that it is closed, has lost its slot, or its channel was replaced.
+     *
+     * @param client not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(Client client) {
+        return add(client, client.waiting());
     }
 
     private WaitSet add(AutoCloseable object, Waiting waiting) {

@@ -48,6 +48,10 @@ final class Child {
                 return;
             }
             case "work-on" -> workOn(Channel.open(arguments[1]), Channel.open(arguments[2]));
+            case "serve" -> serve(Channel.open(arguments[1]).server("child", Duration.ofSeconds(20)), -1);
+            case "serve-and-die" -> serve(Channel.open(arguments[1]).server("child", Duration.ofSeconds(20)),
+                Integer.parseInt(arguments[2]));
+            case "ask" -> ask(Channel.open(arguments[1]).client(), Integer.parseInt(arguments[2]));
             case "everything" -> everything(arguments[1]);
             case "try" -> {
                 System.out.println(outcome(() -> Channel.open(arguments[1])));
@@ -89,6 +93,31 @@ final class Child {
         System.out.println("ready");
         if (System.in.read() == -1) {
             System.exit(0);
+        }
+    }
+
+    /** Answers requests by their own bytes; hangs in one that says so, dies in the handler of one of a number. */
+    private static void serve(Server server, int dieAt) {
+        System.out.println("ready");
+        int[] seen = {0};
+        server.serve(request -> {
+            if (Services.text(request).equals("hang")) {
+                Thread.sleep(Long.MAX_VALUE);
+            }
+            if (++seen[0] == dieAt) {
+                Runtime.getRuntime().halt(9); // runs nothing more, and the kernel closes all
+            }
+            Services.echo(request);
+        });
+    }
+
+    /** So many calls, of which the last one is a stream's if there are several. */
+    private static void ask(Client client, int calls) {
+        for (int i = 0; i < calls; i++) {
+            client.start(Services.bytes("ask"));
+        }
+        if (calls > 1) {
+            client.stream(Services.bytes("ask"), 1, 3, Publisher.FOREVER);
         }
     }
 
