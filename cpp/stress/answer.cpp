@@ -40,18 +40,20 @@ class Later {
         }
         there_.notify_all();
     }
-    /// Until the end.
+    /// Until the end. Waits for many, so that a ring is full of requests before the first answer to any of them:
+    /// then nothing but the gate orders what the server read of a request before what its client writes there.
     void answer() {
-        for (;;) {
-            std::optional<flyring::Request> one;
+        for (bool ended = false; !ended;) {
+            std::vector<flyring::Request> some;
             {
                 std::unique_lock<std::mutex> lock(mutex_);
-                there_.wait(lock, [&] { return ended_ || !requests_.empty(); });
-                if (requests_.empty()) return;
-                one = std::move(requests_.back());  // in another order
-                requests_.pop_back();
+                there_.wait_for(lock, std::chrono::milliseconds(2), [&] { return ended_ || requests_.size() > 50; });
+                some.swap(requests_);
+                ended = ended_;
             }
-            one->reply(one->payload(), one->type());
+            for (; !some.empty(); some.pop_back()) {  // in another order
+                some.back().reply(some.back().payload(), some.back().type());
+            }
         }
     }
 
@@ -88,7 +90,7 @@ void call(flyring::Channel& channel, bool sleeps) {
             ++answers;
             continue;
         }
-        while (client.outstanding() >= 16) client.poll(std::chrono::milliseconds(10));
+        while (client.outstanding() >= 60) client.poll(std::chrono::milliseconds(10));
         client.start(bytes, type, flyring::forever, [&answers, sequence](flyring::Call& one) {
             stress::check(one.result(), sequence);
             ++answers;
@@ -123,7 +125,7 @@ int main() {
                     return item == end ? std::nullopt : std::make_optional(message(item++));
                 });
             }
-            if (number++ % 5 == 0) return later.put(request.keep());
+            if (sequence / 100 % 2 == 1 || number++ % 5 == 0) return later.put(request.keep());
             request.reply(request.payload(), request.type());
         });
     });

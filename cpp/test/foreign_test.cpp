@@ -120,6 +120,8 @@ TEST_F(ForeignChannel, a_header_that_cannot_be_is_corrupt_after_all_its_other_fi
         set(layout::HEADER_KIND, 3);
         EXPECT_EQ(opened(), "corrupt publishers");
         set(layout::HEADER_KIND, 4);
+        EXPECT_EQ(opened(), "corrupt publishers");
+        set(layout::HEADER_KIND, 5);
         EXPECT_EQ(opened(), "corrupt kind");
         set(layout::HEADER_KIND, 1);
         set(layout::HEADER_ALIGNMENT, 64);

@@ -80,6 +80,7 @@ class ServerWorld(ServiceWorld):
         """Answers wait for room."""
         self.ask(8)
         self.handed += self.victim.call("serve", server="s", handler={"reply": "bb" * 900, "type": 5})["requests"]
+        time.sleep(0.002)  # it looks whether its reader is dead: in each round
 
     def note(self, scenario, sequence, code, answer):
         if scenario.op == "serve" and code is None:
@@ -215,7 +216,7 @@ def scenarios():
     serve, echo = {"server": "s"}, {"server": "s", "handler": ECHO}
     call = {"client": "c", "type": 5, "more": request}
     evictable = {"evictable": True}
-    no_room = {"call": "a", "timeout": 0.05, "more": large}
+    no_room = {"call": "a", "timeout": 0.003, "more": large}
     late = {"evictable": True, "code": "expired"}
     return [
         server("create", "create", {"channel": "v", **OPTIONS, "more": new}, nothing, takes=True),
