@@ -43,9 +43,13 @@ SUBJECTS = {
     "ring": ("publish, claim, batch, poll, wrap, limits", ALL),
     "schema": ("schema text in the file, compatibility", ALL),
     "sender": ("who sent it, ended", ALL),
+    "service": ("calls, answers, streams, deadlines, cancel, limits, options, stats", ALL),
+    "service_survivors": ("what others got wrong; death, eviction, hostile memory, fork", ("cpp", "python")),
+    "service_waiting": ("servers and clients that sleep, and what ends their waits", ("cpp", "python")),
     "slots": ("names, kept, take, give back, no free slot", ALL),
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
+    "typed_service": ("requests and answers that are messages of a schema", ("cpp", "python")),
     "wait": ("wait strategies", ALL),
     "wait_machine": ("waits where calls are refused, with many sleepers, with hostile words", ALL),
     "wait_survivors": ("what ends or disturbs a wait: close, evict, fork, the dead", ALL),
@@ -55,10 +59,10 @@ SUBJECTS = {
 
 # language: base names, as regular expressions, of subjects that exist in it alone
 OWN = {
-    "cpp": r"span|versions",
+    "cpp": r"golden_service|span|versions",
     "java": r"fuzz\w*|jar|liveness|queue_hostile|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
     r"machine|prefetch|typed_random",
-    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|typing",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|service_async|typing",
 }
 
 

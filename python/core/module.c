@@ -81,6 +81,8 @@ static PyMethodDef functions[] = {
     {"register_waker", register_this, METH_NOARGS,
      "register_waker($module, /)\n--\n\nBefore a slot is first taken (spec 6.16)."},
     {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
+    {"message_behind", message_behind, METH_VARARGS,
+     "message_behind($module, message, bytes, /)\n--\n\nA copy of a message without its first bytes."},
     {"dispatch", KEYWORDS(sbe_dispatch),
      "dispatch($module, /, handlers, otherwise=None)\n--\n\n"
      "A handler for poll that calls ``handlers[Message](decoder, message)`` by template id."},

@@ -24,6 +24,30 @@ Answer *answer_new(const uint8_t *bytes, int64_t length, int32_t type, int32_t r
     return self;
 }
 
+/* message_behind(message, bytes): a copy without its first bytes. */
+PyObject *message_behind(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *object;
+    Py_ssize_t skipped;
+    if (!PyArg_ParseTuple(args, "On:message_behind", &object, &skipped))
+        return NULL;
+    if (!is_message(object) || ((Message *)object)->data == NULL || skipped < 0 ||
+        skipped > ((Message *)object)->length) {
+        PyErr_SetString(PyExc_ValueError, "no message, or shorter than that");
+        return NULL;
+    }
+    PyObject *from = PyObject_GetAttrString(object, "sender");
+    const Message *message = (Message *)object;
+    Message *copy = NULL;
+    if (from != NULL && message->data != NULL)
+        copy = message_new(message->length - skipped, message->type, message->ring, message->position, from);
+    if (copy != NULL)
+        memcpy(copy->bytes, message->data + skipped, (size_t)copy->length);
+    Py_XDECREF(from);
+    return (PyObject *)copy;
+}
+
 static void answer_dealloc(Answer *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);

@@ -36,6 +36,8 @@ typedef struct {
 Answer *answer_new(const uint8_t *bytes, int64_t length, int32_t type, int32_t ring, int64_t position, bool repeat,
                    PyObject *sender);
 PyTypeObject *make_answer_type(PyObject *module);
+/* The function message_behind of the module. */
+PyObject *message_behind(PyObject *module, PyObject *args);
 
 /* The clock of deadlines (channel.md 10): ns, at least 1. */
 typedef struct {

@@ -163,6 +163,14 @@ def test_create_info_ls_check_and_evict(flyring: Command) -> None:
     flyring("check", "c")
 
 
+def test_tail_shows_what_is_behind_the_prefixes(flyring: Command) -> None:
+    with answering(lambda request: b"answer") as (channel, _), channel.client() as client:
+        client.call(b"request", timeout=10)
+        out = flyring("tail", "c", "--since-start", "--count", "2")
+        lines = [json.loads(line) for line in out.splitlines()]
+        assert sorted((line["ring"], line["text"]) for line in lines) == [(0, "request"), (2, "answer")]
+
+
 def test_recover_leaves_a_service_as_it_must_be(flyring: Command) -> None:
     with pair() as both:
         both.client.start(b"x")

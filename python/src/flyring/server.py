@@ -23,7 +23,7 @@ M = TypeVar("M", bound="Message")
 
 def unknown(request: _core.Request) -> None:
     """A request of a type that no handler was named for."""
-    request.fail(f"this service has no handler for messages of type {request.type}")
+    request.fail(f"no handler for messages of type {request.type}")
 
 
 class Held(NamedTuple):

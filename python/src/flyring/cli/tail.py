@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .. import Action, Channel, LossySubscriber, Message
+from .. import Action, Channel, LossySubscriber, Message, layout
+from .._core import message_behind
 from ..errors import AccessDeniedError, BadMessageError, ChannelReplacedError, CorruptRingError, InvalidArgumentError
 from ..sbe import Schema, dispatch, to_dict
 from ..sbe.errors import SbeError, SchemaError
@@ -39,6 +40,8 @@ def tail(
     with open_to_follow(name, read_only) as channel:
         schema = _schema_of(channel, needed=bool(messages or where))
         follower = _Follower(schema, as_table, messages, where, count)
+        if channel.kind == "service":
+            follower.skip_prefixes(channel.clients)
         rings = None if ring is None else [ring]
         subscriber = channel.lossy_subscriber(rings, "oldest" if since_start else "now")
         with suppress(KeyboardInterrupt):
@@ -107,6 +110,19 @@ class _Follower:
             classes = [schema.messages[name] for name in messages or schema.messages]
             typed = {one: self.on_typed for one in classes if 0 < one.TEMPLATE_ID < 2**31}  # a record's type
             self.handler = dispatch(typed, otherwise=None if self.chosen else self.on_raw)
+
+    def skip_prefixes(self, clients: int) -> None:
+        """Of a service: what is shown is behind them (spec/service.md 2). Cancel and credit are raw and empty."""
+        show = self.handler
+
+        def handler(message: Message) -> Action | None:
+            prefix = layout.REQUEST_LENGTH if message.ring < clients else layout.REPLY_LENGTH
+            if len(message) < prefix:
+                self.bad(f"ring {message.ring}, position {message.position}: shorter than its prefix")
+                return None
+            return show(message_behind(message, prefix))
+
+        self.handler = handler
 
     def follow(self, subscriber: LossySubscriber) -> None:
         try:
