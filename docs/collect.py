@@ -36,6 +36,8 @@ def collect() -> None:
         if path.suffix == ".md":
             for link, _ in LINK.findall(path.read_text("utf-8")):
                 target = (path.parent / link).resolve()
+                if target.with_suffix(".md") == path:
+                    continue  # a report's report.html would have the place of this very page
                 left.append(target / "README.md" if target.is_dir() else target)
     python = SOURCE / "api/python.md"
     python.parent.mkdir(parents=True, exist_ok=True)
