@@ -491,7 +491,7 @@ class ServiceSurvivorsTest {
         try (Pair pair = new Pair(rings)) {
             pair.client.start(bytes("x"));
             Services.poke(pair.channel, 0, Services.CAPACITY + Layout.TRAILER_PUBLISHED, 3, true);
-            Services.poke(pair.channel, 0, 64, 5, false); // behind the owner record
+            Services.poke(pair.channel, 0, 128, 5, false); // behind the owner record
             pair.server.setSpin(Duration.ZERO);
             ThreadMXBean threads = ManagementFactory.getThreadMXBean();
             pair.server.poll(Services::echo);
@@ -507,7 +507,7 @@ class ServiceSurvivorsTest {
         try (Pair pair = new Pair(rings)) {
             Call call = pair.client.start(bytes("x"));
             pair.server.poll(Services::echo);
-            Services.poke(pair.channel, 2, 64, 5, false);
+            Services.poke(pair.channel, 2, 128, 5, false);
             assertEquals("corrupt-ring", code(pair.client::poll));
             assertEquals("corrupt-ring", code(call::result));
             assertEquals("corrupt-ring", code(() -> pair.client.call(bytes("x"))));
