@@ -308,7 +308,7 @@ class Service:
         )
 
     def first_of(self, one):
-        """The first request of its client that its server was given: the gate lay there, and all behind it is repeated."""
+        """The first of its client that its server was given: the gate lay there, and all behind it is repeated."""
         return next(other.key for other in one.seat.requests if other.key[:2] == one.key[:2])
 
     def was_answered_by(self, key, before):

@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * A request, an answer or an item of a service in the SIGKILL torture (interop-tests/torture/WORKER.md): what it says of
- * itself.
+ * A request, an answer or an item of a service in the SIGKILL torture (interop-tests/torture/WORKER.md): what it says
+ * of itself.
  *
  * @param whole whether its length and checksum are right; what follows says nothing if not.
  * @param publisher made from the name of the client that asked.
