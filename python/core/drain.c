@@ -314,8 +314,9 @@ bool client_ask_gone(Client *self)
         return true;
     int64_t e = LOAD64_ACQUIRE(self->server_epoch); /* gone 1; pairs with take server 4, evict */
     bool held = !lock_is_free(self->lock, subscriber_slot_offset(shape, 0) + CONTROL_SLOT_LOCK);
-    if (e == self->known && held) /* 2 */
-        return true;
+    const uint8_t *serving = self->base.memory->base + shape->control + CONTROL_SERVING;
+    if (e == self->known && held && LOAD64_ACQUIRE(serving) == self->known) /* 2: behind the test */
+        return true; /* pairs with take server 2 and 7 */
     if (client_drain(self) < 0) /* 3: behind 1 */
         return false;
     bool fine = true;

@@ -8,7 +8,7 @@ PyTypeObject *answer_type;
 bool server_lives(const geometry *shape, const uint8_t *base, const File *lock, int64_t e)
 {
     return e > 0 && e <= MAX_EPOCH && lock_is_held(lock, subscriber_slot_offset(shape, 0) + CONTROL_SLOT_LOCK) &&
-           LOAD64_ACQUIRE(base + shape->control + CONTROL_SERVING) == e; /* pairs with take server 7 */
+           LOAD64_ACQUIRE(base + shape->control + CONTROL_SERVING) == e; /* pairs with take server 2, 7 */
 }
 
 Answer *answer_new(const uint8_t *bytes, int64_t length, int32_t type, int32_t ring, int64_t position, bool repeat,

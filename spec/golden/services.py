@@ -158,6 +158,7 @@ class Service(Channel):
     def take_server(self, name):
         mine = {("subscriber", 0)} | {("publisher", self.clients + k) for k in range(self.clients)}
         assert not mine & self.locked, "no free slot: no golden file needs that"
+        self.put64(self.SERVING, 0)
         self.locked |= mine
         self.same_boot()
         epoch, publishers = self.new_owner(self.subscriber_slot(0), name.encode()), []

@@ -65,6 +65,9 @@ enum class Mutant {
     repeat_ends_calls,
     evict_gates,
     lives_serving,
+    take_serving_stays,
+    take_serving_behind,
+    gone_serving,
     repeat_not_told,
     stream_not_run,
 };
@@ -146,6 +149,7 @@ struct Call {
 };
 struct Client {
     int8_t pc, alive, epoch, cursor, known, e, held, replies, taken_end, back, blocked, calls, tried;
+    int8_t owner;  // truth: held, by the server whose epoch is e
     Call call[max_calls];
 };
 enum EntryState : int8_t { no_entry, in_hand, waiting };
@@ -171,8 +175,23 @@ struct State {
         late[max_ids];  // its deadline has passed
 };
 
-enum ClientPc : int8_t { idle, load_epoch, lives, publish, gone_epoch, gone_lock, gone_drain, gone_end, join, joined };
+enum ClientPc : int8_t {
+    idle,
+    load_epoch,
+    lives,
+    lives_word,
+    publish,
+    gone_epoch,
+    gone_lock,
+    gone_word,
+    gone_drain,
+    gone_end,
+    join,
+    joined,
+};
 enum ServerPc : int8_t {
+    take_clear,
+    take_lock,
     take_epoch,
     take_resume,
     take_done,
@@ -211,6 +230,10 @@ struct Model {
     bool has_deadline(int id) const { return kind(id) == 'd' || kind(id) == 't'; }
     static bool lives_server(const State& s, int i) {
         return s.server[i].alive && s.lock == i && s.epoch == s.server[i].epoch && s.server[i].pc > take_done;
+    }
+    /// Whether the lock is held by the server whose epoch is e. A client that tries it counts as one.
+    static bool owner_at(const State& s, int e) {
+        return s.lock == trier || (s.lock != none && s.server[s.lock].epoch == e);
     }
     static bool not_run(int8_t end) { return end == end_expired_not_run || end == gone_not_run; }
 
@@ -343,12 +366,16 @@ struct Model {
                 if (!a.tried) b.held = s.lock != none;
                 if (a.tried == 2) b.held = 1;
                 b.tried = 0;
-                if (b.held && a.e > 0 && (s.serving == a.e || off(Mutant::lives_serving))) {
-                    b.known = a.e, b.held = 0;
-                    return go(publish);
-                }
-                b.held = 0;
+                b.owner = owner_at(s, a.e);
+                if (b.held && a.e > 0) return go(lives_word);
+                b.held = b.owner = 0;
                 return go(idle);  // waits for one
+            case lives_word: {
+                const bool there = s.serving == a.e || off(Mutant::lives_serving);
+                if (there) check(a.owner, "S9"), b.known = a.e;
+                b.held = b.owner = 0;
+                return go(there ? publish : idle);
+            }
             case publish: {
                 if (told) return slot_lost();
                 b.e = 0;
@@ -383,7 +410,13 @@ struct Model {
             case gone_lock:
                 b.held = s.lock != none;
                 b.replies = place.replies;
-                if ((a.e == a.known || off(Mutant::gone_lock_only)) && (b.held || off(Mutant::gone_epoch_only))) {
+                b.owner = owner_at(s, a.known);
+                return go(gone_word);
+            case gone_word:
+                b.owner = 0;
+                if ((a.e == a.known || off(Mutant::gone_lock_only)) && (a.held || off(Mutant::gone_epoch_only)) &&
+                    (s.serving == a.known || off(Mutant::gone_serving))) {
+                    if (a.held) check(a.owner, "S9");
                     b.e = b.held = b.replies = b.taken_end = 0;
                     b.pc = b.back, b.back = 0;
                     return go(b.pc);
@@ -498,8 +531,8 @@ struct Model {
                 return emit(n, false);
             }
             if (s.lock != none) return;
-            n.lock = n.control = static_cast<int8_t>(i);
-            b.alive = 1, b.pc = take_epoch;
+            n.control = static_cast<int8_t>(i);
+            b.alive = 1, b.pc = take_clear;
             return emit(n, c.least);
         }
         const bool told = a.pc > take_epoch && s.epoch != a.epoch, counted = !told || c.least;
@@ -530,6 +563,21 @@ struct Model {
         const int k = a.place;
         const Place& place = s.place[k];
         switch (a.pc) {
+            case take_clear:
+                if (off(Mutant::take_serving_behind))
+                    n.lock = static_cast<int8_t>(i);
+                else if (!off(Mutant::take_serving_stays))
+                    n.serving = 0;
+                return go(take_lock);
+            case take_lock:
+                if (s.lock == trier) {
+                    n.refused = 1;
+                    check(false, "S8");
+                    return emit(n, false);
+                }
+                if (off(Mutant::take_serving_behind)) n.serving = 0;
+                n.lock = static_cast<int8_t>(i);
+                return go(take_epoch);
             case take_epoch:
                 if (!off(Mutant::server_no_epoch) || s.epoch == 0) n.epoch++;
                 b.epoch = n.epoch;
@@ -918,7 +966,7 @@ const Row rows[] = {
      "client killed"},
     {Mutant::publish_before_join, "service client 5", "the first request is published before the join", "S5", "",
      "calls"},
-    {Mutant::server_no_epoch, "service server 4", "the epoch of slot 0 is not raised", "S2", "", "killed"},
+    {Mutant::server_no_epoch, "service server 4", "the epoch of slot 0 is not raised", "S9", "", "killed"},
     {Mutant::resume_gate, "service resume b", "at most once: goes on at the gate", "S2", "", "killed"},
     {Mutant::resume_taken_end, "service resume b", "at least once: goes on at taken_end", "S3", "",
      "least: both killed"},
@@ -941,7 +989,10 @@ const Row rows[] = {
     {Mutant::reply_lost, "service reply 3", "a reply without room is dropped", "S5", "", "calls"},
     {Mutant::gate_before_reply, "service reply 4", "at least once: the gate moves before the reply", "S5", "",
      "least: killed"},
-    {Mutant::lives_serving, "service call 2", "serving is not compared with the epoch", "S5", "", "evicted"},
+    {Mutant::lives_serving, "service call 2", "serving is not compared with the epoch", "S9", "", "evicted"},
+    {Mutant::take_serving_stays, "service server 2", "serving is not cleared", "S9", "", "killed"},
+    {Mutant::take_serving_behind, "service server 2", "serving is cleared behind the lock", "S9", "", "killed"},
+    {Mutant::gone_serving, "service gone? 2", "serving is not compared", "S9", "", "killed"},
     {Mutant::try_lock, "service call 2", "the lock is tested by a try-lock", "S8", "", "calls"},
     {Mutant::full_no_drain, "service call 3", "does not drain while it waits for room", "S5", "", "deadlines"},
     {Mutant::busy_never, "service call 1", "calls that expired do not count as outstanding", "S6", "",
@@ -951,7 +1002,7 @@ const Row rows[] = {
     {Mutant::drain_no_epoch, "service drain 2", "client_epoch is not compared", "S4", "", "client killed"},
     {Mutant::drain_no_sequence, "service drain 2", "sequence is not compared", "S4", "", "calls"},
     {Mutant::gone_epoch_only, "service gone? 1", "the lock is not tested", "S5", "", "killed"},
-    {Mutant::gone_lock_only, "service gone? 2", "the epoch is not compared", "S5", "", "killed"},
+    {Mutant::gone_lock_only, "service gone? 2", "the epoch is not compared", "S5", "", "evicted"},
     {Mutant::gone_drain_first, "service gone? 3", "drains before it looks for the server", "S7", "", "killed"},
     {Mutant::gone_no_drain, "service gone? 3", "does not drain", "S7", "", "killed"},
     {Mutant::gone_taken_end_first, "service gone? 4", "taken_end is loaded before the lock is tested", "S2", "",

@@ -186,7 +186,12 @@ class ClientCore final : public Member {
     }
     bool server_is_there() const noexcept {
         return known_ == 0 || (load_acquire(server_epoch_) == known_ &&
-                               is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0)));
+                               is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0)) &&
+                               is_serving());
+    }
+    /// Whether the server that is known serves.
+    bool is_serving() const noexcept {
+        return load_acquire(state_->file.serving()) == known_;  // pairs with take server 2 and 7
     }
     std::int64_t now() const noexcept { return service_clock(state_->file, clock_offset_); }
     bool is_time(std::int64_t deadline) const noexcept { return deadline <= now(); }

@@ -157,7 +157,7 @@ inline void ClientCore::expire() {
     if (known_ == 0) return;
     const std::int64_t e = load_acquire(server_epoch_);  // gone 1; pairs with take, evict
     const bool held = is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0));
-    if (e == known_ && held) return;  // gone 2
+    if (e == known_ && held && is_serving()) return;  // gone 2: behind the test
     drain();                          // gone 3: behind 1
     if (!least_) {                    // gone 4
         const Ring ring = state_->file.ring(number_);

@@ -61,7 +61,12 @@ inline void ServerCore::take_places(const std::string& name) {
     }
     mask_ = mask_of(requests_);
     SlotLock lock = detail::take_place(
-        file, 1, [](const ChannelFile& of, std::uint32_t) { return server_locks(of); },
+        file, 1,
+        [](const ChannelFile& of, std::uint32_t) {
+            // Take server 2, before the locks: or callers take this server for the last one. Pairs with gone? 1.
+            if (!byte_is_locked(of.fd, of.subscriber_lock(0), of.path)) store_release(of.serving(), std::int64_t{0});
+            return server_locks(of);
+        },
         [&](std::uint32_t) {
             for (std::uint32_t k = 0; k < clients; ++k) check_ring(file.ring(clients + k), file.path);
             epoch = subscriber_slot(file, 0).take(name, file.environment, file.wakes, [] {});

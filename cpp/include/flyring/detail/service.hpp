@@ -190,7 +190,7 @@ inline void evict_server(const ChannelFile& file) noexcept {
 /// 6: a server lives at epoch `e` of slot 0.
 inline bool server_lives(const ChannelFile& file, std::int64_t e) {
     return is_epoch(e) && byte_is_locked(file.fd, file.subscriber_lock(0), file.path) &&
-           load_acquire(file.serving()) == e;  // pairs with take server 7
+           load_acquire(file.serving()) == e;  // pairs with take server 2 and 7
 }
 
 }  // namespace flyring::detail

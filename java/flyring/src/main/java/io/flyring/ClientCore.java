@@ -152,7 +152,7 @@ abstract class ClientCore {
     }
 
     private long serving() {
-        return control.getLongAcquire(Layout.CONTROL_SERVING); // pairs with: take server 7
+        return control.getLongAcquire(Layout.CONTROL_SERVING); // pairs with: take server 2 and 7
     }
 
     private boolean isLocked() {
@@ -171,7 +171,7 @@ abstract class ClientCore {
     }
 
     private boolean serverIsThere() {
-        return serverEpoch() == known && isLocked();
+        return serverEpoch() == known && isLocked() && serving() == known;
     }
 
     private boolean isReady() {
@@ -498,7 +498,7 @@ abstract class ClientCore {
         }
         final long e = serverEpoch();
         final boolean held = isLocked(); // 1
-        if (e == known && held) { // 2
+        if (e == known && held && serving() == known) { // 2: behind the test
             return;
         }
         drain(); // 3: it may have replied, and died then

@@ -103,6 +103,9 @@ final class ServiceSlots {
     }
 
     private int takeServerPlace() {
+        if (!lock.heldByAnother(subscriberByte(0))) { // before the locks: or callers take this server for the last one
+            channel.control().putLongRelease(Layout.CONTROL_SERVING, 0); // 2; pairs with: gone? 1
+        }
         if (!lock.tryLock(subscriberByte(0))) {
             return -1;
         }
