@@ -185,9 +185,9 @@ class ClientCore final : public Member {
         store_relaxed(outstanding_beside(gate_), static_cast<std::int32_t>(calls_.size()));
     }
     bool server_is_there() const noexcept {
-        return known_ == 0 || (load_acquire(server_epoch_) == known_ &&
-                               is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0)) &&
-                               is_serving());
+        return known_ == 0 ||
+               (load_acquire(server_epoch_) == known_ &&
+                is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0)) && is_serving());
     }
     /// Whether the server that is known serves.
     bool is_serving() const noexcept {

@@ -158,8 +158,8 @@ inline void ClientCore::expire() {
     const std::int64_t e = load_acquire(server_epoch_);  // gone 1; pairs with take, evict
     const bool held = is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0));
     if (e == known_ && held && is_serving()) return;  // gone 2: behind the test
-    drain();                          // gone 3: behind 1
-    if (!least_) {                    // gone 4
+    drain();                                          // gone 3: behind 1
+    if (!least_) {                                    // gone 4
         const Ring ring = state_->file.ring(number_);
         std::int64_t taken_end = load_acquire(taken_end_of(ring));  // behind the test; pairs with poll 6
         const std::int64_t gate = load_acquire(ring.gate(0));
