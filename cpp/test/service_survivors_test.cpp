@@ -467,6 +467,7 @@ TEST_F(ServiceSurvivors, a_corrupt_ring_of_replies_ends_the_calls_of_its_client)
     EXPECT_EQ(code_of([&] { pair.client.poll(); }), "corrupt-ring");
     EXPECT_EQ(code_of([&] { call.result(); }), "corrupt-ring");
     EXPECT_EQ(code_of([&] { pair.client.call(bytes("x")); }), "corrupt-ring");
+    EXPECT_EQ(pair.channel.stats().subscribers[1].outstanding, 0);
     pair.client.close();
     Client next = pair.channel.client();
     Call again = next.start(bytes("y"), 1);

@@ -166,6 +166,7 @@ static COLD bool ring_is_corrupt(Client *self, const char *reason, int64_t value
             PyErr_Clear();
     }
     client_end_all(self, CALL_CORRUPT_RING);
+    client_set_outstanding(self);
     if (client_pending(self) != 0 && !client_tell(self))
         PyErr_WriteUnraisable((PyObject *)self);
     raise_error("CorruptRingError", "(iLs)", ring, (long long)self->cursor, text);

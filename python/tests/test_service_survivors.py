@@ -425,6 +425,7 @@ def test_a_corrupt_ring_of_replies_ends_the_calls_of_its_client() -> None:
             with pytest.raises(CorruptRingError) as caught:
                 verb()
             assert caught.value.ring == 2
+        assert both.channel.stats().subscribers[1].outstanding == 0
         both.client.close()
         with both.channel.client() as following:
             again = following.start(b"y")

@@ -304,6 +304,7 @@ void ClientCore::set_corrupt(const char* reason) {
     store_release(gate_, layout::NOT_GATING);  // pairs with recompute 2
     if (room_.is_due()) room_.wake(waiting_bit(ring_.index));
     end_all(CallEnd::corrupt_ring);
+    store_relaxed(outstanding_beside(gate_), 0);
     tell_ended();
     throw_corrupt(state_->file.path, ring_, corrupt_at_, reason);
 }
