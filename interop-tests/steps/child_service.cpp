@@ -39,7 +39,8 @@ flyring::detail::ChannelFile raw(const Run& run) {
     return flyring::detail::open_file(run.path, {});
 }
 
-/// Says in PATH.done how often a handler was given the request of each type, a byte each.
+/// Says in PATH.done how often a handler was given the request of each type, a byte each, and of which server
+/// (plan.hpp).
 class Begun {
   public:
     explicit Begun(const Run& run) {
@@ -48,8 +49,9 @@ class Begun {
         require(page != MAP_FAILED, "mmap");
         counts_ = static_cast<volatile unsigned char*>(page);
     }
-    void add(std::int32_t type) const {
-        require(type > 0 && type < disturbed_at, "another type");
+    void add(std::int32_t type, std::int64_t server) const {
+        require(type > 0 && type < server_at, "another type");
+        counts_[server_at + type] = static_cast<unsigned char>(server);
         volatile unsigned char& count = counts_[type];
         count = static_cast<unsigned char>(count + 1);
     }
@@ -97,7 +99,7 @@ struct Talk {
     int serve(const Handler& handler, int limit = many) {
         return server->poll(
             [&](Request& request) {
-                begun.add(request.type());
+                begun.add(request.type(), server->epoch());
                 handler(request);
             },
             limit);

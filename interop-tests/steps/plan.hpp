@@ -45,6 +45,10 @@ inline flyring::detail::InEnvironment fixed(std::int32_t pid) {
 /// tracer does something while it stops the child.
 inline constexpr std::int32_t disturbed_at = 4095;
 
+/// Of PATH.done, of a service: how often a handler was given the request of each type, a byte each; so far behind each
+/// the low byte of its server's epoch.
+inline constexpr std::int32_t server_at = 2048;
+
 inline constexpr std::int32_t tracer_pid = 1001;
 inline constexpr std::int32_t child_pid = 1002;
 

@@ -69,6 +69,7 @@ void ServiceCase::go_on(std::size_t k) const {
     if (!status) status = child.run_to_mark();
     if (status) throw Wrong("stopped: the child ended with status " + std::to_string(*status));
     if (locked(setup_.path, layout::HEADER_LENGTH)) throw Wrong("stopped: the child is done, and has the control lock");
+    if (scenario_.slot == 1) check_idle_client(setup_.path);
     if (stage.called) {
         const std::string end = stage.end_of_call();
         if (end != "answer" && end != "service-error")

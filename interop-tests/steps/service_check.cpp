@@ -29,10 +29,6 @@ std::uint32_t clients_of(const Image& image) {
     return image.publishers() / 2;
 }
 
-std::uint32_t low(std::int64_t epoch) {
-    return static_cast<std::uint32_t>(epoch & 0xFFFFFFFF);
-}
-
 /// Calls use(position, type, place of the payload, its length) for each message from there on.
 template <typename Use>
 void each_message(const Image& image, std::uint32_t ring, std::int64_t from, Use&& use) {
@@ -328,10 +324,10 @@ void check_left(const Image& image, const Image& base, const Bytes& begun, bool 
     std::set<std::pair<std::uint32_t, std::uint32_t>> ended;
     for (const ReplyIn& reply : replies) {
         const auto id = std::make_pair(reply.client_epoch, reply.sequence);
-        require(ended.count(id) == 0, "call " + std::to_string(reply.sequence) + " has a reply behind its last one");
+        require(least || ended.count(id) == 0,
+                "call " + std::to_string(reply.sequence) + " has a reply behind its last one");
         if (reply.final) ended.insert(id);
     }
-    const auto serving = image.get<std::int64_t>(layout::HEADER_LENGTH + layout::CONTROL_SERVING);
     for (const RequestIn& one : requests_in(image, 0, published(base, 0))) {
         if (one.operation != layout::REQUEST_OPERATION_CALL) continue;
         const int given = std::to_integer<int>(begun.at(static_cast<std::size_t>(one.type)));
@@ -343,9 +339,19 @@ void check_left(const Image& image, const Image& base, const Bytes& begun, bool 
         if (least) {
             require(replied || one.position >= image.gate(0, 0), at(one) + "has no reply, and lies below the gate");
         } else if (given != 0) {
-            require(one.server_epoch <= low(serving), at(one) + "is addressed to a server that has not come");
+            const auto server = begun.at(static_cast<std::size_t>(server_at + one.type));
+            require(std::to_integer<std::uint32_t>(server) == (one.server_epoch & 0xFF),
+                    at(one) + "was given to the handler of another server");
         }
     }
+}
+
+void check_idle_client(const std::string& path) {
+    const flyring::detail::ChannelFile file = flyring::detail::open_file(path, {});
+    const std::int32_t outstanding = *flyring::detail::outstanding_beside(file.ring(file.header.clients()).gate(0));
+    require(outstanding == 0, "no call is under way, and outstanding is " + std::to_string(outstanding));
+    const std::int32_t evicting = *flyring::detail::subscriber_slot(file, 1).evicting();
+    require(evicting == 0, "a client that has its place is evicting");
 }
 
 void check_service(ServiceStage& stage, const Bytes& before, bool least, bool heirs_first) {

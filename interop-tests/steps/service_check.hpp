@@ -53,6 +53,9 @@ struct ServiceStage {
 /// often its handlers were given the request of each type. Throws Wrong.
 void check_left(const Image& image, const Image& base, const Bytes& begun, bool least);
 
+/// The words of a client 0 that lives, and all of whose calls have ended. Throws Wrong.
+void check_idle_client(const std::string& path);
+
 /// After the death: the next server, the next clients, calls of all of them. `heirs_first`: the clients come before the
 /// server. `least`: what was not answered is handed out again.
 void check_service(ServiceStage& stage, const Bytes& before, bool least, bool heirs_first);
