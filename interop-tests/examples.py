@@ -259,7 +259,8 @@ def pricer(server: str) -> str | None:
 
             serving.kill()
             serving.wait()
-            if (gone := get(port, paths[0]))[0] != 504:  # it waited for another server
+            # It waits for another server, unless the web server has not seen yet that the last one is dead.
+            if (gone := get(port, paths[0]))[0] not in (503, 504):
                 return f"without a server the web server answered {gone}"
             start(*programs[server], "serve")
             if (got := ask(LANGUAGES[0], "pears", PATIENCE)) != "950":

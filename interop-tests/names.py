@@ -44,13 +44,14 @@ SUBJECTS = {
     "schema": ("schema text in the file, compatibility", ALL),
     "sender": ("who sent it, ended", ALL),
     "service": ("calls, answers, streams, deadlines, cancel, limits, options, stats", ALL),
-    "service_survivors": ("what others got wrong; death, eviction, hostile memory, fork", ("cpp", "python")),
-    "service_waiting": ("servers and clients that sleep, and what ends their waits", ("cpp", "python")),
+    "service_survivors": ("what others got wrong; death, eviction, hostile memory, fork", ALL),
+    "service_waiting": ("servers and clients that sleep, and what ends their waits", ALL),
     "slots": ("names, kept, take, give back, no free slot", ALL),
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
     "typed_service": ("requests and answers that are messages of a schema", ("cpp", "python")),
     "wait": ("wait strategies", ALL),
+    "wait_cap": ("how long a sleep may last, and what is looked at then", ("cpp", "java")),
     "wait_machine": ("waits where calls are refused, with many sleepers, with hostile words", ALL),
     "wait_survivors": ("what ends or disturbs a wait: close, evict, fork, the dead", ALL),
     "wait_set": ("waiting for many subscribers and publishers", ALL),
@@ -59,9 +60,9 @@ SUBJECTS = {
 
 # language: base names, as regular expressions, of subjects that exist in it alone
 OWN = {
-    "cpp": r"golden_service|span|versions",
+    "cpp": r"golden_service|span|versions|wait_time_out",
     "java": r"fuzz\w*|jar|liveness|queue_hostile|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
-    r"machine|prefetch|typed_random",
+    r"machine|nap|prefetch|service_stream|typed_random|wait_end",
     "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|service_async|typing",
 }
 
