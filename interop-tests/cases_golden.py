@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden files (spec/golden/README.md) through the peers: each language writes the same bytes by the same operations,
-each reads what is stored, of every layout version, and each writes into files of newer minor versions."""
+each reads what is stored, of every layout version, and each writes into files of newer minor versions. A service whose
+clock moves is written by each language's own test alone: peers have no operation for that."""
 
 import json
 import os
@@ -9,6 +10,7 @@ from driver import ROOT
 from harness import data_of, drain, equal, offer_within, refused, Wrong
 
 GOLDEN = ROOT / "spec" / "golden"
+KINDS = {1: "inbox", 2: "broadcast", 3: "queue", 4: "service"}
 FOREIGN = {0: None, 2: "publisher", 4: "subscriber"}
 
 
@@ -35,6 +37,51 @@ def job_of(job):
     return {key: job[key] for key in ("ring", "position", "attempts", "repeat", "type")} | {
         "data": payload(job["data"])
     }
+
+
+def same_events(what, found, expected):
+    """Requests or ends of calls: as many, and each with what is expected of it (a peer does not tell the sequence)."""
+    wanted = [{key: value for key, value in one.items() if key != "sequence"} for one in expected]
+    equal(f"{what}: how many", len(found), len(wanted))
+    equal(what, [{key: one.get(key) for key in want} for one, want in zip(found, wanted)], wanted)
+
+
+def replay_service(peer, channel, operation):
+    """The same, of a service."""
+    o = dict(operation)
+    op, handle = o.pop("op"), o.pop("as", None)
+    if op in ("server", "client"):
+        o |= {"channel": channel, op: handle}
+    elif op == "evict":
+        o["channel"] = channel
+    elif op == "start":
+        o |= {"call": channel + handle, "data": payload(o["data"])}
+        o = {key: value for key, value in o.items() if (key, value) not in (("timeout", 0), ("credit", 0))}
+    elif op == "cancel":
+        o["call"] = channel + o["call"]
+    if "handler" in o:
+        handler = dict(o["handler"])
+        if "reply" in handler:
+            handler["reply"] = payload(handler["reply"])
+        if "stream" in handler:
+            handler["stream"] = [payload(item) for item in handler["stream"]]
+        o["handler"] = handler
+    for key in ("server", "client"):
+        if key in o:
+            o[key] = channel + o[key]
+    results = {key: o.pop(key) for key in ("epoch", "number", "requests", "found", "messages", "started") if key in o}
+    what = f"{peer.label}: {json.dumps(operation)[:200]}"
+    if results.pop("started", True) is not True:
+        refused(results.get("error", "busy"), peer, op, **o)
+        return
+    answer = peer.call(op, **o)
+    for key in ("requests", "found"):
+        if key in results:
+            expected = [dict(one) | ({"call": channel + one["call"]} if "call" in one else {}) for one in results[key]]
+            same_events(f"{what}: {key}", answer[key], expected)
+    for key in ("epoch", "number", "messages"):
+        if key in results:
+            equal(f"{what}: {key}", answer[key], results[key])
 
 
 def replay(peer, channel, operation):
@@ -95,10 +142,12 @@ def written(run, language):
     peer = run.peer(language)
     for golden in names(peer.hello["layout"]):
         content = json.loads((GOLDEN / f"{golden}.json").read_text())
+        if any(operation["op"] == "clock" for operation in content["operations"]):
+            continue
         name = run.name()
         peer.call("create", channel=name, name=name, inject=content["inject"], **content["create"])
         for operation in content["operations"]:
-            replay(peer, name, operation)
+            (replay_service if content["create"]["kind"] == "service" else replay)(peer, name, operation)
         same(
             (run.folder / (name + ".ring")).read_bytes(),
             (GOLDEN / f"{golden}.ring").read_bytes(),
@@ -129,7 +178,7 @@ def read(run, language):
         info, header = answer.get("info", answer), expected["header"]
         for field in ("channel_id", "capacity", "publishers", "subscribers", "alignment", "counters", "file_length"):
             equal(f"{golden}: {field}", info.get(field), header[field])
-        equal(f"{golden}: kind", info.get("kind"), {1: "inbox", 2: "broadcast", 3: "queue"}[header["kind"]])
+        equal(f"{golden}: kind", info.get("kind"), KINDS[header["kind"]])
         if header["counters"]:
             found = [
                 {k: c[k] for k in ("id", "label", "type_id", "value")}
@@ -147,6 +196,10 @@ def read(run, language):
             equal(f"{golden}: {foreign}", answer.get("argument"), "foreign")
         if info["kind"] == "queue":
             read_jobs(run, peer, golden, name, expected["jobs"])
+        if info["kind"] == "service":
+            read_requests(run, peer, golden, name, expected)
+            peer.call("close", channel=name)
+            continue
         for slot in expected["subscribers"]:
             if not slot["kept"] or foreign == "subscriber" or info["kind"] == "queue":
                 continue
@@ -194,6 +247,16 @@ def read_jobs(run, peer, golden, channel, expected):
         return job["ring"], job["position"]
 
     equal(f"{golden}: jobs", sorted(found, key=at), sorted((job_of(job) for job in expected), key=at))
+
+
+def read_requests(run, peer, golden, channel, expected):
+    """The next server can come. The file is of another boot: the requests in it are nobody's any more."""
+    server = run.name("v")
+    taken = peer.call("server", channel=channel, server=server, name="next")
+    equal(f"{golden}: epoch of the server", taken["epoch"], expected["subscribers"][0]["epoch"] + 1)
+    requests = peer.call("serve", server=server, handler={"echo": True})["requests"]
+    equal(f"{golden}: requests", requests, [])
+    peer.call("close", server=server)
 
 
 def newer_written(run, language):
