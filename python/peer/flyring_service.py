@@ -233,6 +233,8 @@ class Services:
         server = self.servers[request["server"]]
         end = time.monotonic() + request.get("seconds", 60)
         most, die_at, silent = request.get("count", math.inf), request.get("die_at", -1), request.get("silent", False)
+        if "spin" in request:
+            server.set_spin(request["spin"] / 1e9)
         count = 0
 
         def handle(one: flyring.Request) -> Message | None:
@@ -253,13 +255,18 @@ class Services:
 
     def op_call_many(self, request: Request) -> Answer:
         many = ManyCalls(self.clients[request["client"]].client, request)
+        if "spin" in request:
+            many.client.set_spin(request["spin"] / 1e9)
         many.run()
-        return {
+        answer = {
             "ends": many.ends,
             "may_have_run": many.may_have_run,
             "wrong": many.wrong,
             "seconds": time.monotonic() - many.began,
         }
+        if request.get("window", 1) <= 1:
+            answer |= {"longest": many.longest, "late": many.late}
+        return answer
 
 
 class ManyCalls:
@@ -269,6 +276,7 @@ class ManyCalls:
         self.client, self.request = client, request
         self.ends: dict[str, int] = {}
         self.may_have_run = self.wrong = self.under_way = 0
+        self.longest = self.late = 0  # ns, calls
         self.began = time.monotonic()
         self.end = self.began + request.get("seconds", 60)
 
@@ -306,7 +314,12 @@ class ManyCalls:
             kind, data = stream.message(i)
             try:
                 if window <= 1:
-                    self.check(self.client.call(data, kind, timeout), kind, data)
+                    before = time.monotonic_ns()
+                    answer = self.client.call(data, kind, timeout)
+                    took = time.monotonic_ns() - before
+                    self.longest = max(self.longest, took)
+                    self.late += took >= request.get("late", 50_000_000)
+                    self.check(answer, kind, data)
                     continue
                 while self.under_way >= window:
                     self.client.poll(0.1)
