@@ -83,7 +83,8 @@ def beside(results: Results, table: Table, contender: str, class_: str) -> tuple
     in the same round: the median over rounds, between the ends of its interval. None: too few rounds of both in this
     class."""
     reference = table.reference(contender)
-    pairs = beside_in(*(results.slices.get((table.name, c), []) for c in (contender, reference)), class_)
+    mine, other = (results.slices.get((table.name, c), []) for c in (contender, reference))
+    pairs = beside_in(mine, other, class_)
     if not reference or len(pairs) < FEWEST_SHOWN:
         return None
     low, middle, high = map(math.exp, interval([math.log(a / b) for a, b in pairs]))
@@ -92,8 +93,8 @@ def beside(results: Results, table: Table, contender: str, class_: str) -> tuple
 
 def beside_in(mine: Sequence[Slice], other: Sequence[Slice], class_: str) -> list[tuple[float, float]]:
     """Nanoseconds per message of both, of each round in which both have slices of the class."""
-    means = ([s for s in side if s.kind == "mean"] for side in (mine, other))
-    return list(by_round(*means, class_, slowest=0).values())
+    here, there = ([s for s in side if s.kind == "mean"] for side in (mine, other))
+    return list(by_round(here, there, class_, slowest=0).values())
 
 
 def by_round(

@@ -43,7 +43,8 @@ struct Arguments {
     std::uint64_t seed = std::random_device{}();
 };
 
-constexpr std::size_t stopping_short = 100;  // instructions of a short scenario of a queue or a service, which stops children, too
+constexpr std::size_t stopping_short =
+    100;  // instructions of a short scenario of a queue or a service, which stops children, too
 
 /// The kill points at which a child is really killed: all of them; or, in the short form, all of a short C++ scenario,
 /// else those that change the file, both ends, and some at random; the quick form has no short scenarios.
@@ -93,15 +94,11 @@ class Program {
             }
             for (const steps::Fault& fault : steps::queue_faults()) {
                 if (!chosen("fault-" + fault.name)) continue;
-                test("fault-" + fault.name, [&] {
-                    see_in<QueueCase>(fault, steps::queue_scenarios());
-                });
+                test("fault-" + fault.name, [&] { see_in<QueueCase>(fault, steps::queue_scenarios()); });
             }
             for (const steps::Fault& fault : steps::service_faults()) {
                 if (!chosen("fault-" + fault.name)) continue;
-                test("fault-" + fault.name, [&] {
-                    see_in<ServiceCase>(fault, steps::service_scenarios());
-                });
+                test("fault-" + fault.name, [&] { see_in<ServiceCase>(fault, steps::service_scenarios()); });
             }
         }
         std::printf("%d passed, %d failed\n", passed_, failed_);
