@@ -494,21 +494,16 @@ abstract class ServerCore {
     /** After a poll, by its thread: a server that lost its slot, or failed, gives its places up. */
     final void giveUpIfGone() {
         if (failure != null) {
-            lock.lock();
-            try {
-                seat.abandon();
-            } finally {
-                lock.unlock();
-            }
+            seat.abandon();
         } else if (isOpen() && !owned()) {
             lock.lock();
             try {
                 lost = true;
                 expectedEpoch = GONE;
-                seat.close();
             } finally {
                 lock.unlock();
             }
+            seatClose();
         }
     }
 
@@ -541,12 +536,8 @@ abstract class ServerCore {
         }
     }
 
+    /** Without the lock: a channel that closes takes its own monitor first, and this lock then. */
     final void seatClose() {
-        lock.lock();
-        try {
-            seat.close();
-        } finally {
-            lock.unlock();
-        }
+        seat.close();
     }
 }

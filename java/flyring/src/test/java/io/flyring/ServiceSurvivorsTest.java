@@ -23,6 +23,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.CyclicBarrier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -118,6 +119,34 @@ class ServiceSurvivorsTest {
             assertEquals("x", text(call.result(LONG)));
             assertEquals("server-gone false", mayHaveRun(() -> other.result(LONG)));
         }
+    }
+
+    @Test
+    void aServerAndItsChannelMayCloseAtOnce() throws Exception {
+        for (int round = 0; round < 500; round++) {
+            Channel channel = Channel.openOrCreate(rings.path("c.ring"), service());
+            Server server = channel.server();
+            CyclicBarrier start = new CyclicBarrier(2);
+            List<Thread> closing = List.of(closes(server, start), closes(channel, start));
+            for (Thread one : closing) {
+                one.join(LONG.toMillis());
+                assertEquals(Thread.State.TERMINATED, one.getState(), "round " + round);
+            }
+        }
+    }
+
+    private static Thread closes(AutoCloseable object, CyclicBarrier start) {
+        Thread thread = new Thread(() -> {
+            try {
+                start.await();
+                object.close();
+            } catch (Exception e) {
+                throw new AssertionError(e);
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
     }
 
     @Test
