@@ -58,6 +58,13 @@ final class Lock implements AutoCloseable {
         }
     }
 
+    /** Before a close, which drops the lock if this fails. */
+    synchronized void unlockBeforeClose(long offset) {
+        if (ours()) {
+            Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1);
+        }
+    }
+
     /** Whether another description, of whatever process, holds the lock. */
     synchronized boolean heldByAnother(long offset) {
         int result = ours() ? Sys.lock(fd, Linux.F_OFD_GETLK, Linux.F_WRLCK, offset, 1) : Linux.F_UNLCK;
@@ -104,9 +111,7 @@ final class Lock implements AutoCloseable {
     /** Unlocks, and closes whatever becomes of that: then the kernel drops the lock with the description. */
     synchronized void unlockAndClose(long offset) {
         try {
-            if (ours()) {
-                Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1);
-            }
+            unlockBeforeClose(offset);
         } finally {
             close();
         }

@@ -186,7 +186,7 @@ final class Seat implements Runnable {
             if (!released) {
                 Header header = channel.header();
                 for (int ring = firstRing; ring < endOfRings; ring++) {
-                    lock.unlock(header.controlOffset + header.publisherSlot(ring));
+                    lock.unlockBeforeClose(header.controlOffset + header.publisherSlot(ring));
                 }
                 lock.unlockAndClose(lockByte());
                 released = true; // last: after an Error in front of this, the next call does it again
