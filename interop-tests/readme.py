@@ -51,7 +51,8 @@ def scratch_of(page: Page) -> str:
 
 
 def maven_repository(folder: Path) -> Path:
-    """The user's own repository, and in it what `mvn install` would add: that is nobody else's business."""
+    """A Maven repository for the page: links to what the user's own one has, and Flyring as `mvn install` would add it.
+    The user's own repository stays as it is."""
     own = Path.home() / ".m2/repository"
     (folder / "io").mkdir(parents=True)
     for path in [*own.glob("*"), *own.glob("io/*")]:

@@ -458,6 +458,22 @@ TEST_F(ServiceSurvivors, hostile_words) {
     }
 }
 
+TEST_F(ServiceSurvivors, a_server_that_is_coming_is_not_taken_for_the_last_one) {
+    // 4, 2: serving is 0 before the lock is held; 6: a caller that sees that lock finds no server.
+    Pair pair;
+    EXPECT_EQ(pair.answered_by(echo), "price?");
+    Call call = pair.client.start(bytes("x"), 1);
+    pair.server.close();
+    poke_trailer(2, layout::TRAILER_PUBLISHED, 1);
+    EXPECT_EQ(code_of([&] { pair.channel.server(); }), "corrupt-ring");
+    EXPECT_EQ(pair.channel.stats().serving, 0);
+    const flyring::detail::ChannelFile raw = support::raw("c");
+    const flyring::detail::Fd next = flyring::detail::open_description(raw.fd, raw.path);  // as far as that one came
+    ASSERT_TRUE(flyring::detail::lock_byte(next, raw.subscriber_lock(0), raw.path));
+    EXPECT_FALSE(pair.client.server());
+    EXPECT_EQ(Pair::may_have_run([&] { call.result(5s); }), "server-gone true");
+}
+
 TEST_F(ServiceSurvivors, a_corrupt_ring_of_replies_ends_the_calls_of_its_client) {
     Pair pair;
     Call call = pair.client.start(bytes("x"), 1);

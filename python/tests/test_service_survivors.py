@@ -27,6 +27,7 @@ from flyring import (
     layout,
 )
 from flyring._identity import Identity
+from flyring.system import new_lock
 from services import LARGEST, Pair, echo, end_of, pair, poke, record_at, service, serving, settle
 
 SERVER = """
@@ -414,6 +415,24 @@ def test_other_hostile_words(value: int) -> None:
         poke(both.channel, both.channel.header.gate(2, 1) + layout.GATE_EXPIRED, "<q", value)
         assert both.channel.stats().subscribers[1].expired == max(0, value)
         assert both.answered_by(echo) == b"price?"
+
+
+def test_a_server_that_is_coming_is_not_taken_for_the_last_one() -> None:
+    """4, 2: serving is 0 before the lock is held; 6: a caller that sees that lock finds no server."""
+    with pair() as both:
+        assert both.answered_by(echo) == b"price?"
+        call = both.client.start(b"x")
+        both.server.close()
+        poke(both.channel, both.channel.header.trailer(2) + layout.TRAILER_PUBLISHED, "<q", 1)
+        with pytest.raises(CorruptRingError):
+            both.channel.server()
+        assert both.channel.stats().serving == 0
+        attached = both.channel._attached
+        lock = new_lock(attached.file, attached.path)  # as far as the next one came
+        assert lock.try_lock(attached.header.subscriber_slot(0))
+        assert both.client.server is None
+        assert end_of(lambda: call.result(5)) == "server-gone True"
+        lock.close()
 
 
 def test_a_corrupt_ring_of_replies_ends_the_calls_of_its_client() -> None:

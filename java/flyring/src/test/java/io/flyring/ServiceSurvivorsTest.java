@@ -531,6 +531,25 @@ class ServiceSurvivorsTest {
         }
     }
 
+    /** 4, 2: serving is 0 before the lock is held; 6: a caller that sees that lock finds no server. */
+    @Test
+    void aServerThatIsComingIsNotTakenForTheLastOne() {
+        try (Pair pair = new Pair(rings)) {
+            assertEquals("price?", pair.answeredBy(Services::echo));
+            Call call = pair.client.start(bytes("x"));
+            pair.server.close();
+            Services.poke(pair.channel, 2, Services.CAPACITY + Layout.TRAILER_PUBLISHED, 1, true);
+            assertEquals("corrupt-ring", code(pair.channel::server));
+            assertEquals(0, pair.channel.stats().serving());
+            try (Lock next = pair.channel.file().newLock()) { // as far as that one came
+                Header header = pair.channel.header();
+                assertTrue(next.tryLock(header.controlOffset + header.subscriberSlot(0)));
+                assertNull(pair.client.server());
+                assertEquals("server-gone true", mayHaveRun(() -> call.result(LONG)));
+            }
+        }
+    }
+
     @Test
     void aCorruptRingOfRepliesEndsTheCallsOfItsClient() {
         try (Pair pair = new Pair(rings)) {
