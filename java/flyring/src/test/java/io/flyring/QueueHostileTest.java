@@ -195,12 +195,15 @@ class QueueHostileTest {
         channel.worker().take().done();
         AtomicBoolean ends = new AtomicBoolean();
         Other<Long> hostile = new Other<>(() -> {
-            long handovers = 0;
+            long handovers = 1_000_000;
             while (!ends.get()) {
                 channel.control().putLongVolatile(Layout.CONTROL_HANDOVERS, handovers++);
             }
             return handovers;
         });
+        while (channel.control().getLongVolatile(Layout.CONTROL_HANDOVERS) < 1_000_000) {
+            Thread.onSpinWait(); // until it is at work
+        }
         String code = new Other<>(() -> code(() -> publisher.flush(Duration.ofMillis(50)))).result();
         assertTrue(code.equals("none") || code.equals("timed-out"), code);
         assertEquals(1000, new Other<>(() -> {
@@ -210,6 +213,6 @@ class QueueHostileTest {
             return 1000;
         }).result());
         ends.set(true);
-        assertTrue(hostile.result() > 0);
+        assertTrue(hostile.result() > 1_000_000);
     }
 }

@@ -14,6 +14,7 @@ import java.util.Iterator;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Queue;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 
@@ -137,6 +138,10 @@ final class Servers {
                 }
                 one.reply(one.buffer(), 0, one.length(), one.type());
             }, (int) Math.min(most - count[0], LIMIT), Duration.ofNanos(left));
+        }
+        while (server.repliesWaiting() > 0 && System.nanoTime() < end) { // a full ring holds them back: polls send them
+            server.poll(one -> { }, 0);
+            LockSupport.parkNanos(50_000);
         }
         answer.addProperty("count", count[0]);
     }
