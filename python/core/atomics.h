@@ -53,4 +53,14 @@ static inline void copy_words(uint8_t *to, const uint8_t *from, int64_t length)
     }
 }
 
+/* A hint to the core, in a loop that looks at what another core writes. */
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb");
+#endif
+}
+
 #endif

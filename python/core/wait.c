@@ -12,15 +12,6 @@
 #define SHORTEST_SLEEP_NS 1000
 #define LONGEST_SLEEP_NS 1000000
 
-static inline void pause_cpu(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("isb");
-#endif
-}
-
 int wait_parse(PyObject *name, int *strategy)
 {
     static const char *const names[] = {"block", "spin", "yield", "backoff"};
@@ -85,6 +76,8 @@ static bool spin_until(int64_t end, const wait_target *target)
                 return true;
             pause_cpu();
         }
+        if (target->room) /* a reader that must make room may need this core */
+            sched_yield();
     } while (now_ns() < end);
     return false;
 }

@@ -3,6 +3,7 @@
 #include "waiting.h"
 
 #define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
+#define PAUSES 32 /* a microsecond, about */
 
 ring_writer ring_writer_make(const geometry *shape, uint8_t *base, int32_t slot, int64_t end, int64_t count,
                              int64_t lag)
@@ -89,8 +90,17 @@ static bool free_gates(slot_writer *self, int64_t needed)
     return take_back(self->shape, self->base, self->lock, self->ring.trailer, needed) || changed;
 }
 
+/* Of a queue, between two looks that find no room: each one takes from a worker the lines that it is about to write. */
+static void stand_back(void)
+{
+    for (int i = 0; i < PAUSES; i++)
+        pause_cpu();
+}
+
 int writer_recompute(slot_writer *self, int64_t n)
 {
+    if (self->blocked && self->shape->queue)
+        stand_back();
     ring_writer *ring = &self->ring;
     if (self->look != NULL && !self->look(self, false)) /* 6.2, 0 */
         return -1;

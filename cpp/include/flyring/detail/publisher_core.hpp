@@ -240,7 +240,7 @@ class PublisherCore final : public Member {
     class RoomWait {
       public:
         RoomWait(PublisherCore& core, Nanoseconds timeout, Use rest = idle)
-            : core_(core), wait_((core.take_for_wait(rest), core), rest), turns_(core, timeout, core.spin_) {}
+            : core_(core), wait_((core.take_for_wait(rest), core), rest), turns_(core, timeout, core.spin_, true) {}
         /// Of a queue: it ends with Busy where nobody else can make room.
         void unless_busy(Nanoseconds timeout) noexcept {
             looks_for_own_ = core_.state_->file.is_queue() && timeout.count() > 0;

@@ -99,6 +99,7 @@ struct SlotWriter : RingWriter {
     }
 
     static constexpr std::int64_t retire_interval = 1'000'000;  // ns
+    static constexpr int pauses = 32;                           // a microsecond, about
 
     const ChannelFile* file = nullptr;
     const Fd* description = nullptr;
@@ -121,6 +122,11 @@ struct SlotWriter : RingWriter {
         store_release(words.blocked_since(), file->environment.monotonic.value_or(since));
     }
 
+    /// Of a queue, between two looks that find no room: each one takes from a worker the lines that it is about to write.
+    static void stand_back() noexcept {
+        for (int i = 0; i < pauses; ++i) cpu_relax();
+    }
+
     void note_room() noexcept {
         if (held_back_since == 0) return;
         held_back_since = 0;
@@ -137,6 +143,7 @@ bool SlotWriter::find_room(std::uint64_t size, std::uint64_t first) {
     if (has_room(size)) return true;
     const std::uint64_t wanted = needed(size);
     if (tells_replaced) successor.look(*file);  // 6.2, 0
+    if (handovers != nullptr && held_back_since != 0) stand_back();
     if (!is_still_held(needed(first))) recompute();
     if (!has_room(size) && max_lag != 0 && evict_lagging(*file, ring, *description, max_lag, wanted)) recompute();
     if (!has_room(size) && is_time_to_test()) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -57,15 +59,16 @@ inline std::uint32_t mask_of(const Rings& rings) noexcept {
     return mask;
 }
 
-/// Looks until `ready()` or the time has come. Whether it is ready.
+/// Looks until `ready()` or the time has come. Whether it is ready. `yields`: it offers the core to others meanwhile.
 template <typename Ready>
-bool spin_until(std::int64_t time, Ready&& ready) {
+bool spin_until(std::int64_t time, bool yields, Ready&& ready) {
     constexpr int looks = 16;  // between two at the clock
     do {
         for (int i = 0; i < looks; ++i) {
             if (ready()) return true;
             cpu_relax();
         }
+        if (yields) sched_yield();
     } while (clock_ns(CLOCK_MONOTONIC) < time);
     return false;
 }
@@ -73,8 +76,10 @@ bool spin_until(std::int64_t time, Ready&& ready) {
 /// The turns of one wait: at the end of each it is time to try again.
 class Turns {
   public:
-    Turns(const Member& member, Nanoseconds timeout, Nanoseconds spin) noexcept
+    /// `yields`: a wait for room. It offers the core to others while it spins: a reader that must make room may need it.
+    Turns(const Member& member, Nanoseconds timeout, Nanoseconds spin, bool yields = false) noexcept
         : member_(member),
+          yields_(yields),
           start_(clock_ns(CLOCK_MONOTONIC)),
           deadline_(later(start_, timeout.count())),
           spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
@@ -90,7 +95,7 @@ class Turns {
         bool again = false;
         if (now < spin_end_) {
             const std::int64_t end = std::min(spin_end_, later(now, spin_turn));
-            again = spin_until(end, look) || end < spin_end_;
+            again = spin_until(end, yields_, look) || end < spin_end_;
             if (!again) now = clock_ns(CLOCK_MONOTONIC);
         }
         if (!again) {
@@ -111,6 +116,7 @@ class Turns {
 
   private:
     const Member& member_;
+    const bool yields_;
     std::int32_t successor_ = 0;  // what it knows of the channel's
     std::int64_t start_;
     std::int64_t deadline_;

@@ -10,6 +10,7 @@ import java.util.List;
  */
 final class Room {
     private static final long PATIENCE_NANOS = 1_000_000;
+    private static final int PAUSES = 32; // a microsecond, about
 
     private final Channel channel;
     private final Slots slotsOfChannel;
@@ -107,6 +108,9 @@ final class Room {
         if (tellsReplaced && control.getIntOpaque(Layout.CONTROL_SUCCESSOR) != 0) { // 0
             lookForSuccessor();
         }
+        if (queue && blocked) {
+            standBack();
+        }
         writer.recompute();
         if (needed > writer.limit && evicts && evict(writer, needed)) {
             writer.recompute();
@@ -118,6 +122,15 @@ final class Room {
         tell(writer, first);
         this.needed = first;
         return needed <= writer.limit;
+    }
+
+    /**
+     * Of a queue, between two looks that find no room: each one takes from a worker the lines that it is about to write.
+     */
+    private static void standBack() {
+        for (int i = 0; i < PAUSES; i++) {
+            Thread.onSpinWait();
+        }
     }
 
     /** At most once in 1 ms, and not twice in a row if it was replaced: who was told can go on all the same. */

@@ -55,6 +55,11 @@ abstract class RoomWait extends Waiting {
     }
 
     @Override
+    final void betweenLooks() {
+        Thread.yield(); // a reader that must make room may need this core
+    }
+
+    @Override
     final void look() {
         channel.checkReplaced();
         checkBegin(1);

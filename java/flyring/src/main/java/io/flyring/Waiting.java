@@ -296,6 +296,10 @@ abstract class Waiting {
         }
     }
 
+    /** Between some looks and the next ones, while it spins. */
+    void betweenLooks() {
+    }
+
     private boolean spinUntil(long end) {
         do {
             for (int i = 0; i < LOOKS; i++) {
@@ -304,6 +308,7 @@ abstract class Waiting {
                 }
                 Thread.onSpinWait();
             }
+            betweenLooks();
         } while (System.nanoTime() < end);
         return false;
     }
