@@ -50,6 +50,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--save", action="store_true", help="into bench/results, to be committed")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (build/bench-results/DATE-CPU)")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write the report of a run again; measure nothing")
+    parser.add_argument("--page", action="store_true", help="also report.html with the targets, and PNG pictures")
     return parser.parse_args()
 
 
@@ -95,10 +96,10 @@ def main() -> int:
     except DataError as error:
         stop(str(error))
     if words.report:
-        if not (words.report / "run.json").exists():
+        if not list(words.report.glob("run.json*")):
             stop(f"{words.report} holds no run")
         results = Results(words.report)
-        print(write_report(results))
+        print(write_report(results, words.page))
         if "against" not in results.run:
             return 0
         found = comparison.of(results)
@@ -181,7 +182,7 @@ def compare(catalogue: Catalogue, words: argparse.Namespace) -> int:
     )
     interrupted = until_stopped(lambda: runner.rows(rows), recorder, progress)
     results = Results(recorder.folder)
-    print(write_report(results))
+    print(write_report(results, words.page))
     found = comparison.of(results)
     print("\n".join(comparison.lines(results, found)))
     return 130 if interrupted else comparison.status(found)
@@ -214,7 +215,7 @@ def measure(planned: Plan, installer: install.Installer, settings: Settings, wor
                 runner.table(table, able)
 
     interrupted = until_stopped(all_tables, recorder, progress)
-    print(write_report(Results(recorder.folder)))
+    print(write_report(Results(recorder.folder), words.page))
     return 130 if interrupted else 0
 
 

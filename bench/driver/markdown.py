@@ -19,8 +19,7 @@ def report(results: Results, summary: Summary) -> str:
         f"{about['date'][:16].replace('T', ' ')}, {about['cpu']}, virtualised: {about['virtualised']}, "
         f"Linux {about['kernel']}, commit {about['commit'][:10]}{' with local changes' if about['dirty'] else ''}.",
         *([f"Others used {100 * load:.0f} % of the two cores just before."] if load > BUSY else []),
-        f"`{about['command']}`{', stopped early' if results.run.get('interrupted') else ''}. "
-        "The same with pictures: [report.html](report.html).",
+        f"`{about['command']}`{', stopped early' if results.run.get('interrupted') else ''}.",
         "",
         *(against(results) if "against" in results.run else summary_of(summary)),
     ]
@@ -28,10 +27,6 @@ def report(results: Results, summary: Summary) -> str:
         if (results.folder / f"{name}.svg").exists():
             lines += ["", f"![{name}]({name}.svg)"]
     lines += ["", "## Placements", "", words.PLACEMENTS, "", *(f"- {text}" for text in words.classes(results.classes))]
-    if summary.verdicts:
-        marks = {True: "reached", False: "**not reached**", None: "no figure"}
-        rows = tuple((v.text, f"{v.table} {v.class_}".strip(), v.measured, marks[v.reached]) for v in summary.verdicts)
-        lines += ["", "## Targets", "", *grid(Grid(("target", "table, placement", "measured", ""), rows))]
     for table in results.tables:
         lines += ["", f"## {table.title}", "", f"`{table.name}`: {table.what}."]
         for remark in results.remarks(table):
@@ -53,7 +48,7 @@ def report(results: Results, summary: Summary) -> str:
             lines += ["", "Without a figure here:", ""]
             lines += [f"- {name}: {state}: {' / '.join(reason.splitlines())}" for name, state, reason in out]
     lines += ["", "## What these figures do not say", "", *(f"- {words.one_line(text)}" for text in words.SAYS_NOT)]
-    files = ("environment.json", "raw.jsonl.xz", "histograms", "run.json")
+    files = ("environment.json", "raw.jsonl.xz", "histograms", "run.json.xz")
     lines += ["", f"Environment and raw data: {', '.join(f'[{name}]({name})' for name in files)}.", ""]
     return "\n".join(lines)
 

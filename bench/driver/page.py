@@ -233,10 +233,10 @@ def value_markup(value: Any) -> str:
 def raw_data(results: Results) -> str:
     files = [
         ("raw.jsonl.xz", "one line per slice"),
-        ("run.json", "tables, contenders, what each said of itself, who was left out and why"),
+        ("run.json.xz", "tables, contenders, what each said of itself, who was left out and why"),
         ("environment.json", "the machine"),
     ]
-    for path in sorted((results.folder / "histograms").glob("*.hlog")):
+    for path in sorted((results.folder / "histograms").glob("*.hlog.xz")):
         files.append((f"histograms/{path.name}", "HdrHistogram log, one histogram per contender and class"))
     there = [(name, text) for name, text in files if (results.folder / name).exists()]
     return (

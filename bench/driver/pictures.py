@@ -190,8 +190,8 @@ def svg(canvas: Canvas, prefix: str, alone: bool = False) -> str:
     return text
 
 
-def write_files(results: Results, summary: Summary) -> None:
-    """The pictures for the README."""
+def write_files(results: Results, summary: Summary, png: bool) -> None:
+    """The pictures of report.md."""
     for name in ("rtt", "throughput"):
         part = picture_part(results, summary, name)
         chosen = [] if part is None else picked(part, part.table.picture_of)
@@ -200,6 +200,8 @@ def write_files(results: Results, summary: Summary) -> None:
         where = f"raw line {ns_text(results.classes.get(part.class_).median)}"
         canvas = bars(results, part, chosen, f"{part.table.title}, {where}")
         (results.folder / f"{name}.svg").write_text(svg(canvas, name, alone=True), encoding="utf-8")
+        if not png:
+            continue
         recolour(canvas)
         canvas.savefig(results.folder / f"{name}.png", dpi=150, facecolor="white", metadata={"Software": None})
 

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder of one run: written while it runs, read for the report.
 
-raw.jsonl(.xz)          one line per slice
+Compressed (.xz) when the run is over:
+
+raw.jsonl               one line per slice
 histograms/TABLE.hlog   standard HdrHistogram log, one line per timed slice: Tag=CONTENDER|NUMBER, counted from 0 as in the raw
                         data (before 2026-11-23 one line per contender and class: Tag=CONTENDER|CLASS)
 run.json                tables, contenders, what each reported of itself, what was left out and why
+
+Never compressed:
+
 environment.json        the machine
 """
 
@@ -111,10 +116,22 @@ class Recorder:
         """Compresses what is large."""
         self.lines.close()
         self.save()
-        plain = self.folder / "raw.jsonl"
-        with lzma.open(self.folder / "raw.jsonl.xz", "wb") as file:
-            file.write(plain.read_bytes())
-        plain.unlink()
+        for plain in (self.folder / "raw.jsonl", self.folder / "run.json", *(self.folder / "histograms").glob("*.hlog")):
+            compress(plain)
+
+
+def compress(plain: Path) -> None:
+    with lzma.open(f"{plain}.xz", "wb", preset=9) as file:
+        file.write(plain.read_bytes())
+    plain.unlink()
+
+
+def read(plain: Path) -> str:
+    """A file of a run, compressed or not: a run that was cut short has plain ones."""
+    if plain.exists():
+        return plain.read_text(encoding="utf-8")
+    with lzma.open(f"{plain}.xz", "rt", encoding="utf-8") as file:
+        return file.read()
 
 
 def write_json(path: Path, values: Any) -> None:
@@ -129,19 +146,19 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment: dict[str, Any] = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-        self.run: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        self.run: dict[str, Any] = json.loads(read(folder / "run.json"))
         self.tables = [tables_from(t) for t in self.run["tables"]]
-        slices, self.classes = classify([slice_from(line) for line in read_lines(folder)], "against" in self.run)
+        slices, self.classes = classify([slice_from(line) for line in read(folder / "raw.jsonl").splitlines()], "against" in self.run)
         self.slices: dict[tuple[str, str], list[Slice]] = {}
         for s in slices:
             self.slices.setdefault((s.table, s.contender), []).append(s)
         self.latencies: dict[tuple[str, str, str], Latency] = {}
-        for path in sorted((folder / "histograms").glob("*.hlog")):
-            self.read_histograms(path)
+        for name in sorted({path.name.removesuffix(".xz") for path in (folder / "histograms").glob("*.hlog*")}):
+            self.read_histograms(folder / "histograms" / name)
 
     def read_histograms(self, path: Path) -> None:
         lines: dict[str, dict[str, str]] = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in read(path).splitlines():
             if line.startswith("Tag="):
                 tag, _, _, _, payload = line.split(",")
                 contender, _, which = tag[4:].partition("|")
@@ -218,11 +235,3 @@ def slice_from(line: str) -> Slice:
 
 def tables_from(values: dict[str, Any]) -> Table:
     return make(Table, **values)  # type: ignore[no-any-return]
-
-
-def read_lines(folder: Path) -> list[str]:
-    plain = folder / "raw.jsonl"
-    if plain.exists():  # a run that was cut short
-        return plain.read_text(encoding="utf-8").splitlines()
-    with lzma.open(folder / "raw.jsonl.xz", "rt", encoding="utf-8") as file:
-        return file.read().splitlines()

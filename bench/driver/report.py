@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report.html, report.md and the pictures of one run, from its raw data alone."""
+"""The reports and pictures of one run, from its raw data alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from driver.raw import Results
 from driver.summary import Summary
 
 
-def write_report(results: Results) -> str:
-    """The path of the page."""
+def write_report(results: Results, whole: bool = False) -> str:
+    """report.md and SVG pictures; `whole`: also report.html, with the targets, and PNG pictures. What to tell of them:
+    which targets were not reached, and the path."""
     summary = Summary.of(results)
-    pictures.write_files(results, summary)
-    (results.folder / "report.md").write_text(markdown.report(results, summary), encoding="utf-8")
-    path: Path = results.folder / "report.html"
-    path.write_text(page.report(results, summary), encoding="utf-8")
-    return f"report: {path}"
+    pictures.write_files(results, summary, png=whole)
+    path: Path = results.folder / "report.md"
+    path.write_text(markdown.report(results, summary), encoding="utf-8")
+    if whole:
+        path = results.folder / "report.html"
+        path.write_text(page.report(results, summary), encoding="utf-8")
+    missed = [f"not reached: {v.text}: {v.measured}" for v in summary.verdicts if v.reached is False]
+    return "\n".join([*missed, f"report: {path}"])

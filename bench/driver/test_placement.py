@@ -207,10 +207,10 @@ def test_intel_one_wide_mode_is_one_class(tmp_path: Path, catalogue: Catalogue, 
 
 def test_an_old_run_is_read_with_its_percentiles(tmp_path: Path) -> None:
     """Histograms of then were merged by class while the run went on."""
-    old = ROOT / "bench/results/2026-11-22-amd-epyc-8"
+    old = ROOT / "bench/results/2026-11-22-amd-epyc-9"
     folder = tmp_path / "run"
     (folder / "histograms").mkdir(parents=True)
-    for name in ("run.json", "environment.json", "raw.jsonl.xz", "histograms/rtt-32.hlog"):
+    for name in ("run.json.xz", "environment.json", "raw.jsonl.xz", "histograms/rtt-32.hlog.xz"):
         (folder / name).write_bytes((old / name).read_bytes())
     results = Results(folder)
     assert [c.name for c in results.classes.known] == ["near", "far"]

@@ -43,7 +43,7 @@ class Checker(HTMLParser):
 def test_the_page_is_whole_and_needs_nothing_from_elsewhere(make_run: MakeRun) -> None:
     target = {"text": "C++ < 1.1", "contender": ["cpp/flyring-*"], "ratio_to_floor_at_most": 1.1}
     results = make_run([target], MEANS)
-    write_report(results)
+    write_report(results, whole=True)
     page = (results.folder / "report.html").read_text()
     checker = Checker()
     checker.feed(page)
@@ -58,7 +58,7 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(make_run: MakeRun) -
 
 def test_markdown_says_the_same(make_run: MakeRun) -> None:
     results = make_run([], MEANS)
-    write_report(results)
+    write_report(results, whole=True)
     text = (results.folder / "report.md").read_text()
     assert "| **C++: Flyring claim** | 108 ns |" in text
     assert "first line / <b>last</b> line" in text
@@ -66,14 +66,14 @@ def test_markdown_says_the_same(make_run: MakeRun) -> None:
 
 def test_a_report_from_the_same_data_is_the_same(make_run: MakeRun) -> None:
     results = make_run([], MEANS)
-    write_report(results)
+    write_report(results, whole=True)
     first = (results.folder / "report.html").read_bytes()
-    write_report(Results(results.folder))
+    write_report(Results(results.folder), whole=True)
     assert (results.folder / "report.html").read_bytes() == first
 
 
 def test_who_has_too_few_rounds_is_named(make_run: MakeRun) -> None:
     results = make_run([], MEANS, rounds=3)
-    write_report(results)
+    write_report(results, whole=True)
     page = (results.folder / "report.html").read_text()
     assert "fewer than 5 rounds in class all" in page and "C++: Boost.Lockfree spsc" in page

@@ -235,7 +235,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     driver.send_signal(signal.SIGINT)
     out, errors = driver.communicate(timeout=60)
     assert driver.returncode == 130, errors
-    assert "report.html" in out
+    assert "report.md" in out
     results = Results(tmp_path / "run")
     assert results.run["interrupted"] and len(results.slices) == 2
 

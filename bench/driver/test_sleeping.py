@@ -150,7 +150,7 @@ def test_readers_that_wake_or_spin_are_seen(
     table = dataclasses.replace(idle(catalogue, 1), targets=targets)
     results = run(tmp_path, table, [of_little(catalogue, wait)], rounds=1)
     assert [v.reached for v in verdicts(results)] == [cpu, wakes], verdicts(results)
-    write_report(results)
+    write_report(results, whole=True)
     text = (results.folder / "report.md").read_text().partition("## Readers")[2]
     assert "| contender | reading thread, worst |" in text and "No figure" not in text
     assert "reading thread, worst" in (results.folder / "report.html").read_text()
