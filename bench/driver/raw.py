@@ -116,7 +116,11 @@ class Recorder:
         """Compresses what is large."""
         self.lines.close()
         self.save()
-        for plain in (self.folder / "raw.jsonl", self.folder / "run.json", *(self.folder / "histograms").glob("*.hlog")):
+        for plain in (
+            self.folder / "raw.jsonl",
+            self.folder / "run.json",
+            *(self.folder / "histograms").glob("*.hlog"),
+        ):
             compress(plain)
 
 
@@ -148,7 +152,9 @@ class Results:
         self.environment: dict[str, Any] = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
         self.run: dict[str, Any] = json.loads(read(folder / "run.json"))
         self.tables = [tables_from(t) for t in self.run["tables"]]
-        slices, self.classes = classify([slice_from(line) for line in read(folder / "raw.jsonl").splitlines()], "against" in self.run)
+        slices, self.classes = classify(
+            [slice_from(line) for line in read(folder / "raw.jsonl").splitlines()], "against" in self.run
+        )
         self.slices: dict[tuple[str, str], list[Slice]] = {}
         for s in slices:
             self.slices.setdefault((s.table, s.contender), []).append(s)
