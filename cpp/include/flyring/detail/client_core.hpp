@@ -32,7 +32,7 @@ class ClientCore final : public Member {
     ClientCore(std::shared_ptr<ChannelState> state, const std::string& name, Nanoseconds timeout);
     ClientCore(const ClientCore&) = delete;
     ClientCore& operator=(const ClientCore&) = delete;
-    ~ClientCore() override;
+    inline ~ClientCore() override;
 
     /// A call, and its answer. Its way, once the server is known and the ring has room: a load of the server's epoch,
     /// the request, looks at where the reply will be, the reply, the gate.

@@ -73,7 +73,7 @@ class LossyCore final : public Member {
     bool valid();
     bool ended(std::uint32_t ring);
     void give_back(bool) noexcept override {}
-    [[noreturn, gnu::cold]] void throw_unusable() override;
+    [[noreturn, gnu::cold]] inline void throw_unusable() override;
     [[noreturn, gnu::cold]] void throw_in_use() override { throw TwoThreads("a lossy subscriber"); }
     void check_idle() const {
         if (use() != idle) {

@@ -141,9 +141,9 @@ class PublisherCore final : public Member {
     [[noreturn, gnu::cold, gnu::noinline]] inline void throw_back_pressured();
     /// Of bytes whose publisher says none.
     std::int32_t raw_type() const noexcept { return writer_.raw_type; }
-    void close() noexcept override;
-    void give_back(bool owned) noexcept override;
-    [[noreturn, gnu::cold]] void throw_unusable() override;
+    inline void close() noexcept override;
+    inline void give_back(bool owned) noexcept override;
+    [[noreturn, gnu::cold]] inline void throw_unusable() override;
 
     void check_idle() const {
         if (use() != idle && use() != claim_open) throw_two_threads();

@@ -43,7 +43,7 @@ class ServerCore final : public Member {
     ServerCore(std::shared_ptr<ChannelState> state, const std::string& name, Nanoseconds timeout);
     ServerCore(const ServerCore&) = delete;
     ServerCore& operator=(const ServerCore&) = delete;
-    ~ServerCore() override;
+    inline ~ServerCore() override;
 
     /// While there is no request, it waits.
     template <typename Handler>

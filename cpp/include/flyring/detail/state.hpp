@@ -28,6 +28,9 @@ class ChannelState;
 
 /// What is made from a channel, a publisher or a subscriber of either kind: a slot with its lock and epoch, and a flag
 /// that says whether the object is in use. A lossy subscriber has no slot: its lock is empty, its epoch never changes.
+///
+/// A derived class says `inline` where it declares a virtual function. Else the compiler takes that function for the
+/// class's key function, and compiles all of the class in every program that includes it.
 class Member {
   public:
     enum Use : std::uint32_t {

@@ -58,8 +58,8 @@ class SubscriberCore final : public Member {
 
     void set_spin(Nanoseconds time) { spin_ = checked_spin(time); }
     void forget();
-    void give_back(bool owned) noexcept override;
-    [[noreturn, gnu::cold]] void throw_unusable() override;
+    inline void give_back(bool owned) noexcept override;
+    [[noreturn, gnu::cold]] inline void throw_unusable() override;
     [[noreturn, gnu::cold]] void throw_in_use() override {
         throw TwoThreads("subscriber slot " + std::to_string(slot_));
     }

@@ -69,8 +69,8 @@ class WorkerCore final : public Member {
     bool ended();
     void set_spin(Nanoseconds time) { spin_ = checked_spin(time); }
 
-    void give_back(bool owned) noexcept override;
-    [[noreturn, gnu::cold]] void throw_unusable() override;
+    inline void give_back(bool owned) noexcept override;
+    [[noreturn, gnu::cold]] inline void throw_unusable() override;
     [[noreturn, gnu::cold]] void throw_in_use() override { throw TwoThreads("worker slot " + std::to_string(slot_)); }
     void check_idle() const {
         if (use() == in_use) {
