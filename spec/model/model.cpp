@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
         if (std::strstr(s.name, only) && number++ % every == part)
             report("scenario", s.name, explore(s, Site::none, limit), "", "");
     bool tried[sites] = {};
-    for (const Mutant& m : mutants) {  // on the small scenarios: that is where each is known to break
+    for (const Mutant& m : mutants) {  // on the small scenarios, in which each mutant is known to break
         const SiteText& text = site_texts[static_cast<int>(m.site)];
         tried[static_cast<int>(m.site)] = true;
         std::string name = std::string(text.step) + ": " + text.what + " (" + m.scenario + ")";
