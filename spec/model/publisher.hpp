@@ -54,8 +54,7 @@ inline bool publisher(World& w, Publisher& me, int r) {
     for (;;) {
         if (!me.attached) {
             if (w.c.plan[r][truth.next] == 0 && w.s.ring_lock[r] != 0) break;  // another one has done the plan
-            w.now =
-                "5.2 take 1 and 2: control lock, slot's lock";  // both are only tried: no deadlock
+            w.now = "5.2 take 1 and 2: control lock, slot's lock";             // both are only tried: no deadlock
             w.lock(w.s.ring_lock[r]);
             if (!w.off(Site::take1_control_lock)) w.lock(w.s.control_lock);
             CALL(recover(w, me, r));

@@ -22,12 +22,12 @@ struct Scenario {
     bool kill_publisher = false, kill_subscriber = false, kill_evictor = false;
     bool next_subscriber = true;  // a killed subscriber's slot gets a new owner
     bool next_publisher = true;   // so does a publisher's
-    bool heirs = false;  // two processes want each slot; the second takes it when the first unlocks it
-    int hangs = 0;       // how often a subscriber stops for good, at any step: its locks stay
-    int joins = 1;       // how often each subscriber joins: it leaves after its first poll in between
-    bool kept = false;   // subscribers ask to be kept
-    bool kept_at_start = false;  // the slot is kept, no gate is set, and it was not evicted
-    int poll_limit = 1;          // messages
+    bool heirs = false;           // two processes want each slot; the second takes it when the first unlocks it
+    int hangs = 0;                // how often a subscriber stops for good, at any step: its locks stay
+    int joins = 1;                // how often each subscriber joins: it leaves after its first poll in between
+    bool kept = false;            // subscribers ask to be kept
+    bool kept_at_start = false;   // the slot is kept, no gate is set, and it was not evicted
+    int poll_limit = 1;           // messages
     From lossy = From::none;
     int evicts = 0;   // of slot 0, by an operator
     int lag = 0;      // max_lag in cells; 0: off
