@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the dead: for each operation the file as a process leaves it that is killed after one of its stores, one
-for each store that changes something, and what the next owner makes of it. The scenarios are those of
+"""The files of the dead. For each operation, and for each of its stores that changes the file: the file as a process
+leaves it that is killed after this store, and the file after the next owner's operations. The scenarios are those of
 interop-tests/steps, which kills real processes: names, messages, lengths and injected values are the same there."""
 
 import struct

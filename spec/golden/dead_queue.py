@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the dead of a queue (spec/queue.md), as dead.py makes those of every channel: what a worker, a producer
-or who evicts leaves that is killed after one of its stores, and what the next worker makes of it."""
+"""The files of the dead of a queue (spec/queue.md), as dead.py makes those of every channel: the file that a worker,
+a producer or an evictor leaves when it is killed after one of its stores, and what the next worker does with it."""
 
 from dead import DEAD, HEIR, Scene, differences, states_of, word
 from queues import Queue

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the dead of a service (spec/service.md), as dead.py makes those of every channel: what a client, a server
-or who evicts leaves that is killed after one of its stores, and what the next server and the next client make of it."""
+"""The files of the dead of a service (spec/service.md), as dead.py makes those of every channel: the file that a
+client, a server or an evictor leaves when it is killed after one of its stores, and what the next server and client do
+with it."""
 
 from dead import DEAD, HEIR, Scene, differences, states_of, word
 from services import Service

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the golden files: NAME.ring, and NAME.json with the operations that make it and what a reader finds in it.
-The layout version of the simulation has a folder of its own; newer/ and refused/ hold what later versions may bring,
-dead/ what the killed leave.
+The layout version of the simulation has a folder of its own; newer/ and refused/ hold files of later versions,
+dead/ the files that killed processes leave.
 
 generate.py           write them all
 generate.py --check   compare with what is here; exit status 1 and one line per difference
 
-Folders of other versions are never written: their files are what that version was. They are only looked at for files
-that are of another version or incomplete."""
+Folders of other versions are never written, because their files define these versions. They are only searched for
+files that are of another version or incomplete."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A golden file in the making: operations in the simulation, each written down with its result, and the JSON of it."""
+"""Makes a golden file: does operations in the simulation, records each with its result, and gives the JSON."""
 
 import json
 import uuid

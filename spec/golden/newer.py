@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files as a later minor version may write them: today's files with everything changed that channel.md 12 allows to
-change. A reader of today must read them, publish into them, and leave alone what it does not know. And files that it
-must refuse."""
+change. A reader of today must read them, publish into them, and leave unknown bytes alone. Also files that it must
+refuse."""
 
 import json
 import struct

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lossy subscriber (channel.md 6.10) in plain Python, written from the specification alone: it follows a live channel,
 yields its messages, and knows exactly how many it lost because publishers overwrote them. It takes no slot, writes
-nothing and holds nobody back.
+nothing and holds no publisher back.
 
-reader.py FILE [--ring K] [--oldest] [--seconds S]     prints a line per message, and at the end what was lost
+reader.py FILE [--ring K] [--oldest] [--seconds S]     prints a line per message, and at the end how many were lost
 
-What it relies on: a lossy reader needs loads that are not torn and stay in order. `memoryview.cast("q")[i]` copies eight
+A lossy reader needs loads that are not torn and stay in order. `memoryview.cast("q")[i]` copies eight
 aligned bytes by a memcpy of constant size, which every compiler that builds CPython makes one move; and x86-64 keeps
 loads in order. The Python language promises neither, and AArch64 would need fences that Python does not have: there
 this reader refuses to run. (`struct.unpack_from("<q", ...)` may read byte by byte and is only used for the header,
-which nobody changes.) Reliable subscribers need a full fence as well (6.4) and locks; use a binding for them."""
+which never changes.) Reliable subscribers need a full fence as well (6.4) and locks; use a binding for them."""
 
 import argparse
 import mmap

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of a service (spec/service.md), done as simulation.py does those of every channel. Numbers in comments are
-those of service.md. A lock that is in `locked` is held by somebody who lives."""
+those of service.md. A lock in `locked` is held by a live process."""
 
 import struct
 

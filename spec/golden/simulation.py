@@ -2,7 +2,7 @@
 """Flyring's steps (spec/channel.md, layout 1.0) done literally on a bytearray, by one thread: a second opinion on the
 spec for making golden files. Section numbers in comments are those of channel.md. Locks are a set of names, memory
 orderings do not exist here, and time stands still at the injected values. Stores are made one after another in the order
-of the steps, and `on_store` is called after each: so dead.py knows what a process that is killed there leaves."""
+of the steps, and `on_store` is called after each, so that dead.py knows what a process leaves that is killed there."""
 
 import contextlib
 import itertools

@@ -10,8 +10,8 @@ namespace model {
 
 namespace {
 
-// What may happen next in a state: a process takes a step (with one of its alternatives), a store of its becomes
-// visible, it is killed.
+// What may happen next in a state: a process takes a step (with one of its alternatives), one of its stores becomes
+// visible, or it is killed or hangs.
 struct Action {
     enum : uint8_t { step, drain, kill, hang } what;
     uint8_t process, index;
@@ -30,7 +30,7 @@ bool may_be_killed(const Scenario& c, int id) {
     return id == evictor_id && c.kill_evictor;
 }
 
-// Who hangs under the control lock holds up everybody who comes or goes, for as long as it hangs: no rule mends that.
+// A process that hangs under the control lock delays all joins and leaves as long as it hangs. No rule mends that.
 bool may_hang(const State& s, int id) {
     return id >= first_subscriber && id < lossy_id && s.control_lock != id + 1;
 }
@@ -49,7 +49,7 @@ void step(World& w) {
         hostile(w, s.hostile);
 }
 
-// Its stores become visible, in the order of its program; the kernel frees its locks; its private words are gone.
+// Kills: stores become visible in program order, the kernel frees the locks, private words are gone.
 void kill(State& s, const Scenario& c, int id) {
     Process& p = process(s, id);
     drain_all(s, p);
@@ -77,13 +77,13 @@ void kill(State& s, const Scenario& c, int id) {
     }
 }
 
-// It does nothing more, but it lives: its locks stay, and what it has stored becomes visible.
+// Stops a process for good without killing it: its locks stay, and its stores become visible.
 void hang(State& s, int id) {
     process(s, id).dead = process(s, id).waits = 1;
     --s.hangs;
 }
 
-// Does the action; false if it cannot be done now.
+// Does the action. False: the action is not possible now.
 bool act(World& w, Action a) {
     Process& p = process(w.s, a.process);
     w.id = a.process;
@@ -130,7 +130,7 @@ uint64_t hash(const State& s) {
 class Seen {  // open addressing: hash -> number of the state
   public:
     Seen() : table(1 << 16) {}
-    // The state's number; `fresh` says if it was not there.
+    // The state's number; `fresh` says whether the state is new.
     uint32_t add(uint64_t h, uint32_t number, bool& fresh) {
         if (2 * used > table.size()) grow();
         size_t i = find(h);
@@ -162,14 +162,14 @@ class Seen {  // open addressing: hash -> number of the state
     size_t used = 0;
 };
 
-// I6: is everything done that was to be done? Then nobody waits for anybody.
+// I6: whether all work is done, so that no process waits for another.
 bool all_done(const State& s, const Scenario& c) {
     for (int r = 0; r < max_rings; ++r)
         if (present(c, r) && (!s.publisher[r].waits || s.publisher[r].stores)) return false;
     for (int r = 0; r < c.rings; ++r)
         for (int j = 0; j < max_slots; ++j) {
             if (!present(c, first_subscriber + j) || s.subscriber[j].waits) continue;
-            if (s.subscriber[j].epoch == 0 && c.heirs && s.slot_lock[0] != 0) continue;  // another one has the slot
+            if (s.subscriber[j].epoch == 0 && c.heirs && s.slot_lock[0] != 0) continue;  // the other one has the slot
             if (s.subscriber[j].epoch == 0 || s.subscriber[j].cursor[r] != s.truth[r].end) return false;
         }
     return c.lossy == From::none || s.lossy.p == s.truth[0].end;
@@ -206,7 +206,7 @@ State initial(const Scenario& c) {
     s.kills = static_cast<int8_t>(c.kills);
     s.hangs = static_cast<int8_t>(c.hangs);
     for (int r = 0; r < c.rings;
-         ++r) {  // the ring has been round once: stale records everywhere but where the next one will lie
+         ++r) {  // the ring has been filled once: stale records everywhere but in the place of the next one
         Publisher& p = s.publisher[r];
         Truth& truth = s.truth[r];
         for (int i = 0; i < c.cells; ++i) {
@@ -240,7 +240,7 @@ Result explore(const Scenario& c, Site mutant, size_t limit) {
     Result result;
     Seen seen;
     std::vector<Origin> origins;
-    std::vector<std::pair<uint32_t, uint32_t>> edges;  // of everything but kills, backwards: for I6
+    std::vector<std::pair<uint32_t, uint32_t>> edges;  // of all actions but kills, backwards: for I6
     std::vector<bool> good;
     std::vector<State> level, next;
     bool fresh;
@@ -289,7 +289,7 @@ Result explore(const Scenario& c, Site mutant, size_t limit) {
         if (origins.size() > limit && result.broken.empty()) finish("limit", 0);
         level.swap(next);
     }
-    if (result.broken.empty() && c.everybody_ends) {  // from every state a good end must be within reach
+    if (result.broken.empty() && c.everybody_ends) {  // from every state a good end must be reachable
         std::vector<uint32_t> first(origins.size() + 1), from(edges.size()), todo;
         for (auto [to, _] : edges) ++first[to + 1];
         for (size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];

@@ -2,7 +2,7 @@
 //
 // Explores every state of a scenario, breadth first, so that the first counterexample is a shortest one.
 //
-// Of a state seen before only a 64-bit hash is kept (two of 10 million states share one with a probability of 3e-6); a
+// Only a 64-bit hash is kept of each state (among 10 million states two share a hash with a probability of 3e-6). A
 // trace is found by doing the actions again from the start.
 #pragma once
 #include <string>
@@ -15,7 +15,7 @@ namespace model {
 struct Result {
     size_t states = 0;
     double seconds = 0;
-    std::string broken;  // the invariant, empty if all hold; "limit" if not everything was explored
+    std::string broken;  // the invariant, empty if all hold; "limit" if the exploration was cut off
     std::vector<std::string> trace;
 };
 

@@ -4,7 +4,7 @@
 //
 // A state is one flat struct without pointers, so that it can be hashed and copied as bytes. Unused bytes are zero.
 // Unit of length is one *cell*, the record alignment A. A cell has two words: the length word, and a word that stands
-// for type and payload. The first words of the cells behind a record's first are payload too: stale payload there looks
+// for type and payload. In the later cells of a record the first word is payload too, and stale payload there looks
 // like a length.
 #pragma once
 #include <cstdint>
@@ -34,7 +34,7 @@ constexpr int at_slot(int slot, int w) {
 enum class Memory : int8_t { sc, tso, weak };  // weak: stores of a buffer in any order, relaxed loads may be early
 enum class Order : int8_t { relaxed, acquire, release, seq_cst };
 
-struct Entry {  // one store that nobody else sees yet
+struct Entry {  // one store that other processes do not see yet
     int8_t address, value, kind;
 };
 enum : int8_t { plain_store, release_store, release_fence };
@@ -86,15 +86,15 @@ struct Truth {
     int8_t next;                                                           // of the plan: survives its publisher
 };
 struct SlotTruth {
-    int8_t hold[max_rings];    // a reader may still read what lies at or above this position; -1: nobody does
+    int8_t hold[max_rings];    // a reader may still read at or above this position; -1: none does
     int8_t handed[max_rings];  // end of what the slot's owners have handed out
-    int8_t member;             // it is kept and has joined: whoever comes next must go on there
-    int8_t evicted;            // the epoch was raised: its owner is told, or is dead
+    int8_t member;             // it is kept and has joined: its next owner must go on there
+    int8_t evicted;            // the epoch was raised: its owner can see that, or is dead
 };
 
 struct State {
     int8_t memory[word::count];
-    int8_t control_lock, slot_lock[max_slots], ring_lock[max_rings];  // 0 free, else who + 1; ring: a publisher slot's
+    int8_t control_lock, slot_lock[max_slots], ring_lock[max_rings];  // 0 free, else holder + 1; ring: publisher slots
     int8_t kills, hangs;                                              // still allowed
     Publisher publisher[max_rings];
     Subscriber subscriber[max_slots];
@@ -105,7 +105,7 @@ struct State {
     SlotTruth slot[max_slots];
 };
 
-// Who runs: publishers 0, 1; subscribers 2, 3; lossy 4; evictor 5; hostile 6.
+// Process numbers: publishers 0, 1; subscribers 2, 3; lossy 4; evictor 5; hostile 6.
 enum : int { first_subscriber = max_rings, lossy_id = max_rings + max_slots, evictor_id, hostile_id, processes };
 
 inline Process& process(State& s, int id) {
@@ -122,7 +122,7 @@ inline bool may_drain(const Process& p, int i, Memory memory) {
     const Entry& e = p.buffer[i];
     if (i == 0) return true;
     if (memory != Memory::weak || e.kind != plain_store)
-        return false;  // a release store or fence waits for all before it
+        return false;  // a release store or fence waits for all stores before it
     for (int j = 0; j < i; ++j)
         if (p.buffer[j].kind == release_fence || p.buffer[j].address == e.address) return false;
     return true;

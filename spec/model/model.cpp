@@ -16,33 +16,33 @@ using namespace model;
 namespace {
 
 const char* const invariants[][2] = {
-    {"I1", "what a reliable subscriber is handed is what was committed there: whole, in order"},
+    {"I1", "what a reliable subscriber gets is what was committed there: whole, in order"},
     {"I2", "nothing uncommitted is delivered"},
     {"I3", "a reader begins at a record boundary; with I1 and I2 it then sees every record from there on"},
     {"I4", "no byte that a gate protects is overwritten"},
-    {"I5", "what a lossy subscriber is given is of this lap, whole"},
-    {"I6", "from everywhere, everybody can come to the end of what is to be done: nobody waits for the dead"},
-    {"I7", "a kept slot goes on where it was, on all of its rings; it loses its place only if the epoch said so"},
+    {"I5", "each message that a lossy subscriber gets is of this lap, and whole"},
+    {"I6", "from every state, every process can still come to the end: none waits for a dead one"},
+    {"I7", "a kept slot goes on where it was, on all of its rings; it loses its place only if its epoch was raised"},
     {"I8", "message counts are exact"},
-    {"I9", "an evicted reader is told before it can believe what was overwritten"},
+    {"I9", "an evicted reader gets slot lost before it can rely on bytes that were overwritten"},
     {"I10", "an honest ring is never called corrupt"},
     {"I11", "sender and ended tell the truth"},
-    {"W1", "nobody sleeps to a long cap while there is something for it, unless a waker was killed"},
-    {"W2", "who wakes wakes somebody: each waking call was asked for since the last one"},
+    {"W1", "no process sleeps to a long cap while there is something for it, unless a waker was killed"},
+    {"W2", "no waking call is in vain: a sleeper has set a bit since the last waking call"},
     {"Q1", "queue: no job is lost: at the end each was done"},
     {"Q2", "queue: a job is handed out again only with a reason, and says so, and only then"},
-    {"Q3", "queue: the job that a worker has is whole, until the worker is told that it lost its slot"},
+    {"Q3", "queue: the job that a worker has is whole, until the worker learns that it lost its slot"},
     {"Q4", "queue: of a worker's gates at most one is >= 0"},
-    {"Q5", "queue: from everywhere, the end can be reached without those on whom nobody counts"},
+    {"Q5", "queue: from every state, the end can be reached by the steps on which other processes may count"},
     {"Q6", "queue: no worker sleeps to a long cap while there is a job, unless a waker was killed"},
-    {"Q7", "queue: who is told that the queue has ended is told the truth"},
+    {"Q7", "queue: when the answer is that the queue has ended, each job was done"},
     {"S1", "service: a call ends once"},
     {"S2", "service, at most once: a request is run at most once, and never if its call ended as not run"},
     {"S3", "service: no request is lost; at least once: a repeat says so, and only a repeat"},
     {"S4", "service: a reply, and a cancel, reach their own call only"},
-    {"S5", "service: from everywhere, every call can come to its end without those on whom nobody counts"},
+    {"S5", "service: from every state, every call can end by the steps on which other processes may count"},
     {"S6", "service: bounds hold: calls outstanding, requests in hand, credit"},
-    {"S7", "service: no call ends as server gone while its answer lies there"},
+    {"S7", "service: no call ends as server gone while its answer lies on the ring"},
     {"S8", "service: a server is refused its slot only by another server"},
 };
 
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
         if (std::strstr(s.name, only) && number++ % every == part)
             report("scenario", s.name, explore(s, Site::none, limit), "", "");
     bool tried[sites] = {};
-    for (const Mutant& m : mutants) {  // on the small scenarios: that is where each is known to break
+    for (const Mutant& m : mutants) {  // on the small scenarios, in which each mutant is known to break
         const SiteText& text = site_texts[static_cast<int>(m.site)];
         tried[static_cast<int>(m.site)] = true;
         std::string name = std::string(text.step) + ": " + text.what + " (" + m.scenario + ")";

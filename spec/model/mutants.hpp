@@ -9,7 +9,7 @@ namespace model {
 struct Mutant {
     Site site;
     const char* scenario;
-    const char* breaks;  // the invariant; empty: it holds all the same, see `because`
+    const char* breaks;  // the invariant; empty: all hold all the same, see `because`
     const char* because = "";
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lossy subscriber (6.10), an operator who evicts (6.11), somebody who writes anything into a gate (9).
+// A lossy subscriber (6.10), an evicting operator (6.11), a hostile process that writes anything into a gate (9).
 #pragma once
 #include "room.hpp"
 #include "subscriber.hpp"
@@ -11,7 +11,7 @@ inline bool lapped(const World& w, const Lossy& me) {
     return me.p + w.c.cells < me.claimed + (w.off(Site::lossy4_margin) ? 0 : 1);
 }
 
-// 6.10, 5: d, s and the count b, of which the first read decides. Answers through me.s; me.e: it was not consistent.
+// 6.10, 5: the consistent count from d, s and b. The result is me.s; me.e: it was not consistent.
 inline bool consistent_count(World& w, Lossy& me) {
     BEGIN(me.sub_pc)
     w.now = "6.10 lossy: messages_done";
@@ -28,7 +28,7 @@ inline bool consistent_count(World& w, Lossy& me) {
     END
 }
 
-// The smallest boundary that is still there; after a lap (me.lap) one that three quarters of the ring reach from, so
+// The smallest boundary that is still there; after a lap (me.lap) the smallest within three quarters of the ring, so
 // that the reader does not begin where it is lapped at once. me.e: there is none.
 inline bool oldest(World& w, Lossy& me) {
     BEGIN(me.sub_pc)
@@ -125,7 +125,7 @@ inline bool evictor(World& w, Evictor& me) {
     BEGIN(me.pc)
     for (; me.times < w.c.evicts; ++me.times) {
         STEP("6.11 evict: control lock");
-        w.wait_until(w.s.hangs == 0);  // else it may come too early to help
+        w.wait_until(w.s.hangs == 0);  // otherwise its store may come too early to help
         if (!w.c.next_subscriber && w.c.kept) w.wait_until(w.peek(at_slot(0, word::kept)));
         if (!w.off(Site::evict_control_lock)) w.lock(w.s.control_lock);
         CALL(evict(w, me, me.evict_pc, me.r, 0));

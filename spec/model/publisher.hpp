@@ -7,8 +7,7 @@
 
 namespace model {
 
-// What to publish next, and in how many cells: n in all, of which `first` are the first record. False: the plan is at
-// its end.
+// Finds what to publish next: n cells in all, of which the first record takes `first`. False: the plan is at its end.
 inline bool next_record(World& w, Publisher& me, int r) {
     const Truth& truth = w.s.truth[r];
     int rest = w.c.cells - (me.t & w.mask()), what = w.c.plan[r][truth.next];
@@ -54,9 +53,8 @@ inline bool publisher(World& w, Publisher& me, int r) {
     BEGIN(me.pc)
     for (;;) {
         if (!me.attached) {
-            if (w.c.plan[r][truth.next] == 0 && w.s.ring_lock[r] != 0) break;  // another one did it all
-            w.now =
-                "5.2 take 1 and 2: control lock, slot's lock";  // both are tried: nobody waits for one with the other
+            if (w.c.plan[r][truth.next] == 0 && w.s.ring_lock[r] != 0) break;  // another one has done the plan
+            w.now = "5.2 take 1 and 2: control lock, slot's lock";             // both are only tried: no deadlock
             w.lock(w.s.ring_lock[r]);
             if (!w.off(Site::take1_control_lock)) w.lock(w.s.control_lock);
             CALL(recover(w, me, r));

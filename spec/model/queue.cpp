@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A model of the queue (queue.md, sections 3 to 9): producers, workers that take, adopt and release, an evicting
-// operator, the next owners of slots, somebody who asks whether the queue has ended. README.md, "The queue", says how
+// operator, the next owners of slots, a process that asks whether the queue has ended. README.md, "The queue", says how
 // to read it and has the table of mutants.
 //
-// A place of a ring holds one record, a job or padding; a cell knows the position of the record committed there, which
-// only the checks look at (that a reader at a boundary sees either nothing or this lap's record is the ring's model's).
+// A place of a ring holds one record, a job or padding. A cell knows the position of the record committed there, which
+// only the checks look at. (The ring's model checks that a reader at a boundary sees nothing or this lap's record.)
 // A step makes one access to shared memory. Between two steps anything may happen: another process's step, a store that
-// becomes visible, a kill. A worker that is not scheduled for a while is one that is stopped.
+// becomes visible, a kill. A stopped worker is one whose steps are not taken for a while.
 #include "queue.hpp"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ struct Scenario {
     const char* plan[2];  // of each producer: j a job, p padding
     int places[2];        // of a producer's ring; of the returns ring
     int kills, evicts, evictor_kills, releases;
-    bool ended;  // somebody looks whether the queue has ended (9)
+    bool ended;  // a process looks whether the queue has ended (9)
     bool large;  // only with --large
 };
 const Scenario scenarios[] = {
@@ -146,7 +146,7 @@ struct Row {
     const char *step, *what, *breaks, *because, *scenario;
 };
 
-// A look for room (queue.md 4): which of its loads were made, what they found.
+// A look for room (queue.md 4): which of its loads were made, and what they found.
 struct Room {
     int8_t loaded, handovers, again, low;
 };
@@ -158,21 +158,21 @@ struct Producer {
     int8_t pc, limit;
     Room room;
 };
-// Words that a worker stores: gate, taken_end, attempts (here: whether they are above 0), one of each a ring.
+// Words that a worker stores, one of each per ring: gate, taken_end, attempts (here: whether they are above 0).
 enum Word : int8_t { gate, taken_end, attempts };
 struct Store {
-    int8_t word, ring, value, end;  // end: of a gate >= 0, truth: of what it announces
+    int8_t word, ring, value, end;  // end: truth: for a gate >= 0, the end of what it announces
 };
 struct Worker {
-    int8_t pc, alive, told, evicting;                  // told: its epoch was raised, and its owner can see that
-    int8_t words[3][max_rings], announced[max_rings];  // announced: the truth about what a gate announces, its end
-    int8_t ring, p, e, again, copied, bad, late, released, stayed, first;  // in hand, private
-    int8_t x, xr, lives, step;  // whom it adopts from, and the next store of that
+    int8_t pc, alive, told, evicting;                  // told: its epoch was raised, visibly to its owner
+    int8_t words[3][max_rings], announced[max_rings];  // announced: truth: the end of what the gate announces
+    int8_t ring, p, e, again, copied, bad, late, released, stayed, first;  // of the job in hand; private
+    int8_t x, xr, lives, step;  // the worker from which it adopts, and the next store of that
     Room room;
     int8_t stores;
     Store buffer[buffer_size];
 };
-// Who looks whether the queue has ended.
+// A process that looks whether the queue has ended.
 struct Looker {
     int8_t at, handovers, gate0, slot, ring;
 };
@@ -181,7 +181,7 @@ struct State {
     Producer producer[2];
     Worker worker[max_workers];
     Looker looker;
-    int8_t handovers, control, returns_slot;  // who has these two locks
+    int8_t handovers, control, returns_slot;  // control, returns_slot: the holders of these two locks
     int8_t evictor, victim, kills, evicts, evictor_kills, releases;
     uint8_t done, plainly, excused;  // truth, bits of jobs
     int8_t allowed[max_jobs];  // truth: how often a job may still be handed out: once, and once more for each reason
@@ -231,7 +231,7 @@ struct Model {
     int returns = 0;  // the number of the returns ring
     struct Next {
         State s;
-        bool progress;  // made by somebody on whom all may count: not by a worker that is evicted, nor by a kill
+        bool progress;  // a step on which all may count: not of an evicted worker, and no kill
     };
     std::vector<Next> out;
 
@@ -243,7 +243,7 @@ struct Model {
     int producers() const { return returns; }
     static bool more(const Ring& r, int p) { return p < max_positions && p < r.t; }
 
-    // --- what a reader of a record sees
+    // --- what a record looks like to a reader
     int cell(const State& s, int ring, int p) const { return s.ring[ring].cell[p % places(ring)]; }
     bool right(const State& s, int ring, int p) const { return cell(s, ring, p) == p; }
     bool there(const State& s, int ring, int p) const {
@@ -253,7 +253,7 @@ struct Model {
     bool overtaken(const State& s, int ring, int p) const { return s.ring[ring].claimed > p + places(ring); }
     bool is_job(const State& s, int ring, int p) const { return s.ring[ring].job[cell(s, ring, p)] != none; }
 
-    // A reason to hand out again what others see worker i announce on ring r.
+    // Adds a reason to hand out again the jobs whose announcement by worker i on ring r is visible.
     static void excuse(State& s, int i, int r) {
         if (s.worker[i].words[gate][r] < 0) return;
         for (int p = s.worker[i].words[gate][r]; p < s.worker[i].announced[r] && p < max_positions; ++p)
@@ -304,7 +304,7 @@ struct Model {
         return b.words[w][ring];
     }
 
-    static void forget(Worker& b) {  // what it had in hand
+    static void forget(Worker& b) {  // resets the words of the jobs in hand
         b.pc = idle;
         b.ring = b.again = b.copied = b.bad = b.late = b.released = b.stayed = b.first = b.lives = b.step = 0;
         b.p = b.e = b.x = b.xr = none;
@@ -314,7 +314,7 @@ struct Model {
         if (s.control == i) s.control = none;
         if (s.returns_slot == i) s.returns_slot = none;
     }
-    void gone(State& s, int i) {  // killed, or it left: its stores are visible, its locks are free, its gates stay
+    void gone(State& s, int i) {  // killed, or left: its stores become visible, its locks are free, its gates stay
         drain(s, i);
         unlock(s, i);
         s.worker[i].alive = 0;
@@ -337,8 +337,8 @@ struct Model {
 
     void emit(const State& n, bool progress) { out.push_back({n, progress}); }
 
-    // 4: the next load of a look for room; behind the last one the limit, `again` where handovers changed. What may be
-    // loaded next: the first that was not, and what is behind it as far as those in front are relaxed.
+    // 4: the next load of a look for room; after the last load the limit, or look_again if handovers changed. The next
+    // load is the first that was not made, or a later one if all that were not made before it are relaxed.
     static constexpr int look_goes_on = -10, look_again = -11;
     template <class Then>
     void look_for_room(const State& s, int ring, const Room& room, int self, Then then) {
@@ -470,7 +470,7 @@ struct Model {
                     if (s.producer[r].pc != 0 || s.ring[r].t != static_cast<int>(std::strlen(c.plan[r]))) return;
                 me.handovers = s.handovers;
                 break;
-            case rings:  // once so, it stays so: one step for all
+            case rings:  // once true, this stays true: one step for all
                 for (int r = 0; r < returns; ++r) good = good && s.ring[r].gate0 == s.ring[r].t;
                 break;
             case returns_gate0:
@@ -533,11 +533,11 @@ struct Model {
             State n = s;
             --n.kills;
             drain(n, i);
-            if (!a.told) excuse(n, i);  // else it was when it was told
+            if (!a.told) excuse(n, i);  // else the reason was added when its epoch was raised
             gone(n, i);
             emit(n, false);
         }
-        // Nobody counts on a worker that is evicted, except while it has the control lock.
+        // No process may count on an evicted worker, except while it holds the control lock.
         const bool told = a.told, progress = !a.evicting || s.control == i;
         State n = s;
         Worker& b = n.worker[i];
@@ -567,7 +567,7 @@ struct Model {
         switch (a.pc) {
             case idle:
                 if (told && !off(Mutant::look_before_take)) return slot_lost();
-                for (int x = 0; x < c.workers; ++x)  // for whom it looks from time to time (5)
+                for (int x = 0; x < c.workers; ++x)  // the workers whose gates it checks from time to time (5)
                     for (int r = 0; r <= returns; ++r) {
                         if (x == i || s.worker[x].words[gate][r] < 0) continue;
                         if (s.worker[x].alive && !s.worker[x].evicting) continue;
@@ -597,7 +597,7 @@ struct Model {
                 b.e = static_cast<int8_t>(b.p + 1);
                 return go(a.e ? pass_padding : hold_end);
             case look_at_record: {
-                if (overtaken(s, a.ring, a.p)) go(refused);  // whatever was read there may be refused
+                if (overtaken(s, a.ring, a.p)) go(refused);  // whatever was read there may have been refused
                 if (!there(s, a.ring, a.p)) return nothing_in_hand();
                 if (!is_job(s, a.ring, a.p)) return go(pass_padding);
                 int jobs = 0;
@@ -651,7 +651,7 @@ struct Model {
                 if (a.copied) return go(copy);
                 check(right(s, a.ring, a.p), "Q3");
                 return go(run);
-            case copy:  // adopt 7; a copy that a missing fence lets go on behind the lap test
+            case copy:  // adopt 7; late: without the fence the copy may go on after the lap test
                 b.bad = !right(s, a.ring, a.p);
                 b.late = off(Mutant::adopt_no_fence);
                 return go(off(Mutant::adopt_no_lap_test) ? run : lapped);
@@ -685,7 +685,7 @@ struct Model {
                     check(right(s, a.ring, a.p), "Q3");
                 }
                 bool more = next_job(s, a.ring, a.p + 1, a.e) < a.e;
-                if (off(Mutant::done_relaxed) && a.late) {  // loads of the job that the store of its gate has passed
+                if (off(Mutant::done_relaxed) && a.late) {  // loads of the job that come after the store of its gate
                     check(right(s, a.ring, a.p), "Q3");
                     b.late = 0;
                 } else {
@@ -868,7 +868,7 @@ struct Model {
                         if (s.worker[a.x].words[gate][a.xr] == a.p || off(Mutant::adopt_store))
                             clear_gate(n.worker[a.x], a.xr);
                         else if (a.e != none && !off(Mutant::adopt_keeps))
-                            b.step = 10;  // it has moved
+                            b.step = 10;  // that gate has moved
                         return go(b.step == 10 ? adopt_unlock : adopt_stores);
                     }
                     default:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model of how a queue's workers wait (queue.md 10): wait.cpp's words and steps, but who wakes wakes one. README.md,
+// A model of how a queue's workers wait (queue.md 10): wait.cpp's words and steps, but a wake wakes one. README.md,
 // "The queue", says how to read it and has the table of mutants.
 //
 // A ring is a counter of jobs published and one of jobs taken. Producer k publishes on ring k; a worker that has a job
-// may work for ever, so nothing may depend on its coming back; it may also release the job to the last ring. Stores of
+// may work without end, so no other process may count on it; it may also release the job to the last ring. Stores of
 // messages stay in a producer's or releasing worker's store buffer as in wait.cpp; a sleeper's membarrier empties it.
 #include <chrono>
 #include <cstdint>
@@ -77,7 +77,7 @@ const Row rows[] = {
      "two workers"},
 };
 
-// Who publishes: a producer, or a worker that releases. `ring` is where.
+// A process that publishes: a producer, or a worker that releases. It publishes on `ring`.
 struct Source {
     int8_t pc, sent, buffered, dead;
 };
@@ -326,7 +326,7 @@ struct Model {
                     awake(w);
                     may.push_back(n);
                 }
-                if (s.quits && i == 1) {  // its time is over, it was cancelled, or closed; or it was woken: below
+                if (s.quits && i == 1) {  // its time-out passed, or it was cancelled or closed; woken: below
                     n = s, --n.quits;
                     w.pc = off(Mutant::quits_silently) ? left : quit_bit, w.woken = 1;
                     may.push_back(n);
@@ -362,7 +362,7 @@ struct Model {
                 if (s.source[own].pc != commit) return wake_steps(s, own, commit);
                 w.woken = 0, w.pc = me.ring >= 0 ? working : left;
                 break;
-            case working:  // perhaps for ever
+            case working:  // perhaps without end
                 idle(w);
                 may.push_back(n);
                 if (s.releases) {
@@ -374,7 +374,7 @@ struct Model {
                     may.push_back(n);
                 }
                 return;
-            case releasing:  // then it works on: the rest of its batch
+            case releasing:  // then it goes on with the rest of its batch
                 if (s.source[own].pc != commit) return wake_steps(s, own, commit);
                 w.pc = working;
                 break;
@@ -419,7 +419,7 @@ struct Model {
             must.clear(), may.clear();
             for (int k = 0; k < max_sources; ++k) source_steps(s, k);
             for (int i = 0; i < c.workers; ++i) worker_steps(s, i);
-            if (must.empty() && first_job(s) >= 0)  // nothing goes on by itself: who sleeps now sleeps to its cap
+            if (must.empty() && first_job(s) >= 0)  // no step will come: a sleeper now sleeps to its cap
                 for (const Worker& w : s.worker)
                     if (!w.dead && w.pc == asleep && w.long_cap && !w.excused) broken = "Q6";
             for (auto* more : {&must, &may})

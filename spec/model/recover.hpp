@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recover, 6.8: the next owner of a publisher's slot mends what the last one left. It may be killed anywhere and done
-// again.
+// Recover, 6.8: the next owner of a publisher's slot mends what the last owner left. It may be killed anywhere; then
+// recovery is done again.
 #pragma once
 #include "world.hpp"
 
 namespace model {
 
-inline bool recover(World& w, Publisher& me, int r) {  // 6.8; nobody else writes the ring's words now: peek is a load
+inline bool recover(World& w, Publisher& me, int r) {  // 6.8; no other process writes these words now: peek is a load
     BEGIN(me.sub_pc)
     w.now = "6.8 recover 1";
     me.p = static_cast<int8_t>(w.peek(at_ring(r, word::published)));

@@ -7,7 +7,7 @@
 
 namespace model {
 
-// 6.11, by whoever holds the control lock.
+// 6.11, by the holder of the control lock.
 inline bool evict(World& w, Process& me, uint16_t& counter, int8_t& ring, int slot) {
     SlotTruth& truth = w.s.slot[slot];
     auto raise_epoch = [&] {  // seq_cst read-modify-write
@@ -24,7 +24,7 @@ inline bool evict(World& w, Process& me, uint16_t& counter, int8_t& ring, int sl
     }
     if (!w.off(Site::evict_evicting)) w.store(me, at_slot(slot, word::evicting), 1, Order::release);
     if (w.off(Site::evict_flag_first)) {
-        if (w.s.slot_lock[slot] == 0) truth.evicted = 1;  // nobody lives who would have to know
+        if (w.s.slot_lock[slot] == 0) truth.evicted = 1;  // no live owner has to learn of it
         STEP("6.11 evict: epoch (mutant)");
         raise_epoch();
     }
@@ -113,7 +113,7 @@ inline bool recompute(World& w, Publisher& me, int r) {  // 6.2, 6.7
         w.unlock(me, w.s.slot_lock[me.slot]);
         me.x = 0;
     }
-    // 6.2, 4: takes back what an evicted reader stored after it was evicted, whether it lives or not.
+    // 6.2, 4: takes back the gates that a reader stored after it was evicted, whether the reader lives or not.
     for (me.slot = 0; needed(w, me) > me.limit && me.slot < w.c.slots; ++me.slot) {
         if (me.held[me.slot] < 0 || needed(w, me) <= me.held[me.slot] + w.c.cells) continue;
         if (w.off(Site::take_back)) continue;

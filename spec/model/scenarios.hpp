@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The configurations that are explored whole. Each starts with a ring that has been round once; a plan publishes one
-// lap and more.
+// The configurations that are explored completely. Each starts with a ring that has been filled once; a plan publishes
+// one lap and more.
 #pragma once
 #include <vector>
 
@@ -218,7 +218,7 @@ inline std::vector<Scenario> scenarios(bool large) {
     s = with_plan("hostile gate", large ? std::vector{1, 2, 1, 1} : std::vector{1, 2, 1});
     s.slots = 2;
     s.hostile = large ? 2 : 1;
-    s.everybody_ends = false;  // "at worst for ever", section 9
+    s.everybody_ends = false;  // "at worst without end", section 9
     add(s);
 
     s = with_plan("sender and ended", large ? std::vector{1, 9, 1, 9, 1, 9} : std::vector{1, 9, 1, 9});

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model of the service (service.md): clients that call, a server that takes requests and replies, its next one, an
+// A model of the service (service.md): clients that call, a server that takes requests and replies, its successor, an
 // evicting operator. README.md, "The service", says how to read it and has the table of mutants.
 //
-// A record of a ring is one unit, published in one step: that a reader sees either nothing or this lap's record is the
-// ring's model's. So is the order of stores behind one another, but for what a server stores that is killed. A step
-// makes one access to shared memory. Between two steps anything may happen. A process that is not scheduled for a while
-// is one that is stopped.
+// A record of a ring is one unit, published in one step: the ring's model checks that a reader sees either nothing or
+// this lap's record. It also checks the order of stores, except those of a server that is killed. A step makes one
+// access to shared memory. Between two steps anything may happen. A stopped process is one whose steps are not taken
+// for a while.
 #include "service.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int max_clients = 2, max_servers = 2, max_calls = 3, max_ids = max_clients * max_calls, max_requests = 9,
               max_replies = 12, max_hand = 4, none = -1;
-constexpr int stream_items = 2;  // of a stream, each after the first needs more credit
+constexpr int stream_items = 2;  // of a stream; each item after the first needs more credit
 
 enum class Mutant {
     none,
@@ -80,7 +80,7 @@ struct Scenario {
     const char* plan[2];
     int places, outstanding;  // records of a ring; max_outstanding
     int kills, client_kills, evicts, client_evicts, losses, expiries;
-    bool keeps, slow;  // handlers may keep requests; nobody counts on client 0
+    bool keeps, slow;  // handlers may keep requests; no process may count on client 0
     bool large;        // only with --large
 };
 const Scenario scenarios[] = {
@@ -167,7 +167,7 @@ struct State {
     Client client[max_clients];
     Server server[max_servers];
     int8_t epoch, serving, lock, control;  // of slot 0; lock: which server, or a client that tries it
-    int8_t refused;                        // a server was refused the lock of nobody
+    int8_t refused;                        // a server was refused a lock that no server held
     int8_t kills, client_kills, evicts, client_evicts, losses, expiries;
     // truth, by call
     int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids], items[max_ids],
@@ -215,7 +215,7 @@ struct Model {
     std::vector<std::string> trace;
     struct Next {
         State s;
-        bool progress;  // made by somebody on whom all may count
+        bool progress;  // a step on which all may count
     };
     std::vector<Next> out;
 
@@ -255,7 +255,7 @@ struct Model {
         std::memset(&b, 0, sizeof b);
         s.place[k].owner = 0;
     }
-    static void forget_ended(Client& b) {  // private words that say nothing any more
+    static void forget_ended(Client& b) {  // resets private words of calls that have ended
         for (Call& call : b.call)
             if (call.state == ended) {
                 call = Call{};
@@ -310,7 +310,7 @@ struct Model {
                 const char next = c.plan[k][s.next[k]];
                 if (next && (in_use(a) < c.outstanding || off(Mutant::busy_never)) && a.calls < max_calls)
                     go(load_epoch), n = s;
-                if ((next == 'd' || next == 't') && s.expiries) {  // before it was published
+                if ((next == 'd' || next == 't') && s.expiries) {  // its deadline passes before it was published
                     n.expiries--;
                     finish(n, k * max_calls + s.next[k], end_expired_not_run);
                     n.next[k]++;
@@ -524,7 +524,7 @@ struct Model {
         if (!a.alive) {  // 4
             if (s.control != none || s.refused) return;
             if (i > 0 && !s.server[0].alive && s.lock == none && !s.server[1].alive)
-                return;  // all alike: one is enough
+                return;  // all servers that have not begun are alike: one is enough
             if (s.lock == trier) {
                 n.refused = 1;
                 check(false, "S8");
@@ -542,7 +542,7 @@ struct Model {
             emit(n, false);
             n = s;
         }
-        if (s.losses && s.lock == i && a.pc >= serving) {  // 5.1: somebody closes its descriptors
+        if (s.losses && s.lock == i && a.pc >= serving) {  // 5.1: its descriptors are closed
             n.losses--;
             n.lock = none, b.unlocked = 1;
             emit(n, false);
@@ -746,7 +746,7 @@ struct Model {
             if (room) send(false);
             return;
         }
-        if (!e.stream) return send(false);  // kept: it is answered some time
+        if (!e.stream) return send(false);  // kept: answered at some later time
         if (has_deadline(e.id)) {           // 7: flag 2
             b.hand[at].status = expired_status, b.hand[at].repeat = !off(Mutant::stream_not_run);
             send(false);
@@ -789,7 +789,7 @@ struct Model {
         s.losses = static_cast<int8_t>(c.losses), s.expiries = static_cast<int8_t>(c.expiries);
         return s;
     }
-    // S5: what everybody may come to. A call that waits for a server where there is none was not published.
+    // S5: the end that every process can reach. A call that waits for a server where there is none was not published.
     bool at_end(const State& s) const {
         int server = none;
         for (int i = 0; i < max_servers; ++i) {
@@ -813,7 +813,7 @@ struct Model {
         }
         return true;
     }
-    void check_end(const State& s) {  // S3: nothing was lost
+    void check_end(const State& s) {  // S3: no request was lost
         for (int i = 0; i < max_servers; ++i)
             for (int k = c.slow ? 1 : 0; lives_server(s, i) && k < clients(); ++k)
                 for (int p = 0; p < s.place[k].requests; ++p) {

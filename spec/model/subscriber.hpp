@@ -6,7 +6,7 @@
 
 namespace model {
 
-// Is what was read at c what was committed there? 0 yes, else the number of the invariant that it breaks.
+// Compares what was read at c with what was committed there. 0: the same; else the number of the broken invariant.
 inline int wrong(const World& w, int ring, int c, int len, int data, int data2) {
     const Truth& truth = w.s.truth[ring];
     if (len < 0 || (c & w.mask()) + len > w.c.cells) return 10;
@@ -21,13 +21,13 @@ inline int wrong(const World& w, int ring, int c, int len, int data, int data2) 
 inline bool take(World& w, Subscriber& me, int j) {
     SlotTruth& truth = w.s.slot[j];
     BEGIN(me.sub_pc)
-    w.now = "5.3 take 1 and 2: control lock, slot's lock";  // both are tried: nobody waits for one with the other
+    w.now = "5.3 take 1 and 2: control lock, slot's lock";  // both are only tried: no deadlock
     w.lock(w.s.control_lock);
     w.lock(w.s.slot_lock[j]);
     STEP("5.3 take 3: epoch");
     me.epoch = static_cast<int8_t>(w.peek(at_slot(j, word::epoch)) + 1);
     w.store(me, at_slot(j, word::epoch), me.epoch, Order::release);
-    // Its own words, and those of others under the lock: peek is a load.
+    // Its own words, and words that others write under the lock only: peek is a load.
     for (int r = 0; r < w.c.rings; ++r)
         if (w.peek(at_slot(j, word::kept)) && w.peek(at_ring(r, word::gate, j)) >= 0) me.resumed = 1;
     if (w.peek(at_slot(j, word::evicting))) me.resumed = 0;
@@ -43,7 +43,7 @@ inline bool take(World& w, Subscriber& me, int j) {
         }
     } else {
         truth.hold[0] = truth.hold[1] = -1;
-        me.d = static_cast<int8_t>(w.peek(at_slot(j, word::evicting)));  // nobody else writes it now
+        me.d = static_cast<int8_t>(w.peek(at_slot(j, word::evicting)));  // no other process writes it now
         if (w.peek(at_slot(j, word::kept)) && !w.off(Site::join_evicting)) {
             STEP("5.3 take 4: evicting := 1");
             w.store(me, at_slot(j, word::evicting), 1, Order::release);
@@ -187,7 +187,7 @@ inline bool sender(World& w, Subscriber& me) {
             w.wait_until(!w.off(Site::sender_bounded) || w.peek(at_ring(me.r, word::name_length)) >= 0);
             LOAD(me.len, at_ring(me.r, word::name_length), Order::acquire, Site::sender_name_acquire,
                  {at_ring(me.r, word::start), at_ring(me.r, word::name)});
-            if (me.len < 0) {  // it tries again so many times; then they are not known
+            if (me.len < 0) {  // after this many tries the fields are not known
                 w.fence(me, Order::acquire);
                 me.sender[me.r] = me.name = 0;
                 break;
@@ -224,7 +224,7 @@ inline bool has_ended(World& w, Subscriber& me) {
         w.now = "6.14 ended: closed";
         LOAD(me.d, at_ring(0, word::closed), Order::acquire, Site::ended_closed_acquire, {at_ring(0, word::published)});
     }
-    me.c = w.s.truth[0].closed_end;  // of the owner whose word that is
+    me.c = w.s.truth[0].closed_end;  // of the owner that stored `closed`
     STEP("6.14 ended: published");
     LOAD(me.d2, at_ring(0, word::published), Order::acquire);
     if (w.off(Site::ended_order)) {

@@ -6,7 +6,7 @@
 // Two rings share one bit of `asleep`. Waker k publishes on ring k; sleeper 0 reads both rings, sleeper 1 reads ring 1.
 // The other direction, publishers that sleep until a gate moves, is the same protocol with the roles exchanged.
 // A waker's store of a message may stay in its store buffer while its later loads and relaxed read-modify-writes are
-// done: that is a weak memory as far as this protocol can tell. A release read-modify-write empties the buffer first.
+// done. For this protocol that is as weak as a weak memory. A release read-modify-write empties the buffer first.
 // A step makes one access to shared memory. Between two steps anything may happen: another process's step, a store that
 // becomes visible, a kill, a time-out.
 #include "wait.hpp"
@@ -22,8 +22,8 @@ namespace {
 
 constexpr int wakers = 2, sleepers = 2, messages[wakers] = {1, 2};
 
-// What a waker's process is. light: registered for the sleepers' membarrier. heavy: not registered, and has a full
-// fence where the others have a compiler fence. silent: opted out or foreign; it never wakes, and its `wakes` says so.
+// The sort of a waker's process. light: registered for the sleepers' membarrier. heavy: not registered, and has a full
+// fence in place of the compiler fence. silent: opted out or foreign; it never wakes, and its `wakes` says so.
 enum Sort : int8_t { light, heavy, silent, nobody };
 
 enum class Mutant {
@@ -93,7 +93,7 @@ struct Scenario {
     bool kill_waker, kill_sleeper;  // one of each
     bool refused;                   // the sleepers' membarrier
     bool closes;                    // waker 1 closes when it has published all
-    int time_outs;                  // so often a sleeper's cap ends its sleep
+    int time_outs;                  // how often a sleeper's cap may end its sleep
 };
 const Scenario scenarios[] = {
     {"light", {light, light}, light, false, false, false, false, 1},
@@ -111,18 +111,18 @@ const Scenario scenarios[] = {
 };
 
 struct Waker {
-    int8_t pc, sent, buffered, dead, closed, sort;  // buffered: a store that only this process sees yet: a message's
-                                                    // number, or one of the following
+    int8_t pc, sent, buffered, dead, closed, sort;  // buffered: a store that only this process sees so far: a
+                                                    // message's number, or one of the following
 };
 enum : int8_t { store_closed = 10, store_wakes, store_silence };
 struct Sleeper {
     int8_t pc, seen[wakers], saw_closed, looked, moved, wakes_seen, long_cap, excused,
-        dead;  // moved: sequence, since 1
+        dead;  // moved: whether sequence has moved since step 1
 };
 struct State {
     int8_t published[wakers], wakes[wakers], closed, asleep;  // shared, as `sequence` is; wakes: is the owner's epoch
     int8_t credit;                                            // a bit was set since the last wake: only for W2
-    int8_t unfenced;                                          // the bit has no sleeper's barrier behind it: only for W1
+    int8_t unfenced;                                          // no sleeper's barrier has followed the bit: only for W1
     int8_t kills[2];                                          // still to come: of waker 1, of sleeper 1
     int8_t timeouts;                                          // still to come: of a sleeper
     Waker waker[wakers];
@@ -138,7 +138,7 @@ struct Model {
     Mutant mutant;
     const char* broken = nullptr;
     size_t states = 0;
-    std::vector<State> must, may;  // successors: of what goes on by itself, of what may happen or not
+    std::vector<State> must, may;  // successors by steps that will come, and by events that may come
 
     bool off(Mutant m) const { return m == mutant; }
     static bool reads(int sleeper, int ring) { return sleeper == 0 || ring == 1; }
@@ -155,7 +155,7 @@ struct Model {
         r.saw_closed = s.closed;
         again(r);
     }
-    static void again(Sleeper& r) {  // to 7; what the last round found out is forgotten
+    static void again(Sleeper& r) {  // to step 7; the results of the last round are reset
         r.pc = look0, r.looked = r.moved = r.wakes_seen = r.long_cap = r.excused = 0;
     }
     static void drain(State& s, int k) {
@@ -180,7 +180,7 @@ struct Model {
     static void bump_sequence(State& s) {
         for (Sleeper& r : s.sleeper) r.moved = r.pc != look0 && !r.dead;
     }
-    // A futex wake: everybody who sleeps goes on at 7 (which is the look in front of 1).
+    // A futex wake: all sleepers go on at step 7 (which is the look before step 1).
     void wake(State& s) const {
         for (Sleeper& r : s.sleeper)
             if (r.pc == asleep && !r.dead) {
@@ -191,16 +191,16 @@ struct Model {
 
     void waker_steps(const State& s, int k) {
         const Waker& me = s.waker[k];
-        if (me.buffered) {  // a store becomes visible some day
+        if (me.buffered) {  // a buffered store becomes visible at some time
             State n = s;
             drain(n, k);
             must.push_back(n);
         }
-        if (k == 1 && !me.dead && s.kills[0]) {  // what is in its buffer becomes visible all the same
+        if (k == 1 && !me.dead && s.kills[0]) {  // its buffered stores become visible all the same
             State n = s;
             drain(n, k);
             n.kills[0] = 0, n.waker[k].dead = 1;
-            if (me.pc >= check && me.pc <= futex_wake)  // only the cap ends the sleeps of now, or the next owner
+            if (me.pc >= check && me.pc <= futex_wake)  // only the cap or the next owner ends the present sleeps
                 for (Sleeper& r : n.sleeper) r.excused = r.pc != look0 && !r.dead;
             may.push_back(n);
         }
@@ -250,7 +250,7 @@ struct Model {
                                                                                          : clear;
                 if (s.asleep && !s.credit) broken = "W2";
                 break;
-            case clear:  // wake 1; in front of it in two mutants
+            case clear:  // wake 1; two mutants reorder it
                 clear_bits(n);
                 n.credit = 0;
                 w.pc = off(Mutant::bump_before_clear) ? futex_wake : off(Mutant::clear_after_wake) ? commit : bump;
@@ -330,7 +330,7 @@ struct Model {
                 if (off(Mutant::count)) --n.asleep;
                 break;
             case asleep:
-                if (!s.timeouts) return;  // a time-out may come; that it finds something does not count as right
+                if (!s.timeouts) return;  // a time-out may come; what it finds does not count as noticed in time
                 --n.timeouts;
                 if (off(Mutant::count)) --n.asleep;
                 if (me.long_cap) {  // it may nap, or not
@@ -342,7 +342,7 @@ struct Model {
                 again(r);
                 may.push_back(n);
                 return;
-            case nap_bits:  // perhaps another sleeper's, whose barrier is yet to come: then a kill excuses this, too
+            case nap_bits:  // perhaps bits of another sleeper, whose barrier is yet to come: a kill excuses this, too
                 if (!s.asleep && !off(Mutant::nap_without_bits)) {
                     again(r);
                     break;
@@ -375,7 +375,7 @@ struct Model {
             if (s.waker[k].sort == light && !off(Mutant::not_registered)) drain(s, k);
     }
 
-    static uint64_t hash(const State& s) {  // two of ten million states share one with a probability of 3e-6
+    static uint64_t hash(const State& s) {  // among 10 million states two share a hash with a probability of 3e-6
         uint64_t h = 0x9E3779B97F4A7C15;
         for (size_t i = 0; i < sizeof s; ++i)
             h = (h ^ reinterpret_cast<const uint8_t*>(&s)[i]) * 0xff51afd7ed558ccd, h ^= h >> 29;
@@ -396,7 +396,7 @@ struct Model {
             must.clear(), may.clear();
             for (int k = 0; k < wakers; ++k) waker_steps(s, k);
             for (int k = 0; k < sleepers; ++k) sleeper_steps(s, k);
-            if (must.empty())  // nothing goes on by itself: who sleeps now sleeps to its cap
+            if (must.empty())  // no step will come: a sleeper now sleeps to its cap
                 for (int k = 0; k < sleepers; ++k)
                     if (!s.sleeper[k].dead && s.sleeper[k].pc == asleep && s.sleeper[k].long_cap &&
                         !s.sleeper[k].excused && there(s, k))

@@ -39,7 +39,7 @@
         case __LINE__:                     \
             if (!(function)) return false; \
     } while (0)
-// The fourth argument and what follows: words whose loads come later in the program and may overtake this one if it is
+// The fourth and later arguments: words whose loads come later in the program, and may overtake this load if it is
 // relaxed.
 #define LOAD(target, ...)                                   \
     do {                                                    \
@@ -64,7 +64,7 @@ struct World {
     int mask() const { return c.cells - 1; }
     int peek(int address) const {
         return s.memory[address];
-    }  // for what nobody else writes now, and to wait without spinning
+    }  // for words that no other process writes now, and to wait without spinning
     int at_length(int ring, int position) const { return at_ring(ring, word::length, position & mask()); }
     int at_data(int ring, int position) const { return at_ring(ring, word::data, position & mask()); }
 
@@ -91,8 +91,8 @@ struct World {
                  order == Order::release ? release_store : plain_store});
     }
 
-    // A load. If it is relaxed, one of the later loads may be done first: then the answer is false, and the step stays
-    // to be done.
+    // A load. If it is relaxed, one of the later loads may be done first: then the answer is false, and the step is
+    // still to be done.
     bool load(Process& me, int8_t& target, int address, Order order, Site site = Site::none,
               std::initializer_list<int> later = {}) {
         if (off(site)) order = Order::relaxed;
@@ -108,9 +108,9 @@ struct World {
             }
         }
         target = value_for(me, address);
-        int forget = order == Order::acquire ? me.earlies : 0;  // what was loaded before this load was
+        int forget = order == Order::acquire ? me.earlies : 0;  // the loads that were done before this one
         for (int i = 0; i < me.earlies; ++i)
-            if (me.early[i].address == address) {  // it was done early itself
+            if (me.early[i].address == address) {  // this load itself was done early
                 target = me.early[i].value;
                 forget = order == Order::acquire ? i + 1 : 0;
                 if (forget == 0) forget_early(me, i, 1);
@@ -130,7 +130,7 @@ struct World {
         if (order == Order::seq_cst) wait_until(me.stores == 0);
     }
 
-    // Locks: the kernel's, atomic. Unlocking is a system call, after which everybody sees what was stored before.
+    // Locks of the kernel, atomic. Unlocking is a system call, after which all processes see what was stored before.
     void lock(int8_t& a_lock) {
         say("lock");
         wait_until(a_lock == 0);
