@@ -164,7 +164,7 @@ struct RingWriter {
         const std::int64_t room = (limit - static_cast<std::int64_t>(header_length)) & -unit;
         const std::int64_t q = std::min({first + ahead, lap_end, room});
         if (q <= cleared) return;
-        compiler_fence();                   // behind publish 7 of the record before
+        compiler_fence();                   // after publish 7 of the record before
         store_relaxed(words.claimed(), q);  // publish 3, read by lossy 2 to 4 and recover
         release_fence();                    // publish 3: claimed before any byte changes; pairs with lossy 2 to 4
         for (std::int64_t at = std::max(first, cleared + unit); at <= q; at += unit) {
@@ -186,7 +186,7 @@ struct RingWriter {
         const bool fits =
             to + static_cast<std::int64_t>(header_length) <= limit && ((end ^ (to - 1)) & ~ring.mask()) == 0;
         if (!fits || to <= cleared || ahead(size) != 0 || owner_pending) return false;
-        compiler_fence();                                  // behind publish 7 of the record before
+        compiler_fence();                                  // after publish 7 of the record before
         store_relaxed(ring.claimed(), to);                 // publish 3, read by lossy 2 to 4 and recover
         release_fence();                                   // publish 3: claimed before any byte changes
         store_relaxed(ring.length_at(to), 0);              // publish 4
@@ -215,7 +215,7 @@ struct RingWriter {
     /// ring's words through memory for each message.
     [[gnu::always_inline]] inline void advance(const Ring& words, std::int64_t new_end,
                                                std::int64_t new_count) noexcept {
-        compiler_fence();                                  // behind publish 6
+        compiler_fence();                                  // after publish 6
         store_relaxed(words.messages_begun(), new_count);  // publish 7; the consistent count reads it last
         store_release(words.published(), new_end);         // publish 7; pairs with join 2 and 4
         store_release(words.messages_done(), new_count);   // publish 7; the consistent count reads it first

@@ -372,7 +372,7 @@ inline void ServerCore::settle(RequestState& request) {
     Side& side = sides_[request.client];
     if (usable()) {
         if (least_) store_gate_locked(side);
-        // Wake the polling thread, which may be asleep: it can read on behind a full client, and while a reply waits
+        // Wake the polling thread, which may be asleep: a full client's ring can be read again, and while a reply waits
         // for room its cap is shorter.
         if (side.full || waiting_ != 0 || load_relaxed(&held_back_) != 0) wake_all(state_->file.data());
     }
