@@ -416,7 +416,7 @@ TEST_F(Waiting, flush_waits_for_those_who_own_a_slot_and_for_nobody_else) {
     flyring::Publisher publisher = channel.publisher();
     publisher.flush(0ns);
     publisher.offer(bytes("1"));
-    publisher.flush(0ns);  // nobody reads
+    publisher.flush(0ns);  // no subscriber
     channel.subscriber("away", true).close();
     const flyring::Subscriber elsewhere = channel.subscriber("", false, {1});
     support::Child dead([](const auto&) -> bool {

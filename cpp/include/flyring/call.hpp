@@ -46,7 +46,7 @@ struct CallState {
     bool of_call = false;  // Client::call waits for it: no callback, no event
     bool cancel_due = false;
     bool may_have_run = false;
-    std::uint32_t credit = 0;    // of a stream: items that it may still get
+    std::uint32_t credit = 0;    // the credit of a stream; 0: not a stream
     std::uint32_t consumed = 0;  // items taken since the client last sent credit
     std::int64_t position = 0;   // of the request's record
     std::int64_t deadline = 0;   // 0: none

@@ -30,8 +30,7 @@ enum class Kind : std::uint32_t {
     none = 0,
     /// One subscriber slot, which is kept: messages that arrive while nothing reads wait for the next subscriber.
     inbox = layout::KIND_INBOX,
-    /// Any number of subscribers. A subscriber gets the messages that are published after it joins, unless its slot is
-    /// kept.
+    /// Up to 1024 subscribers. Each gets the messages that are published after it joins, unless its slot is kept.
     broadcast = layout::KIND_BROADCAST,
     /// Each message is a job, which goes to exactly one worker: any free one (spec/queue.md).
     queue = layout::KIND_QUEUE,

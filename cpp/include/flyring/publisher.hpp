@@ -41,8 +41,9 @@ class Publisher {
         return core_->offer(message.data(), message.size(), Core::Raw{});
     }
 
-    /// Like offer, but waits for room. Throws BackPressured at the time-out, InvalidArgument (a time-out below 0),
-    /// otherwise as offer does. A close by another thread ends the wait with Closed within 100 ms. (6.16)
+    /// Like offer, but waits for room. Throws BackPressured at the time-out, InvalidArgument (a time-out below 0), Busy
+    /// (in a queue: only the calling thread itself could make room), otherwise as offer does. A close by another thread
+    /// ends the wait with Closed within 100 ms. (6.16)
     std::int64_t send(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send(message.data(), message.size(), type, timeout);
     }
@@ -68,8 +69,7 @@ class Publisher {
 
     /// Reserves space for a message of the SBE codec T and returns an encoder over it, with the message header written.
     /// `variable_length`: bytes for groups and variable-length data. Throws as claim does. Include flyring/sbe.hpp.
-    /// (spec/messages.md 3): an encoder over it, its header written. `variable_length`: bytes for groups and data.
-    /// Throws as claim does. Include flyring/sbe.hpp. (spec/messages.md, part 3)
+    /// (spec/messages.md 3)
     template <typename T>
     [[gnu::always_inline]] inline sbe::TypedClaim<T> claim(std::size_t variable_length = 0,
                                                            std::chrono::nanoseconds timeout = forever);
@@ -95,7 +95,8 @@ class Publisher {
     }
 
     /// Waits until every subscriber has read what was published before the call. A kept slot without an owner is not
-    /// waited for. A claim may be open meanwhile. Throws TimedOut, ChannelReplaced, otherwise as offer does. (6.16)
+    /// waited for. In a queue it waits until every job is taken, and done or released. A claim may be open meanwhile.
+    /// Throws TimedOut, ChannelReplaced, Busy (in a queue), otherwise as offer does. (6.16)
     void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
 
     /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
@@ -110,7 +111,8 @@ class Publisher {
     /// The subscriber whose gate is furthest behind; empty if no slot gates this ring.
     std::optional<Holder> held_by() { return core_->held_by(); }
 
-    /// How many subscribers read this ring. Makes a system call for each gating slot: not for a hot path.
+    /// How many subscribers read this ring; in a queue, how many workers are live. Makes a system call for each gating
+    /// slot: not for a hot path.
     std::uint32_t readers() { return core_->readers(); }
 
     /// The end of what was published, in bytes since the ring's creation.

@@ -64,8 +64,8 @@ struct InHandStats {
 struct SlotStats {
     std::uint32_t slot = 0;
     SlotState state = SlotState::unused;
-    /// How often the slot has been taken. -1: the slot's fields are changing, or their owner died while it changed
-    /// them.
+    /// Grows with each new owner; of a subscriber slot, also with each retire and evict. -1: the slot's fields are
+    /// changing, or their owner died while it changed them.
     std::int64_t epoch = 0;
     std::string name;
     std::int32_t pid = 0;

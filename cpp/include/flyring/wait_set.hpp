@@ -74,8 +74,8 @@ class WaitSet {
     }
 
     /// Whether the set takes naps of at most a millisecond instead of sleeping until a peer wakes it. It does so if the
-    /// kernel has no futex_waitv (Linux 5.16; a sandbox may also forbid it), or if it has more than 127 pairs of words
-    /// to sleep on (one for each channel and direction).
+    /// kernel has no futex_waitv (Linux 5.16; a sandbox may also forbid it). It also does so if the set has more than
+    /// 127 pairs of words to sleep on, one for each channel and direction.
     bool naps() const noexcept { return !has_waitv_ || pairs_.size() > most_pairs; }
 
     /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for

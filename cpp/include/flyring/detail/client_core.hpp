@@ -34,8 +34,9 @@ class ClientCore final : public Member {
     ClientCore& operator=(const ClientCore&) = delete;
     ~ClientCore() override;
 
-    /// Makes a call and waits for its answer. Its fast path, once the server is known and the ring has room: load the
-    /// server's epoch, publish the request, look at the place of the reply until the reply is there, store the gate.
+    /// Makes a call and waits for its answer. The fast path is taken if the server is known and the ring has room. It
+    /// loads the server's epoch, publishes the request, looks at the reply's place until the reply is there, and stores
+    /// the gate.
     inline void call(Bytes request, std::int32_t type, Nanoseconds timeout, Answer& into);
 
     /// Publishes the request of a call. `credit` above 0 makes it a stream.

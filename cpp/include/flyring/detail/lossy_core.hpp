@@ -160,8 +160,8 @@ class LossyCore final : public Member {
         return begun == done || begun != reader.gave_up;
     }
 
-    template <typename Handler>
     /// Polls one ring. `done`: messages handed out before; returns their number afterwards.
+    template <typename Handler>
     int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
         if (!is_ready(reader)) return done;
         Turn turn{reader.cursor};

@@ -591,9 +591,8 @@ void PublisherCore::flush_queue(Nanoseconds timeout) {
     }
 }
 
-/// Throws Busy if this producer is held back by a job that the calling thread itself works on: the gate of that worker
-/// plus the capacity is below `needed`, and only this thread can move it. Must not be called while this object is
-/// trying.
+/// Throws Busy if this producer is held back by a job that the calling thread itself works on: that worker's gate plus
+/// the capacity is below `needed`. Only this thread can move that gate. Must not be called while this object is trying.
 void PublisherCore::check_busy(std::uint64_t needed) {
     if (!usable()) return;
     std::optional<Holder> holder;

@@ -32,8 +32,8 @@ inline Action checked(Action action) {
     return action;
 }
 
-/// cursor + size. As long as all records have one size, computed from the last record's size: so the processor can
-/// fetch the next records before it has this record's length, which is often still in the publisher's cache.
+/// cursor + size. As long as all records have one size, it is computed from the last record's size. So the processor
+/// can fetch the next records before it has this record's length, which is often still in the publisher's cache.
 inline std::int64_t next_record(std::int64_t cursor, std::int64_t size, std::int64_t& stride) noexcept {
     if (FLYRING_LIKELY(size == stride)) return opaque(cursor + opaque(stride));
     stride = size;

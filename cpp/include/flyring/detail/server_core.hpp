@@ -189,8 +189,8 @@ class ServerCore final : public Member {
 
     static constexpr std::int64_t look_interval = 100'000'000;  // ns between two looks for dead clients
 
-    template <typename Handler>
     /// The body of poll; the object is marked as in use.
+    template <typename Handler>
     int poll_in_use(Handler& handler, int limit) {
         if (FLYRING_UNLIKELY(!usable())) throw_unusable();
         try {
@@ -223,8 +223,8 @@ class ServerCore final : public Member {
     /// What take did with the record at the cursor.
     enum class Took { nothing, handed_out, stays };
 
-    template <typename Handler>
     /// Polls one client's ring. `done`: requests handed out before; returns their number afterwards.
+    template <typename Handler>
     int poll_side(Side& side, Handler& handler, int limit, int done) {
         const std::int64_t capacity = side.ring.capacity();
         const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);

@@ -145,8 +145,8 @@ class SubscriberCore final : public Member {
         return limit <= 0;
     }
 
-    template <typename Handler>
     /// Polls one ring (6.9, 1 to 6). `done`: messages handed out before; returns their number afterwards.
+    template <typename Handler>
     int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
         const Ring ring = reader.ring;
         const std::int64_t first = reader.cursor;
