@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server, its clients and a thread that answers later, on one mapping, for ThreadSanitizer.
 //
-// It proves that every plain access to a request and to an answer is ordered against those of other threads by publish
-// 6 / poll 1 (the length) and by poll 8, drain / recompute 2 (the gates). Data that the server shares with kept
-// requests, or with a close from another thread, is ordered by the lock of the server's object.
-// It does not cover fences, which ThreadSanitizer does not model, and deaths. The model covers these.
+// It proves that two pairs order every plain access to a request and to an answer against other threads: publish 6 /
+// poll 1 (the length), and poll 8, drain / recompute 2 (the gates). The lock of the server's object orders data that
+// the server shares with kept requests, or with a close from another thread. It covers neither fences, which
+// ThreadSanitizer does not model, nor deaths. The model covers these.
 
 #include <atomic>
 #include <condition_variable>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Producers and workers of a queue as threads on one mapping, for ThreadSanitizer.
 //
-// It proves that every plain access to a job, a released one too, is ordered against those of other threads by publish
-// 6 / take 1 (the length) and done 5 / room 2b (the gates). The data that a worker shares with its channel is ordered,
-// too. It does not cover fences, which ThreadSanitizer does not model, and deaths. Adopted jobs are copied while they
-// may be overwritten, by design. The model covers these.
+// It proves that two pairs order every plain access to a job, a released one too, against other threads: publish 6 /
+// take 1 (the length) and done 5 / room 2b (the gates). The data that a worker shares with its channel is ordered, too.
+// It covers neither fences, which ThreadSanitizer does not model, nor deaths. Adopted jobs are copied while they may be
+// overwritten, by design. The model covers these.
 
 #include <atomic>
 #include <cstdio>

@@ -131,8 +131,8 @@ class Channel {
     }
 
     /// Makes the server of a service. `timeout`: how long to wait while another server lives. Throws NoFreeSlot,
-    /// CorruptRing, InvalidArgument (also on another kind), AccessDenied (read-only), Closed, IoError. (spec/service.md
-    /// 4)
+    /// CorruptRing, InvalidArgument (also on another kind), AccessDenied (read-only), Closed, IoError.
+    /// (spec/service.md 4)
     Server server(const std::string& name = "", std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_service("server");
         return Server(std::make_unique<detail::ServerCore>(state_, name, timeout));

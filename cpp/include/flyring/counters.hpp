@@ -100,8 +100,7 @@ class Counter {
         check_allocated();
         return value_word(layout::COUNTER_VALUE_VALUE);
     }
-    /// The label, even of a counter that was freed meanwhile. A length outside its range counts as 0 (spec/channel.md
-    /// 9).
+    /// The label, even of a counter that was freed meanwhile. A length outside its range counts as 0 (section 9).
     std::string any_label() const {
         const std::byte* record = metadata();
         const std::int32_t length = detail::load_acquire(

@@ -41,7 +41,7 @@ class SuccessorWatch {
 };
 
 /// Recompute 3: evicts the slots whose gate + `lag` is below `needed`. Returns whether there was one. `description` is
-/// that of the publisher's own slot. If the control lock cannot be had through it at once, no slot is evicted this
+/// that of the publisher's own slot. If the control lock cannot be taken through it at once, no slot is evicted this
 /// time.
 inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& description, std::int64_t lag,
                           std::uint64_t needed) {
@@ -64,8 +64,9 @@ inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& d
 }
 
 /// Retires dead owners of slots whose gate + capacity is below `needed` (6.7). `description` is that of the publisher's
-/// own slot. Locks of one description do not conflict, so it can try the lock of another slot. It is also there if the
-/// process has no descriptor left or may not open the file any more. If a lock cannot be tried, its slot is left alone.
+/// own slot. Locks of one description do not conflict, so this one can be used to try the lock of another slot. It also
+/// works in a process that has no descriptor left or may not open the file any more. If a lock cannot be tried, its
+/// slot is left alone.
 inline void retire(const ChannelFile& file, const Ring& ring, const Fd& description, std::uint64_t needed) noexcept {
     if (file.header.foreign != Foreign::none) return;  // a foreign end holds no lock
     if (file.is_queue()) return;  // a worker's gate locates its job; slot 0 has no owner (spec/queue.md 4)

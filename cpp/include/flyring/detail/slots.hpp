@@ -303,8 +303,8 @@ inline void note_boot(const ChannelFile& file) {
     const Uuid boot = boot_id(file.environment);
     std::byte* noted = file.control() + layout::CONTROL_BOOT_ID;
     if (std::equal(boot.begin(), boot.end(), noted)) return;
-    // Requests of an earlier boot have no caller any more, and their deadlines are of another clock (spec/service.md
-    // 9).
+    // Requests of an earlier boot have no caller any more, and their deadlines are of another clock
+    // (spec/service.md 9).
     for (std::uint32_t k = 0; k < file.header.clients(); ++k) {
         const Ring ring = file.ring(k);
         const std::int64_t published = load_acquire(ring.published());
