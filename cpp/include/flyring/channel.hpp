@@ -177,7 +177,7 @@ class Channel {
                                               std::to_string(subscribers()));
         }
         if (kind() == Kind::queue && slot == 0) {
-            throw InvalidArgument("slot", "slot 0 of a queue is nobody's; its workers have the others");
+            throw InvalidArgument("slot", "slot 0 of a queue has no owner; its workers have the other slots");
         }
         std::int64_t unread = 0;
         state_->with_lock([&] {

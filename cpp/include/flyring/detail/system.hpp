@@ -26,7 +26,7 @@ namespace flyring::detail {
 [[noreturn, gnu::cold]] inline void throw_errno(const char* call, const std::string& path, int error = errno) {
     if (error == EACCES || error == EPERM) {
         throw AccessDenied(path, std::string(call) + ": " + std::generic_category().message(error) +
-                                     "; check owner and mode, and who runs this process");
+                                     "; check owner and mode, and the user of this process");
     }
     throw IoError(call, error, path);
 }
