@@ -16,7 +16,7 @@
 namespace bench {
 namespace {
 
-/// One message each way in shared memory: its number, and 32 bytes. What wakes the other side is the contender's.
+/// One message each way in shared memory: its number and 32 bytes. The contender adds the way to wake the other side.
 class Lines {
   public:
     explicit Lines(const Setup& setup) {
@@ -56,8 +56,8 @@ class Lines {
     std::uint64_t sent_ = 0, received_ = 0;
 };
 
-/// What no sleep can do without if a waker is to pay nothing where nobody sleeps: spec/channel.md 6.16 without rings,
-/// owners and a cap. `--option cap=1`: with a time-out of 100 ms, as Flyring has it.
+/// The least that a sleep needs if a waker pays nothing while no side sleeps: spec/channel.md 6.16 without rings,
+/// owners and a cap. `--option cap=1` adds a time-out of 100 ms, as Flyring has it.
 class FutexBarrier : public Lines {
   public:
     explicit FutexBarrier(const Setup& setup) : Lines(setup), cap_(setup.option("cap", std::size_t{0}) != 0) {
@@ -100,7 +100,8 @@ class FutexBarrier : public Lines {
     bool cap_;
 };
 
-/// The same message, and an eventfd(2) each way that is written for every message. The descriptors go over a socket.
+/// The same message, with an eventfd(2) each way that every message writes to. The descriptors are passed over a
+/// socket.
 class EventFd : public Lines {
   public:
     explicit EventFd(const Setup& setup) : Lines(setup), client_(setup.client()) {
@@ -186,7 +187,7 @@ class EventFd : public Lines {
     int socket_ = -1, in_fd_ = -1, out_fd_ = -1;
 };
 
-/// As run(), for messages of 32 bytes that are written whole.
+/// Like run(), for messages of 32 bytes that are written whole.
 template <class Contender>
 void run_lines(const Setup& setup) {
     if (!setup.whole) cannot(setup, "every byte is written and compared");

@@ -13,7 +13,7 @@
 namespace bench {
 namespace {
 
-/// Verbs that wait, without spinning first: set_spin(0). `--option spin=MICROSECONDS`: with it.
+/// Flyring with verbs that wait without spinning first: set_spin(0). `--option spin=MICROSECONDS`: with spinning.
 class FlyringBlock : public Flyring {
   public:
     explicit FlyringBlock(const Setup& setup) : Flyring(setup) {
@@ -49,10 +49,10 @@ void nap() {
     nanosleep(&time, nullptr);
 }
 
-/// A reader asleep on a ring of its own in the measured sides' channel, as `--option sleeper` says: quiet (nothing is
-/// published there), woken (a thread of this process publishes every millisecond), cap (the ring's publisher does not
-/// wake: so it looks every millisecond), nap (no Flyring at all: a thread that sleeps a millisecond at a time). Runs
-/// until standard input ends.
+/// A reader that sleeps on its own ring of the measured channel, as `--option sleeper` says. quiet: its ring is idle.
+/// woken: a thread of this process publishes every millisecond. cap: the ring's publisher does not wake, so the reader
+/// looks every millisecond. nap: no Flyring, only a thread that sleeps a millisecond at a time. Runs until the end of
+/// standard input.
 void beside(const Setup& setup) {
     const std::string how = setup.option("sleeper", std::string("quiet"));
     std::atomic<bool> ended{false};

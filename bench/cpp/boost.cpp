@@ -17,7 +17,7 @@ std::string boost_version() {
     return "Boost " + std::to_string(BOOST_VERSION / 100000) + "." + std::to_string(BOOST_VERSION / 100 % 1000);
 }
 
-/// Boost.Interprocess: message_queue, send/receive, or try_send/try_receive to spin.
+/// Boost.Interprocess: message_queue with send/receive, or with try_send/try_receive for spinning.
 class BoostMq {
   public:
     explicit BoostMq(const Setup& setup)
@@ -32,7 +32,7 @@ class BoostMq {
     }
     BoostMq(const BoostMq&) = delete;
     ~BoostMq() { remove(); }
-    void connect() { remove(); }  // everybody has them open
+    void connect() { remove(); }  // all sides have them open
 
     template <class Write>
     [[gnu::always_inline]] void send(Write&& write) {
@@ -77,7 +77,7 @@ struct Payload {
     std::byte bytes[Size];
 };
 
-/// Boost.Lockfree queues of fixed capacity hold no pointers, so they may lie in a mapping. b makes them.
+/// Boost.Lockfree queues of fixed capacity hold no pointers, so they may lie in a mapping. Side b makes them.
 template <class Queue>
 Queue* map_queue(const Setup& setup, const std::string& name) {
     std::byte* const at = map_file(setup, name, sizeof(Queue));
@@ -115,7 +115,7 @@ class BoostSpsc {
     Queue *out_, *in_;
 };
 
-/// Boost.Lockfree: queue, many producers, many consumers.
+/// Boost.Lockfree: queue, for many producers and many consumers.
 template <std::size_t Size>
 class BoostQueue {
   public:

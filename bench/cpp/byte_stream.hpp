@@ -9,8 +9,8 @@
 
 namespace bench {
 
-/// Messages of one size over file descriptors that keep no boundaries. One write a message; one read takes all that is
-/// there.
+/// Messages of one size over file descriptors that keep no message boundaries. One write for each message; one read
+/// takes all that is there.
 class ByteStream {
   public:
     explicit ByteStream(std::size_t size)

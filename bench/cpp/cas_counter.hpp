@@ -10,8 +10,8 @@
 namespace bench {
 
 /// One mapped 64-bit counter that the two sides raise in turn by compare-and-set: the client from even to odd, the
-/// server from odd to even. There is no payload: the receiver derives word 0 from the counter, the sender's is checked
-/// against the same. The end of a slice is a bit of the counter. Round trips only.
+/// server from odd to even. There is no payload: the receiver derives word 0 from the counter, and the sender's word 0
+/// is checked against the same value. One bit of the counter marks the end of a slice. Round trips only.
 class CasCounter {
   public:
     explicit CasCounter(const Setup& setup) : client_(setup.client()) {
@@ -40,14 +40,14 @@ class CasCounter {
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
         const std::uint64_t now = counter_->load(std::memory_order_acquire);
-        if (((now & 1) != 0) == client_) return;  // ours to raise
+        if (((now & 1) != 0) == client_) return;  // this side's turn
         if (__builtin_expect((now & ~end_) != (value_ & ~end_) + 1, 0)) throw std::runtime_error("the counter jumped");
         value_ = now;
         const std::uint64_t word = (now & end_) != 0 ? end_word : tag(now);
         std::byte message[8];
         std::memcpy(message, &word, 8);
         read(message);
-        if (word == end_word) first_ = (now & ~end_) + (client_ ? 0 : 1);  // the next slice begins there
+        if (word == end_word) first_ = (now & ~end_) + (client_ ? 0 : 1);  // start of the next slice
     }
     static std::string version() { return "raw, 8-byte counter without payload"; }
 
@@ -59,7 +59,7 @@ class CasCounter {
 
     bool client_;
     std::atomic<std::uint64_t>* counter_;
-    std::uint64_t value_ = 0;  // what this side last saw or wrote
+    std::uint64_t value_ = 0;  // the value that this side last read or wrote
     std::uint64_t first_ = 0;  // the counter at the start of the slice
 };
 

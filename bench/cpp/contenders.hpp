@@ -3,7 +3,8 @@
 
 #include "setup.hpp"
 
-// One function per contender, in the source file of its family: each is a few dozen template instances, compiled apart.
+// One function for each contender, in the source file of its family. The files are compiled apart, because each
+// contender is a few dozen template instances.
 
 namespace bench {
 

@@ -15,7 +15,7 @@ void run_bare_ring(const Setup& setup) {
     run<BareRing>(setup);
 }
 
-// 8 bytes, not written elsewhere: its whole message is the counter, whatever --mode says.
+// 8 bytes: the counter is the whole message, whatever --mode says.
 void run_cas_counter(const Setup& setup) {
     Runner<CasCounter, 8, false>(setup).run();
 }

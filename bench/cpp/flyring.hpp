@@ -8,21 +8,21 @@
 
 #include "setup.hpp"
 
-// Flyring as its README shows it: one channel, a publisher and a subscriber per side.
+// Flyring as its README shows it: one channel, with a publisher and a subscriber for each side.
 
 namespace bench {
 
 class Flyring {
   public:
     explicit Flyring(const Setup& setup) : size_(setup.size), setup_(setup), channel_(open(setup)) {
-        // A publisher would have filled a ring of few messages before a reader that stands back comes again.
+        // If the ring holds few messages, a publisher fills it before a reader that stands back looks again.
         const std::size_t messages = channel_.capacity() / setup.size;
         batch_ = setup.scenario == Scenario::stream && messages >= 256;
-        // 5 us, which is the default, or what a fast publisher takes to fill the ring, if that is less.
+        // 5 us, the default; or the time in which a fast publisher fills the ring, if that is less.
         const std::size_t ns = setup.option("stand-back", std::min(5 * messages, std::size_t{5000}));
         batch_spin_ = flyring::BatchSpinWait(std::chrono::nanoseconds(ns));
-        // The driver opens b before a: in round trips ring 0 is the server's, ring 1 the client's; or what follows the
-        // rings of a program beside them.
+        // The driver opens b before a. So in round trips ring 0 is the server's and ring 1 the client's, numbered after
+        // the rings of a program that runs beside them.
         const bool streaming = setup.one_way();
         answers_ = !streaming && setup.option("prefetch", std::size_t{1}) != 0;
         if (streaming) limit_ = flyring::layout::DEFAULT_POLL_LIMIT;
@@ -48,7 +48,7 @@ class Flyring {
 
     static std::string version() { return "0.1.0"; }
 
-    /// `--option kind=inbox`, queue, service: else a broadcast channel.
+    /// `--option kind=inbox`, `queue` or `service`; otherwise a broadcast channel.
     static flyring::Channel open(const Setup& setup) {
         const std::string kind = setup.option("kind", std::string("broadcast"));
         flyring::Options options;
@@ -56,12 +56,12 @@ class Flyring {
                        : kind == "queue"   ? flyring::Kind::queue
                        : kind == "service" ? flyring::Kind::service
                                            : flyring::Kind::broadcast;
-        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        // Messages written whole: no more than a cache holds. In place: enough for a reader that stands back.
         const std::size_t messages = setup.whole ? 128 : 512;
         const std::size_t least = setup.scenario == Scenario::stream ? messages * setup.size : 0;  // powers of two
         options.capacity = static_cast<std::uint32_t>(setup.option("capacity", std::max(std::size_t{1} << 20, least)));
         options.alignment = static_cast<std::uint32_t>(setup.option("alignment", std::size_t{64}));
-        const std::size_t beside = setup.option("first-ring", std::size_t{0});  // rings of a program beside the sides
+        const std::size_t beside = setup.option("first-ring", std::size_t{0});  // rings of a program that runs beside
         const auto senders =
             static_cast<std::uint32_t>(beside + (setup.one_way() ? setup.option("producers", std::size_t{1}) : 2));
         if (options.kind == flyring::Kind::queue) {
@@ -98,8 +98,8 @@ class Flyring {
     std::size_t size_;
     bool batch_ = false;
     const Setup& setup_;
-    int limit_ = 1;  // of a poll in round trips: to look for a second message would fetch what the other is to write
-    bool answers_ = false;  // whoever receives a message sends one next, and so prefetches
+    int limit_ = 1;         // in round trips: a second look would fetch the line that the other side writes next
+    bool answers_ = false;  // a side that receives a message sends one next, so it prefetches
     flyring::SpinWait spin_;
     flyring::BatchSpinWait batch_spin_;
     flyring::Channel channel_;

@@ -9,8 +9,9 @@
 namespace bench {
 namespace {
 
-/// A count that one process raises and one other sleeps on: futex(2), no spinning. Bit 0 of the word says that somebody
-/// sleeps, so that the system call to wake is made only then, and once; the rest is the count, modulo 2^31.
+/// A count that one process raises and another process sleeps on: futex(2), without spinning. Bit 0 of the word says
+/// that the other process sleeps, so that the system call to wake it is made only then, and once. The other bits are
+/// the count, modulo 2^31.
 class FutexCount {
   public:
     std::uint32_t get() const { return word_.load(std::memory_order_acquire) >> 1; }
@@ -20,7 +21,7 @@ class FutexCount {
             syscall(SYS_futex, &word_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
     }
 
-    /// Returns when the count is no more `seen`, or earlier.
+    /// Waits while the count is `seen`; may return earlier.
     void wait(std::uint32_t seen) {
         std::uint32_t word = seen << 1;
         if (word_.compare_exchange_strong(word, word | 1, std::memory_order_relaxed) || word == (seen << 1 | 1)) {
@@ -34,7 +35,7 @@ class FutexCount {
     std::atomic<std::uint32_t> word_;
 };
 
-/// A ring of slots each way, in place at both ends, and two such counts: sent and received.
+/// A ring of slots each way, used in place at both ends, with two such counts: sent and received.
 class Futex {
   public:
     explicit Futex(const Setup& setup)

@@ -26,12 +26,12 @@
 //   explicit Contender(const Setup&);            opens what it can alone
 //   void connect();                              the rest
 //   template <class Write> void send(Write&&);   one message, waiting for room; Write is void(std::byte* to)
-//   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message there is
+//   template <class Read> void receive(Read&&);  looks once; Read is void(const std::byte*), for each message
 //   static std::string version();
 //   template <class Read> void receive_within(Read&&, std::chrono::milliseconds);
-//                                                for jobs: waits for a message, so long at most
+//                                                for jobs: waits for a message, at most that long
 //
-// and is compiled once per message size and mode, as a user's program would be.
+// It is compiled once for each message size and mode, as a user's program would be.
 
 namespace bench {
 
@@ -47,7 +47,8 @@ inline constexpr bool
     has_jobs<Contender, decltype(std::declval<Contender&>().receive_within(Nothing(), std::chrono::milliseconds(0)))> =
         true;
 
-/// M: what a message looks like; Message, or the like of it for what a contender's Write and Read get instead of bytes.
+/// M: the message format. It is Message, or a class like it if the contender's Write and Read get something else than
+/// bytes.
 template <class Contender, std::size_t Size, bool Whole, class M = Message<Size, Whole>>
 class Runner {
   public:
@@ -105,7 +106,7 @@ class Runner {
         std::printf("{\"probes\": [%s], \"slices\": [%s]}\n", probes.c_str(), results.c_str());
     }
 
-    /// The sender says at once that it is over; a receiver waits for that.
+    /// The sender sends the end at once; a receiver waits for the end.
     void idle() {
         if (setup_.producer()) {
             contender_.send([](auto&& to) { M::write_end(to); });
@@ -136,7 +137,7 @@ class Runner {
         return setup_.scenario == Scenario::schedule ? schedule() : timed ? round_trips<true>() : round_trips<false>();
     }
 
-    /// How many messages the next slice takes.
+    /// The number of messages of the next slice.
     std::uint64_t count(bool timed) {
         auto n = static_cast<std::uint64_t>(rate_ * setup_.time_slice);
         n = std::min(n, last_ * 4);
@@ -314,7 +315,7 @@ class Runner {
         const std::uint64_t first = received;
         while (!ended) look<Lossy>(number, received, ended);
         const std::int64_t ns = bench_now() - start;
-        // What the clock saw: not the messages that came with the first one.
+        // Only messages that came while the clock ran: not those that came with the first one.
         return mean(received, ns, number - received, received - first);
     }
 
@@ -401,7 +402,7 @@ class Runner {
     int files_ = 0;
 };
 
-/// MoreSizes: beyond those of all contenders.
+/// MoreSizes: sizes in addition to those of all contenders.
 template <class Contender, std::size_t... MoreSizes>
 void run(const Setup& setup) {
     const auto with = [&](auto size) {

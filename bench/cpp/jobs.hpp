@@ -13,9 +13,10 @@
 #include "setup.hpp"
 #include "words.hpp"
 
-// The slices of bench/PEER.md's scenarios jobs and burst. Contenders of jobs have, beside what harness.hpp asks for,
+// The slices of bench/PEER.md's scenarios jobs and burst. In addition to the members that harness.hpp lists, contenders
+// of jobs have
 //
-//   template <class Read> void receive_within(Read&&, std::chrono::milliseconds);   waits so long at most
+//   template <class Read> void receive_within(Read&&, std::chrono::milliseconds); waits at most that long
 
 namespace bench {
 
@@ -30,7 +31,7 @@ class Jobs {
           workers_(static_cast<unsigned>(setup.option("workers", std::size_t{1}))),
           job_(static_cast<std::uint64_t>(static_cast<double>(setup.option("job", std::size_t{0})) / ns_per_tick)) {}
 
-    /// How long it took until n jobs were sent and done: what is in the ring must not count as done.
+    /// The time until n jobs were sent and done: jobs that are only in the ring must not count.
     [[gnu::noinline]] std::int64_t send(std::uint64_t n) {
         const std::int64_t start = bench_now();
         for (std::uint64_t i = 0; i < n; ++i) contender_.send([i](auto&& to) { M::write(to, i); });
@@ -92,21 +93,21 @@ class Jobs {
     std::uint64_t done_ = 0;   // jobs of earlier slices
 };
 
-/// Sends as many messages as there is room for, then waits until they are read; the clock runs only while it sends.
+/// Sends as many messages as there is room for, then waits until they are read. The clock runs only while it sends.
 class Burst {
   public:
     static constexpr std::uint64_t messages = 4096;
 
     explicit Burst(const Setup& setup) : words_(setup) {}
 
-    /// Side a, behind a burst: returns when b has read all of it.
+    /// Side a, after a burst: returns when b has read all of it.
     void wait_until_read(std::uint64_t sent) {
         sent_ += sent;
         words_.set(Words::sent, sent_);
         while (words_.get(Words::first) != sent_) {
         }
     }
-    /// Side b: how many messages there are to read, once there are some.
+    /// Side b: waits for a burst and returns how many messages to read.
     std::uint64_t wait_for_burst() {
         std::uint64_t sent;
         do {

@@ -10,14 +10,15 @@
 #include "raw.hpp"
 #include "support.hpp"
 
-// What one process can copy: the consumer makes each message, copies it into a region of 1 MiB, and, when that is full,
-// copies all out again and compares. The producer only says how many messages the slice has, far ahead, and sleeps.
+// The rate at which one process can copy. The consumer makes each message and copies it into a region of 1 MiB. When
+// the region is full, it copies all messages out again and compares them. The producer only announces the number of
+// messages of the slice, far ahead, and sleeps.
 
 namespace bench {
 
 struct MemcpyShared {
     alignas(64) std::atomic<std::uint64_t> granted;
-    std::atomic<std::uint64_t> ends;  // granted, at the end of a slice, plus one
+    std::atomic<std::uint64_t> ends;  // value of `granted` at the end of a slice, plus one
     alignas(64) std::atomic<std::uint64_t> done;
 
     static MemcpyShared* open(const Setup& setup) {
@@ -88,7 +89,7 @@ class Memcpy {
         }
         for (std::uint64_t i = 0; i < n; ++i) {
             M::write(in_.data(), M::tag(0, number_ + i));
-            asm volatile("" ::: "memory");  // else the compiler may write into the region at once
+            asm volatile("" ::: "memory");  // keeps the compiler from writing directly into the region
             std::memcpy(region_.data() + i * Size, in_.data(), Size);
         }
         for (std::uint64_t i = 0; i < n; ++i) {
@@ -107,7 +108,7 @@ class Memcpy {
     MemcpyShared* shared_;
     std::vector<std::byte> region_, in_, out_;
     std::uint64_t granted_ = 0, done_ = 0, ended_ = 0;
-    std::uint64_t number_ = 0;  // within the slice
+    std::uint64_t number_ = 0;  // index within the slice
 };
 
 }  // namespace bench

@@ -19,11 +19,11 @@ inline constexpr std::uint64_t end_word = ~std::uint64_t{0};
     throw std::runtime_error(text.str());
 }
 
-/// The words of messages (bench/PEER.md, messages).
+/// Writes and checks the words of messages (bench/PEER.md, messages).
 template <std::size_t Size, bool Whole>
 struct Message {
     static constexpr std::size_t words = Size / 8;
-    static constexpr std::size_t rest = Size % 8;  // bytes of one more word
+    static constexpr std::size_t rest = Size % 8;  // bytes after the last whole word
 
     static std::uint64_t tag(unsigned producer, std::uint64_t number) { return producer * 64 + number % 64; }
 
@@ -70,7 +70,7 @@ struct Message {
         return word;
     }
 
-    /// After is() said no: returns if it is the end.
+    /// After is() returned false: returns if the message is the end marker, otherwise throws.
     [[gnu::cold, gnu::noinline]] static void must_be_end(const std::byte* from, std::uint64_t number,
                                                          std::uint64_t expected) {
         for (std::size_t i = 0; i < (Whole ? Size : 8); ++i) {

@@ -19,7 +19,7 @@ std::size_t limit_of(const std::string& file) {
     return limit;
 }
 
-/// mq_overview(7): as many messages as anybody may ask for without privileges.
+/// mq_overview(7): with as many messages as an unprivileged process may ask for.
 class PosixMq {
   public:
     explicit PosixMq(const Setup& setup) : message_(setup.size) {
@@ -43,7 +43,7 @@ class PosixMq {
         mq_close(out_);
         mq_close(in_);
     }
-    void connect() { unlink(); }  // everybody has them open
+    void connect() { unlink(); }  // all sides have them open
 
     template <class Write>
     [[gnu::always_inline]] void send(Write&& write) {
@@ -74,7 +74,7 @@ class PosixMq {
     mqd_t out_, in_;
 };
 
-/// sysvipc(7): queues of 1 MiB where the system permits it, else of msgmnb.
+/// sysvipc(7): queues of 1 MiB if the system permits it, otherwise of msgmnb bytes.
 class SysvMq {
   public:
     explicit SysvMq(const Setup& setup)
@@ -83,8 +83,8 @@ class SysvMq {
         const std::size_t most = std::min(limit_of("kernel/msgmax"), limit_of("kernel/msgmnb"));
         if (setup.size > most)
             cannot(setup, "kernel.msgmax and kernel.msgmnb allow " + std::to_string(most) + " bytes");
-        message_[0] = 1;  // the type
-        // b makes the queues and leaves their numbers in a file; they belong to no name.
+        message_[0] = 1;  // the message's type
+        // Side b makes the queues, which have no names, and leaves their numbers in a file.
         if (setup.side == Side::b) {
             for (int& queue : queues_) {
                 queue = msgget(IPC_PRIVATE, 0600);
@@ -104,7 +104,7 @@ class SysvMq {
         in_ = queues_[setup.producer() ? 1 : 0];
     }
     SysvMq(const SysvMq&) = delete;
-    ~SysvMq() {  // whoever ends first: at the end of input nobody needs them any more
+    ~SysvMq() {  // the first side to end removes them: at the end of input no side needs them
         for (const int queue : queues_) msgctl(queue, IPC_RMID, nullptr);
     }
     void connect() {}

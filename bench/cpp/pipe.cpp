@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-/// A named pipe each way, as large as the system lets everybody make it: pipe(7), F_SETPIPE_SZ.
+/// A named pipe each way, as large as the system allows an unprivileged process: pipe(7), F_SETPIPE_SZ.
 class Pipe {
   public:
     explicit Pipe(const Setup& setup) : stream_(setup.size) {
@@ -45,7 +45,7 @@ class Pipe {
         const std::string path = setup.path(name);
         if (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST) failed("mkfifo " + path);
         const int fd =
-            open(path.c_str(), O_RDWR | O_CLOEXEC | (setup.block ? 0 : O_NONBLOCK));  // O_RDWR: waits for nobody
+            open(path.c_str(), O_RDWR | O_CLOEXEC | (setup.block ? 0 : O_NONBLOCK));  // O_RDWR: does not wait
         if (fd < 0) failed("open " + path);
         int length = 0;
         if (!(std::ifstream("/proc/sys/fs/pipe-max-size") >> length) || fcntl(fd, F_SETPIPE_SZ, length) < 0)

@@ -11,8 +11,8 @@
 namespace bench {
 namespace {
 
-/// A queue, its producer, and one worker or two. `--option limit=N`: jobs of a poll; by=take: one a call, by take and
-/// done.
+/// A queue with a producer and one or two workers. `--option limit=N`: jobs of one poll. `--option by=take`: one job at
+/// a time, by take and done.
 class FlyringQueue {
   public:
     explicit FlyringQueue(const Setup& setup)

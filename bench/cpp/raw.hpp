@@ -12,11 +12,11 @@
 
 #include "setup.hpp"
 
-// What the hardware allows: no library, no recovery, no checks.
+// The limits of the hardware: no library, no recovery, no checks.
 
 namespace bench {
 
-/// A zeroed file in the run's folder, mapped. The first side makes it.
+/// A mapped file of zeros in the run's folder. The first side creates it.
 inline std::byte* map_file(const Setup& setup, const std::string& name, std::size_t length) {
     const int fd = open(setup.path(name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || posix_fallocate(fd, 0, static_cast<off_t>(length)) != 0)
@@ -27,7 +27,7 @@ inline std::byte* map_file(const Setup& setup, const std::string& name, std::siz
     return static_cast<std::byte*>(at);
 }
 
-/// One message at a time: a sequence word and the payload behind it. Round trips only.
+/// One message at a time: a sequence word, then the payload. Round trips only.
 class RawLine {
   public:
     explicit RawLine(const Setup& setup) : setup_(setup) {
@@ -63,7 +63,8 @@ class RawLine {
     std::uint64_t received_ = 0;
 };
 
-/// Fixed slots of whole cache lines, each with a sequence word; the reader frees them by a shared head, in place.
+/// Fixed slots of whole cache lines, each with a sequence word. Slots are read in place; the reader frees them by a
+/// shared head.
 class BareRing {
   public:
     explicit BareRing(const Setup& setup) : slot_((setup.size + 8 + 63) & ~std::size_t{63}) {

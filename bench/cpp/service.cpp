@@ -14,8 +14,8 @@
 namespace bench {
 namespace {
 
-/// A service, its server and one client. Round trips: a call that waits for its answer. Streams: up to
-/// `--option outstanding=N` calls are under way, and every answer is compared. The handler answers with what it got.
+/// A service with its server and one client. Round trips: a call that waits for its answer. Streams: up to `--option
+/// outstanding=N` calls are under way, and every answer is compared. The handler answers with the request's bytes.
 class FlyringService {
   public:
     explicit FlyringService(const Setup& setup)
@@ -24,7 +24,7 @@ class FlyringService {
           under_way_(static_cast<std::uint32_t>(setup.option("outstanding", std::size_t{16}))),
           channel_(Flyring::open(setup)),
           message_(setup.size) {
-        // Who spins never sleeps: a wait looks for as long as it takes.
+        // A side that spins never sleeps: its waits spin as long as they last.
         const std::chrono::nanoseconds spin = block_ ? std::chrono::nanoseconds(0) : std::chrono::hours(1);
         if (setup.client()) {
             client_.emplace(channel_.client());

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-// What the driver asked for (bench/PEER.md).
+// The driver's settings for one side (bench/PEER.md).
 
 namespace bench {
 
@@ -32,7 +32,7 @@ struct Setup {
     bool one_way() const { return scenario != Scenario::rtt && scenario != Scenario::schedule; }
     bool client() const { return side == Side::a; }
     bool producer() const { return side == Side::a || side == Side::a2; }
-    /// 0 or 1: which producer, or which consumer.
+    /// The number of this producer or consumer, 0 or 1.
     unsigned number() const { return side == Side::a || side == Side::b ? 0 : 1; }
     std::string option(const std::string& name, const std::string& otherwise) const {
         const auto found = options.find(name);
@@ -43,7 +43,7 @@ struct Setup {
         return found == options.end() ? otherwise : std::stoul(found->second);
     }
     std::string path(const std::string& name) const { return dir + "/" + name; }
-    /// For mechanisms with a name space of their own.
+    /// A unique name, for mechanisms that have their own name space.
     std::string unique(const std::string& name) const { return dir.substr(dir.rfind('/') + 1) + "-" + name; }
 };
 

@@ -13,12 +13,12 @@
 
 namespace bench {
 
-/// Ends a side before it is opened: this contender has no such scenario, size or wait.
+/// Ends a side before it is opened, because the contender does not support this scenario, size or wait.
 [[noreturn]] inline void cannot(const Setup& setup, const std::string& why) {
     throw std::runtime_error("cannot: " + setup.contender + ": " + why);
 }
 
-/// Throws with errno.
+/// Throws an error with the text of errno.
 [[noreturn, gnu::cold, gnu::noinline]] inline void failed(const std::string& what) {
     throw std::runtime_error(what + ": " + std::strerror(errno));
 }
@@ -30,16 +30,16 @@ inline bool several_consumers(const Setup& setup) {
     return setup.option("consumers", std::size_t{1}) > 1;
 }
 
-/// For what connects exactly two processes.
+/// For mechanisms that connect exactly two processes.
 inline void only_one_to_one(const Setup& setup) {
     if (several_producers(setup) || several_consumers(setup)) cannot(setup, "one sender and one receiver only");
 }
-/// For queues whose messages go to one reader each.
+/// For queues that deliver each message to one reader.
 inline void only_one_consumer(const Setup& setup) {
     if (several_consumers(setup)) cannot(setup, "a message goes to one receiver only");
 }
 
-/// As many messages as make 1 MiB, but at least 64: what every bounded queue here is given.
+/// The length of every bounded queue here: as many messages as fit into 1 MiB, but at least 64.
 constexpr std::size_t queue_length(std::size_t size) {
     return std::max<std::size_t>(64, (std::size_t{1} << 20) / size);
 }

@@ -8,8 +8,8 @@
 #include "flyring.hpp"
 #include "harness.hpp"
 
-// The PriceUpdate of spec/sbe/prices.xml, encoded and decoded field by field in place: 70 bytes with its header. To be
-// compared with flyring-claim of the same size.
+// The PriceUpdate message of spec/sbe/prices.xml, encoded and decoded in place, field by field: 70 bytes with its
+// header. To be compared with flyring-claim of the same size.
 
 namespace bench {
 
@@ -17,12 +17,12 @@ namespace {
 
 using prices::PriceUpdate;
 
-/// The instrument's id, the first field, is the tag; other fields are made of it, or the same in all messages.
+/// The tag is the instrument's id, the first field. The other fields follow from the tag, or are constant.
 template <bool Whole>
 struct TypedMessage {
     static std::uint64_t tag(unsigned producer, std::uint64_t number) { return producer * 64 + number % 64; }
 
-    // Inlined, as a program's own code for its messages is.
+    // Inlined, like a program's own code for its messages.
     [[gnu::always_inline]] static void write(PriceUpdate& update, std::uint64_t tag) {
         prices::Instrument& instrument = update.instrument();
         instrument.id(tag);
@@ -43,7 +43,7 @@ struct TypedMessage {
         prices::Instrument& instrument = update.instrument();
         bool same = instrument.id() == tag;
         if constexpr (Whole) {
-            // As words: a memcmp whose result is not branched upon is a call.
+            // Compared as words, because compilers turn a memcmp without a branch into a call.
             std::uint64_t symbol, same_symbol;
             std::uint32_t exchange, same_exchange;
             instrument.getSymbol(reinterpret_cast<char*>(&symbol), sizeof symbol);
@@ -71,7 +71,7 @@ struct TypedMessage {
 
     static std::uint64_t word0(PriceUpdate& update) { return update.instrument().id(); }
 
-    /// The end is told by its word 0. Takes a copy: who is called here must not keep the decoder in memory.
+    /// Word 0 marks the end. Takes a copy, so that the decoder need not be in memory for this cold call.
     [[gnu::cold, gnu::noinline]] static void must_be_end(PriceUpdate update, std::uint64_t number,
                                                          std::uint64_t expected) {
         if (word0(update) != end_word) wrong(number, expected, word0(update));
@@ -128,7 +128,7 @@ static void run_typed(const Setup& setup) {
     }
 }
 
-// The payload is as long as --size says: 70, or a multiple of 8 that other programs can do raw.
+// The payload has --size bytes: 70, or 72, a multiple of 8 that raw programs can use, too.
 void run_flyring_typed(const Setup& setup) {
     if (setup.size != 70 && setup.size != 72) throw std::runtime_error("--size is 70 or 72");
     setup.size == 70 ? run_typed<70>(setup) : run_typed<72>(setup);

@@ -10,7 +10,7 @@
 namespace bench {
 namespace {
 
-/// One connection: a to b. unix(7)
+/// One connection from a to b: unix(7).
 class Connection {
   public:
     Connection(const Setup& setup, int type) {
@@ -53,7 +53,7 @@ class Connection {
 
   private:
     void set_up(int fd) const {
-        const int length = 1 << 20;  // the system takes as much of it as wmem_max lets everybody have
+        const int length = 1 << 20;  // the system limits it to wmem_max
         if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &length, sizeof length) != 0) failed("SO_SNDBUF");
         if (fcntl(fd, F_SETFL, flags_) != 0) failed("F_SETFL");
     }

@@ -15,12 +15,12 @@
 
 namespace bench {
 
-/// The page `words` of the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, a cache line each.
+/// The page `words` in the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, one in each cache line.
 class Words {
   public:
-    static constexpr unsigned sent = 0;    // messages that are sent, of all slices
-    static constexpr unsigned slices = 1;  // slices all of whose jobs are sent
-    static constexpr unsigned first = 2;   // of consumer k: word first + k, the messages that it is done with
+    static constexpr unsigned sent = 0;    // messages sent in all slices
+    static constexpr unsigned slices = 1;  // slices with all jobs sent
+    static constexpr unsigned first = 2;   // word first + k: messages that consumer k has finished
 
     explicit Words(const Setup& setup) {
         const std::string path = setup.path("words");

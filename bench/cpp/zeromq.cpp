@@ -7,10 +7,10 @@
 namespace bench {
 namespace {
 
-/// zmq_ipc(7). PAIR for round trips, PUSH and PULL for streams, XPUB (which waits for slow subscribers:
-/// ZMQ_XPUB_NODROP) and SUB for two consumers. Messages are written into and read from zmq_msg_t, without a copy of
-/// ours; above 33 bytes the library allocates each. Its I/O thread shares the core of its side, so we must block: a
-/// side that spins keeps its own I/O thread from running (that gave 1/20 of the messages).
+/// zmq_ipc(7): PAIR for round trips, PUSH and PULL for streams, XPUB and SUB for two consumers. XPUB waits for slow
+/// subscribers (ZMQ_XPUB_NODROP). Messages are written into and read from zmq_msg_t without another copy; above 33
+/// bytes the library allocates each. Its I/O thread shares the core of its side, so this contender must block: a side
+/// that spins keeps its own I/O thread from running (1/20 of the messages).
 class ZeromqIpc {
   public:
     explicit ZeromqIpc(const Setup& setup)
@@ -25,11 +25,11 @@ class ZeromqIpc {
         set(ZMQ_LINGER, 0);
         if (publish_) {
             set(ZMQ_XPUB_NODROP, 1);
-            set(ZMQ_XPUB_VERBOSE, 1);  // tells of the second equal subscription, too; see connect
+            set(ZMQ_XPUB_VERBOSE, 1);  // reports the second equal subscription, too; see connect
         }
         if (type == ZMQ_SUB) check(zmq_setsockopt(socket_, ZMQ_SUBSCRIBE, "", 0), "subscribe");
         const std::string address = "ipc://" + setup.path("socket");
-        const bool binds = broadcast ? setup.producer() : setup.side == Side::b;  // the side there is one of
+        const bool binds = broadcast ? setup.producer() : setup.side == Side::b;  // the side that exists once
         check(binds ? zmq_bind(socket_, address.c_str()) : zmq_connect(socket_, address.c_str()), address);
         check(zmq_msg_init(&in_), "msg_init");
     }
@@ -85,7 +85,7 @@ class ZeromqIpc {
     zmq_msg_t in_;
 };
 
-/// REQ and REP: one question, one answer.
+/// REQ and REP: one request, one reply.
 class ZeromqReq {
   public:
     explicit ZeromqReq(const Setup& setup) : size_(setup.size), context_(zmq_ctx_new()) {
@@ -139,8 +139,8 @@ class ZeromqReq {
     zmq_msg_t in_;
 };
 
-/// PUSH and PULL with several that pull: who sends hands messages out in turn, up to 1000 ahead to each
-/// (ZMQ_SNDHWM, ZMQ_RCVHWM), and sleeps when all are full.
+/// PUSH and PULL with several receivers. The sender hands messages out in turn, up to 1000 ahead to each (ZMQ_SNDHWM,
+/// ZMQ_RCVHWM), and sleeps when all are full.
 class ZeromqJobs {
   public:
     explicit ZeromqJobs(const Setup& setup) : size_(setup.size), context_(zmq_ctx_new()) {

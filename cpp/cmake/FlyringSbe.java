@@ -24,9 +24,9 @@ import uk.co.real_logic.sbe.ir.Token;
 import uk.co.real_logic.sbe.xml.IrGenerator;
 
 /**
- * What flyring_sbe_generate runs: {@code java -cp sbe-all.jar FlyringSbe.java SCHEMA.xml OUTPUT}. Makes, in OUTPUT, the
- * C++ codecs of a schema by sbe-tool, and in the folder of its package schema.xml (the schema with every XInclude
- * resolved) and schema.hpp (the same as a constant).
+ * The generator that flyring_sbe_generate runs: {@code java -cp sbe-all.jar FlyringSbe.java SCHEMA.xml OUTPUT}. Writes
+ * the C++ codecs of a schema, made by sbe-tool, to OUTPUT. Adds to the package's folder schema.xml (the schema with every
+ * XInclude resolved) and schema.hpp (the same text as a constant).
  */
 final class FlyringSbe {
     public static void main(String[] arguments) throws Exception {
@@ -43,14 +43,14 @@ final class FlyringSbe {
             Path folder = output.resolve(String.join("_", ir.namespaces()));
             addMissingChecks(ir, folder);
             Files.move(schema, folder.resolve("schema.xml"), StandardCopyOption.REPLACE_EXISTING);
-            Files.writeString(folder.resolve("schema.hpp"), header(ir, text));  // last: it says that all is made
+            Files.writeString(folder.resolve("schema.hpp"), header(ir, text));  // last: marks success
         } catch (Exception error) {
             System.err.println(input + ": " + error.getMessage());
             System.exit(1);
         }
     }
 
-    /** The schema as it is stored: as it was written if nothing is included, and in UTF-8. */
+    /** The schema's text in UTF-8, with every XInclude resolved; unchanged if it is UTF-8 and includes nothing. */
     private static String resolved(Path input) throws Exception {
         DocumentBuilderFactory factory = DocumentBuilderFactory.newInstance();
         factory.setNamespaceAware(true);
@@ -64,7 +64,7 @@ final class FlyringSbe {
         factory.setXIncludeAware(true);
         factory.setFeature("http://apache.org/xml/features/xinclude/fixup-base-uris", false);
         Document whole = factory.newDocumentBuilder().parse(input.toFile());
-        whole.setXmlStandalone(true);  // else the writer says standalone="no"
+        whole.setXmlStandalone(true);  // otherwise the writer adds standalone="no"
         Transformer writer = TransformerFactory.newInstance().newTransformer();
         writer.setOutputProperty(OutputKeys.ENCODING, "UTF-8");
         StringWriter text = new StringWriter();
@@ -72,10 +72,11 @@ final class FlyringSbe {
         return text.toString();
     }
 
-    // sbe-tool's C++ codecs compare most accesses with the end of the buffer, but not these: the length of data is read
-    // before it is known to be there (x(), xLength(), skipX()), getXAsString copies before it looks, and the fields of a
-    // group's entry are read however short the group says that an entry is. Messages come from other processes, so we add
-    // what is missing. Found in 1.38.1; where an access is not found as it was there, nothing is generated.
+    // sbe-tool's C++ codecs check most accesses against the end of the buffer, but not these. x(), xLength() and
+    // skipX() read the length of data before they check that it is there. getXAsString copies before it checks. The
+    // fields of a group's entry are read however short the group's header says that an entry is. Messages come from
+    // other processes, so we add the missing checks. Found in 1.38.1. If the generated code does not have the expected
+    // places, nothing is generated.
 
     private static final Pattern SKIP = Pattern.compile(
             "(std::uint64_t lengthPosition = sbePosition\\(\\);\\n)(\\s*)([\\w:]+ lengthFieldValue;\\n)");
@@ -122,7 +123,7 @@ final class FlyringSbe {
         }
     }
 
-    /** For each group, in the order of the schema: how many bytes its fields need, as C++ of actingVersion. */
+    /** For each group in schema order: the bytes that its fields need, as a C++ expression of actingVersion. */
     private static List<String> shortestEntries(List<Token> message) {
         List<String> entries = new ArrayList<>();
         for (int at = 0; at < message.size(); at++) {

@@ -2,17 +2,18 @@
 # flyring_sbe_generate(TARGET target SCHEMA schema.xml [OUTPUT folder])
 #
 # Generates the C++ codecs of an SBE schema with sbe-tool when `target` is built, and again when the schema or a file
-# that it includes (XInclude) changes. `target` and what links to it can include them as <package>/<Message>.h, and
-# <package>/schema.hpp with the constant <package>::schema for Options::use and OpenOptions::schema. (A dot in the
-# package's name is `_` in the folder's, and `::` in the namespace's.) `folder` is the one above that of the package; by
-# default it is in the build tree.
+# that it includes (XInclude) changes. `target`, and targets that link to it, include the codecs as
+# <package>/<Message>.h. <package>/schema.hpp has the constant <package>::schema for Options::use and
+# OpenOptions::schema. A dot in the package's name becomes `_` in the folder's name and `::` in the namespace. `folder`
+# is the parent of the package's folder; by default it is in the build tree.
 #
 # Needs Java 17 and sbe-all.jar: FLYRING_SBE_JAR, or the release below, which Maven fetches into the build tree.
 
 set_property(GLOBAL PROPERTY FLYRING_SBE_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 set(FLYRING_SBE_JAR "" CACHE FILEPATH "sbe-all.jar of sbe-tool; empty: Maven fetches it")
 
-# _flyring_sbe_find(RESULT): sets FLYRING_SBE_JAVA and FLYRING_SBE_TOOL, and RESULT to what is missing: empty if nothing.
+# _flyring_sbe_find(RESULT): sets FLYRING_SBE_JAVA and FLYRING_SBE_TOOL. Sets RESULT to a text that says what is
+# missing, or to an empty string.
 function(_flyring_sbe_find result)
   set(artifact uk.co.real-logic:sbe-all:1.38.1)
   set(${result} "" PARENT_SCOPE)
@@ -49,7 +50,7 @@ FLYRING_SBE_JAR to the file sbe-all-1.38.1.jar" PARENT_SCOPE)
   endif()
 endfunction()
 
-# _flyring_sbe_inputs(FILE RESULT): the file and all that it includes.
+# _flyring_sbe_inputs(FILE RESULT): sets RESULT to the file and all files that it includes.
 function(_flyring_sbe_inputs file result)
   set(inputs ${file})
   set(unread ${file})
@@ -62,7 +63,7 @@ function(_flyring_sbe_inputs file result)
     foreach(include IN LISTS includes)
       string(REGEX REPLACE ".*[\"']" "" href "${include}")
       get_filename_component(path ${href} ABSOLUTE BASE_DIR ${folder})
-      if(EXISTS ${path} AND NOT path IN_LIST inputs)  # what is not there, the generator reports
+      if(EXISTS ${path} AND NOT path IN_LIST inputs)  # the generator reports missing files
         list(APPEND inputs ${path})
         list(APPEND unread ${path})
       endif()
@@ -104,7 +105,7 @@ add_library")
   set(made ${output}/${package}/schema.hpp)
   string(MD5 id "${schema} ${output}")
   string(SUBSTRING ${id} 0 8 id)
-  set(generate flyring-sbe-${name}-${id})  # one target for each output, whatever uses it
+  set(generate flyring-sbe-${name}-${id})  # one target for each output, for all its users
   if(NOT TARGET ${generate})
     get_property(folder GLOBAL PROPERTY FLYRING_SBE_FOLDER)
     add_custom_command(

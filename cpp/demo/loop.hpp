@@ -19,7 +19,7 @@ inline std::int64_t now_ns() noexcept {
     return flyring::detail::clock_ns(CLOCK_MONOTONIC);
 }
 
-/// --wait block: sleeps until the subscriber has something.
+/// The strategy of --wait block: sleeps until the subscriber may have a message.
 class Block {
   public:
     void sleep_for(flyring::Subscriber& subscriber) { set_.add(subscriber); }
@@ -28,7 +28,7 @@ class Block {
 
   private:
     flyring::WaitSet set_;
-    flyring::BlockWait wait_{set_, std::chrono::milliseconds(50)};  // then it is time to look at the clock
+    flyring::BlockWait wait_{set_, std::chrono::milliseconds(50)};  // wakes up to read the clock
 };
 
 /// Waits as --wait says, and gives up after --timeout.
@@ -43,7 +43,7 @@ class Waiter {
         if (++turns_ % check_interval == 0) check();
     }
 
-    /// The other side did something.
+    /// Notes that the other side did something.
     void progress() noexcept {
         strategy_.reset();
         turns_ = 0;
@@ -71,8 +71,8 @@ class Waiter {
     std::int64_t timeout_ns_;
 };
 
-/// Runs warm-up and measurement. `trip(sequence, send_time, clock)` does one round trip and returns clock() as read
-/// when the answer had come. Sequences run from 1. Returns what the round trips took.
+/// Runs warm-up and measurement. `trip(sequence, send_time, clock)` does one round trip and returns the value of
+/// clock() when the answer arrived. Sequences start at 1. Returns the times of the round trips.
 template <typename Trip>
 Result measure(const Options& options, Trip&& trip) {
     constexpr auto no_clock = [] { return std::int64_t{0}; };

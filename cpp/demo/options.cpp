@@ -92,7 +92,7 @@ static void check_typed(Options& options, bool sized) {
 #endif
     if (options.program != Program::ping) throw std::invalid_argument("--typed is for ping and pong only");
     if (sized) throw std::invalid_argument("--size cannot be given with --typed, whose message has 70 bytes");
-    // Sequences are 32 bits, 0 and 2^32 - 1 mean something else.
+    // Sequences have 32 bits; 0 and 2^32 - 1 have special meanings.
     constexpr std::int64_t most = (std::int64_t{1} << 32) - 2;
     if (options.warmup > most || options.count > most - options.warmup) {
         throw std::invalid_argument("--typed has at most 4294967294 round trips, --warmup and --count together");

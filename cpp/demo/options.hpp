@@ -10,10 +10,10 @@ namespace demo {
 enum class Program { ping, counter, line };
 enum class Wait { spin, yield, backoff, block };
 
-/// The command line, as bench/DEMOS.md describes it.
+/// The command-line options (bench/DEMOS.md).
 struct Options {
     Program program = Program::ping;
-    bool ping = true;  // or pong
+    bool ping = true;  // false: pong
     std::string channel = "demo";
     std::size_t size = 32;
     std::int64_t count = 1'000'000;
@@ -27,13 +27,13 @@ struct Options {
     std::string histogram;
     bool json = false;
     bool untimed = false;
-    bool typed = false;  // size is then that of the typed message
+    bool typed = false;  // then `size` is that of the typed message
 };
 
 const char* name(Program program);
 const char* name(Wait wait);
 
-/// Throws std::invalid_argument with what is wrong.
+/// Parses the command line. Throws std::invalid_argument.
 Options parse(int count, const char* const* words);
 
 extern const char* const usage;

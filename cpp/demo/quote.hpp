@@ -8,7 +8,7 @@
 
 namespace demo {
 
-/// The 32 bytes at the start of each demo message; the rest is filler, byte i being (sequence + i) & 0xff.
+/// The first 32 bytes of each demo message. The rest is filler: byte i is (sequence + i) & 0xff.
 struct Quote {
     std::int64_t sequence;
     std::int64_t send_time;
@@ -45,7 +45,7 @@ void send(Side<Strategy>& side, const Quote& head, std::size_t size) {
     claim.commit();
 }
 
-/// Checks every byte of the answer to `sent`, which came back with its quantity negated.
+/// Checks every byte of the answer to `sent`: it equals `sent` with the quantity negated.
 inline void check(const flyring::Message& answer, const Quote& sent, std::size_t size) {
     if (answer.size() != size) wrong("answer", "size", sent.sequence);
     const auto got = answer.as<Quote>();

@@ -8,7 +8,7 @@
 
 namespace demo {
 
-/// What a ping measured. Times are nanoseconds.
+/// The result of a ping. All times are in nanoseconds.
 struct Result {
     std::int64_t count = 0;
     double mean = 0;

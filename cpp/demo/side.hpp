@@ -8,11 +8,11 @@
 
 #include "loop.hpp"
 
-// What ping and pong are made of, whatever their messages are.
+// The parts of ping and pong that do not depend on the kind of message.
 
 namespace demo {
 
-/// One side of the demo channel: its own ring, and the other side's.
+/// One side of the demo channel: publishes on its own ring and reads the other side's.
 template <typename Strategy>
 class Side {
   public:
@@ -24,7 +24,7 @@ class Side {
         if constexpr (std::is_same_v<Strategy, Block>) waiter_.strategy().sleep_for(subscriber_);
     }
 
-    /// Hands each message that is there to `handler`, waiting for at least one.
+    /// Hands all available messages to `handler`; waits for at least one.
     template <typename Handler>
     void receive(Handler&& handler) {
         while (subscriber_.poll(handler) == 0) waiter_.idle();
@@ -58,7 +58,7 @@ class Side {
     flyring::Subscriber subscriber_;
 };
 
-/// Ping removes the channel at its end, whatever happens; another process may have been faster.
+/// Removes the channel when ping ends, however it ends. Another process may have removed it already.
 struct Unlink {
     const std::string& channel;
     ~Unlink() {
@@ -74,7 +74,7 @@ struct Unlink {
     throw std::runtime_error("wrong " + std::string(what) + ": " + field + " of sequence " + std::to_string(sequence));
 }
 
-/// Calls send_probe(now) now and then, until there is an answer.
+/// Calls send_probe(now) every 50 ms until there is an answer.
 template <typename Strategy, typename SendProbe>
 void connect(Side<Strategy>& side, SendProbe&& send_probe) {
     constexpr std::int64_t probe_interval = 50'000'000;  // ns

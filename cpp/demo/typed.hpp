@@ -9,7 +9,8 @@
 
 #include "side.hpp"
 
-// ping and pong with --typed: the PriceUpdate of spec/sbe/prices.xml, in place, every field written and compared.
+// Ping and pong with --typed: the PriceUpdate message of spec/sbe/prices.xml, encoded and decoded in place. Every field
+// is written and compared.
 
 namespace demo {
 
@@ -18,7 +19,7 @@ using prices::PriceUpdate;
 constexpr std::uint32_t typed_probe = 0;
 constexpr std::uint32_t typed_end = 0xffffffff;
 
-/// Writes and compares the message of a sequence; pong's answer has bid and ask, and their sizes, exchanged.
+/// Writes and compares the message of a sequence. In pong's answer, bid and ask are exchanged, and so are their sizes.
 struct Prices {
     std::uint32_t sequence;
     bool answer;

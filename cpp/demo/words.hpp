@@ -6,13 +6,14 @@
 
 #include "loop.hpp"
 
-// The two demos without a channel: `counter` (one mapped counter, raised in turn) and `line` (two raw cache lines).
+// The two demos without a channel: `counter` (both sides raise one mapped counter in turn) and `line` (two raw cache
+// lines).
 
 namespace demo {
 
 constexpr std::uint64_t page_size = 4096;
 
-/// The mapped page that both sides share. Ping makes a new file and removes it at the end; pong waits for it.
+/// The mapped page that both sides share. Ping creates the file and removes it at the end; pong waits for it.
 class Page {
   public:
     template <typename Strategy>
@@ -37,7 +38,8 @@ class Page {
         if (owner_) ::unlink(path_.c_str());
     }
 
-    /// For pong before the first word comes: true if the name now stands for another file, which is then attached.
+    /// For pong, before the first word arrives: if the name now stands for another file, maps that one and returns
+    /// true.
     bool replaced() {
         struct stat named{};
         struct stat ours{};
@@ -67,7 +69,7 @@ class Page {
     flyring::detail::Mapping mapping_;
 };
 
-/// Waits until `ready()`. Until the first time it looks now and then whether `page` is still the file of that name.
+/// Waits until `ready()`. While `first`, it checks at times whether `page` is still the file of that name.
 template <typename Strategy, typename Ready>
 void wait_until(Waiter<Strategy>& waiter, Page& page, bool first, Ready&& ready) {
     constexpr std::uint32_t look_interval = 1U << 16;

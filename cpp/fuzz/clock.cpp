@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ctime>
 
-// The library's clock and its sleep (the linker sends them here, --wrap): time passes when somebody looks. So nothing
-// is waited for, and a publisher that is held back comes to retire the dead after a few offers, the same in every run.
+// Replaces the library's clock and sleep (by the linker's --wrap): time advances with each read of the clock. So no run
+// waits, and a publisher that is held back retires the dead after a few offers, the same in every run.
 
 static constexpr long second = 1'000'000'000;  // ns
 static long now = second;

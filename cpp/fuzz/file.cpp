@@ -28,7 +28,7 @@ File::File() : folder_("/dev/shm/flyring-fuzz-XXXXXX") {
     path_ = folder_ + "/c.ring";
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd_ < 0) stop("open");
-    // Not through mmap: that one is the library's (guarded_map.cpp).
+    // A bare system call, because mmap is wrapped for the library (guarded_map.cpp).
     const long address = ::syscall(SYS_mmap, nullptr, largest, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
     if (address == -1) stop("mmap");
     data_ = reinterpret_cast<std::byte*>(address);
@@ -72,7 +72,7 @@ void File::note_shape() {
     try {
         shape_ = detail::HeaderReader(data_, std::min<std::size_t>(size_, 4096), size_, path_).read();
     } catch (const FlyringError&) {
-        // No channel: then pokes go anywhere.
+        // Not a channel: pokes then go anywhere.
     }
 }
 
@@ -95,7 +95,7 @@ File::Place File::place(Input& input) const {
     };
     switch (input.below(8)) {
         case 0:
-            return {input.below(22) * 8, 8};  // a header field, or two
+            return {input.below(22) * 8, 8};  // one header field, or two
         case 1: {
             constexpr Place fields[] = {{layout::SUBSCRIBER_SLOT_EPOCH, 8},       {layout::SUBSCRIBER_SLOT_EVICTING, 4},
                                         {layout::PUBLISHER_SLOT_START, 8},        {layout::SUBSCRIBER_SLOT_KEPT, 4},
@@ -111,13 +111,13 @@ File::Place File::place(Input& input) const {
                                            ring.messages_done(), ring.boundary(eighth), ring.boundary_count(eighth)};
             return {in_file(words[input.below(6)]), 8};
         }
-        case 3: {  // a gate, or what stands beside it
+        case 3: {  // a gate, or a word beside it
             constexpr Place beside[] = {
                 {0, 8}, {0, 8}, {layout::GATE_COUNT, 8}, {layout::GATE_TAKEN_END, 8}, {layout::GATE_ATTEMPTS, 4}};
             const Place word = beside[input.below(5)];
             return {in_file(ring.gate(input.below(shape_.subscribers))) + word.offset, word.size};
         }
-        case 4: {  // a record's length or type, at a position that means something
+        case 4: {  // a record's length or type, near a position of the ring
             const std::int64_t from[] = {*ring.published(), *ring.claimed(), *ring.gate(0), 0};
             const auto position =
                 static_cast<std::int64_t>(static_cast<std::uint64_t>(from[input.below(4)]) +
@@ -177,7 +177,7 @@ std::int64_t File::value(Input& input, std::int64_t now) const {
         return static_cast<std::int64_t>(static_cast<std::uint64_t>(now) + static_cast<std::uint64_t>(by));
     };
     switch (input.below(7)) {
-        case 6: {  // a position below one that means something: of a job that was taken, perhaps
+        case 6: {  // a position below gate[0] or `published`: perhaps that of a taken job
             if (shape_.capacity == 0) return 0;
             const detail::Ring ring = this->ring(input.below(shape_.publishers));
             const std::int64_t from = input.below(2) == 0 ? *ring.gate(0) : *ring.published();

@@ -11,8 +11,8 @@
 
 namespace fuzz {
 
-/// The channel's file as a hostile process has it: it may write anything at any time. One file in shared memory serves
-/// all inputs.
+/// The channel's file in the hands of a hostile process, which may write anything at any time. One file in shared
+/// memory serves all inputs.
 class File {
   public:
     File();
@@ -24,19 +24,19 @@ class File {
     std::size_t size() const noexcept { return size_; }
     std::byte* data() const noexcept { return data_; }
 
-    /// Whole files, from spec/golden; none: a failure.
+    /// The number of golden files of spec/golden. Having none is an error.
     std::size_t goldens() const noexcept { return goldens_.size(); }
     void load_golden(std::size_t index);
     void load(const std::uint8_t* bytes, std::size_t size);
     void resize(std::size_t size);
     void mend_crc();
 
-    /// Writes one word, chosen by the input, mostly where words mean something.
+    /// Writes one word that the input chooses, mostly a word that the library reads.
     void poke(Input& input);
 
-    /// The dimensions that the file has now; all 0 if it is no channel.
+    /// Notes the file's present dimensions; all are 0 if it is not a channel.
     void note_shape();
-    /// As they were noted last: when the file was loaded, and when it was attached.
+    /// The dimensions noted last: when the file was loaded, or attached.
     const flyring::detail::Header& shape() const noexcept { return shape_; }
     flyring::detail::Ring ring(std::uint32_t index) const noexcept;
 
@@ -45,7 +45,7 @@ class File {
         std::uint64_t offset;
         std::size_t size;
     };
-    /// Nothing but padding in a ring: who follows it goes round.
+    /// Fills a ring with padding only, so that a reader goes round it without an end.
     void pad_for_ever(std::uint32_t index);
     Place place(Input& input) const;
     std::int64_t value(Input& input, std::int64_t now) const;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hostile or broken file can do to a process that attaches it (spec/channel.md 9): nothing but typed errors.
+// A hostile or broken file may lead to typed errors only in a process that attaches it (spec/channel.md 9).
 //
-// An input is a golden file, changes to it, and a program: operations of the public API, with more changes in between.
-// Or (first byte 255) it is a whole file of any bytes. A fixed program that does everything once ends each. So both the
-// checks of attach and the code behind them are reached.
+// An input names a golden file and lists changes to it and a program: operations of the public API, with more changes
+// in between. If its first byte is 255, the input is a whole file of arbitrary bytes. A fixed program that does each
+// operation once ends each run. So inputs reach the checks of attach and the code behind them.
 
 #include <cstdint>
 

@@ -8,12 +8,12 @@
 #include <cerrno>
 #include <cstdint>
 
-// The linker sends the library's calls of mmap and munmap here (--wrap). The reservation is made by bare system calls:
-// AddressSanitizer's mmap would clear its shadow of gigabytes.
+// The linker redirects the library's calls of mmap and munmap to these functions (--wrap). The reservation uses bare
+// system calls, because AddressSanitizer's mmap would clear its shadow of gigabytes.
 
 namespace {
 
-// More than an i32 length can reach from either end.
+// More than an i32 length can reach from either end of a mapping.
 constexpr std::size_t guard = std::size_t{1} << 32;
 constexpr std::size_t most = 8;
 fuzz::Mapped mapped[most];

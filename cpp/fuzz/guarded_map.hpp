@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-// Mappings of files between pages that nobody may touch. AddressSanitizer knows nothing of what lies behind a mapping:
-// without them a read behind its end would just read what happens to be there.
+// Mappings of files between inaccessible pages. AddressSanitizer does not know what lies behind a mapping: without
+// guard pages, a read behind its end would read whatever is there.
 
 namespace fuzz {
 
@@ -13,7 +13,7 @@ struct Mapped {
     std::size_t length = 0;
 };
 
-/// The mapping made by the library in which `at` lies; none: length 0.
+/// The library's mapping that contains `at`; length 0 if there is none.
 Mapped mapping_of(const void* at) noexcept;
 
 }  // namespace fuzz

@@ -8,7 +8,7 @@
 
 namespace fuzz {
 
-/// The fuzzer's bytes, read from the front. What is not there any more is 0.
+/// The fuzzer's bytes, read from the front. Missing bytes are 0.
 class Input {
   public:
     Input(const std::uint8_t* data, std::size_t size) noexcept : at_(data), left_(size) {}
@@ -27,7 +27,7 @@ class Input {
         return value;
     }
 
-    /// 0 to below - 1.
+    /// A number from 0 to below - 1.
     std::uint32_t below(std::uint32_t below) noexcept {
         const std::uint32_t value = below <= 256 ? next<std::uint8_t>() : next<std::uint32_t>();
         return below == 0 ? 0 : value % below;

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# One million inputs: million.sh FUZZER GOLDEN-CORPUS [RUNS]. What is found stays in the working folder (crash-*,
-# timeout-*); so does the corpus, which the next run goes on from. The last line counts inputs and findings.
+# One million inputs: million.sh FUZZER GOLDEN-CORPUS [RUNS]. Findings stay in the working folder (crash-*, timeout-*),
+# and so does the corpus, from which the next run continues. The last line counts inputs and findings.
 set -u
 fuzzer=$1 golden=$2 runs=${3:-1000000}
-files=$((runs / 50)) # whole files are large: most of the time goes to programs
+files=$((runs / 50)) # whole files are large, so most runs are programs
 mkdir -p corpus corpus-files
 done=0
 found=0

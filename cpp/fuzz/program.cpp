@@ -24,11 +24,11 @@ namespace {
     std::abort();
 }
 
-/// Reads every byte: what does not belong to the mapping is a fault here, or AddressSanitizer's.
+/// Reads every byte: a byte outside the mapping is a fault here, or AddressSanitizer's error.
 void read_all(const std::byte* data, std::size_t size) {
     std::byte sum{};
     for (std::size_t at = 0; at < size; ++at) sum ^= data[at];
-    asm volatile("" : : "r"(sum));  // it is wanted
+    asm volatile("" : : "r"(sum));  // keeps the loop from being optimized away
 }
 
 class Program {
@@ -47,11 +47,11 @@ class Program {
         capacity_ = channel->capacity();
         read_all(reinterpret_cast<const std::byte*>(channel->schema().data()), channel->schema().size());
         for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
-        // One of everything, in the numbers of step().
+        // Each operation once, as bytes for step().
         static constexpr std::uint8_t everything[] = {
             4, 0, 3, 0, 255, 6, 0, 16, 0, 15, 0, 255, 17, 0, 1, 8, 0, 1, 30, 1, 9, 0, 1, 9, 1, 0, 10, 0, 3, 0, 90, 11,
             0, 2, 0, 20, 15, 0, 9, 18, 0, 13, 0, 1, 9, 0, 6, 0, 12, 0, 19, 0, 2, 0, 9,
-            // Of a queue. Jobs that are handed out: what becomes of each, two bytes.
+            // For a queue. Two bytes for each job that is handed out choose its end.
             20, 1, 0, 8, 0, 1, 20, 1, 8, 0, 1, 20, 1, 21, 0, 2, 1, 0, 1, 1, 1, 2, 22, 0, 23, 0, 1, 21, 1, 5, 22, 1, 24,
             0, 26, 0, 19, 1, 22, 1, 23, 0, 24, 0, 25, 1};
         input_ = Input(everything, sizeof everything);
@@ -64,7 +64,7 @@ class Program {
     }
 
   private:
-    /// A typed error is right; which one, the tests of the errors know. But none of these can be right here.
+    /// Any typed error is accepted, since other tests check which one is right, but none of those listed here can be.
     template <typename Action>
     void attempt(Action&& action) {
         try {
@@ -178,7 +178,7 @@ class Program {
         }
     }
 
-    // Two of each kind, made when they are first used.
+    // Two objects of each kind, made at their first use.
 
     template <typename Action>
     void with_subscriber(Action&& action) {
@@ -221,7 +221,8 @@ class Program {
         keeps_jobs([&] { action(*workers_[number], number); });
     }
 
-    /// A worker writes no job, whatever the file says: only the words of its slot, gates, and the returns ring.
+    /// Checks that a worker writes no producer's ring, whatever the file contains; it may write its slot, gates, and
+    /// the returns ring.
     template <typename Action>
     void keeps_jobs(Action&& action) {
         const detail::Header shape = file_.shape();
@@ -341,7 +342,7 @@ class Program {
             check_place(*message);
             subscriber.valid();
         } else {
-            subscriber.valid();  // invalid argument
+            subscriber.valid();  // throws InvalidArgument
             found("valid without a message");
         }
     }
@@ -353,7 +354,7 @@ class Program {
         if (sender.name.size() > 64 || sender.ring != message.ring()) found("a sender that cannot be");
     }
 
-    /// In place: all of it lies in its ring's data.
+    /// Checks that a message in place lies within its ring's data.
     void check_place(const Message& message) const {
 #ifndef FUZZ_GUARD_PAGES_ALONE
         const Mapped mapped = mapping_of(message.data());
@@ -395,7 +396,8 @@ class Program {
         }
     }
 
-    /// A publisher writes its own ring and trailer, whatever gates say; gates and slots it may write when it retires.
+    /// Checks that a publisher writes only its own ring and trailer, whatever the gates say; when it retires a slot,
+    /// also gates and slots.
     template <typename Action>
     void offer(Publisher& publisher, Action&& action) {
         const std::vector<std::byte> before(file_.data(), file_.data() + file_.size());
@@ -450,8 +452,8 @@ class Program {
     std::array<std::optional<Publisher>, 2> publishers_;
     std::array<std::optional<LossySubscriber>, 2> lossy_;
     std::array<std::optional<Worker>, 2> workers_;
-    std::array<std::optional<Job>, 2> jobs_;  // of take, of each worker
-    bool poked_ = false;                      // in a handler
+    std::array<std::optional<Job>, 2> jobs_;  // the job of each worker's take
+    bool poked_ = false;                      // a handler has poked the file
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace fuzz {
 
-/// Attaches the file and does what the input says. Aborts if anything but a typed error comes of it.
+/// Attaches the file and runs the input's program. Aborts if anything but a typed error results.
 void run(File& file, Input program, bool read_only);
 
 }  // namespace fuzz

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hostile publisher can do to who decodes its messages (spec/messages.md 1): nothing but BadMessage and the
-// codec's own error. An input is a message; it lies at the end of a mapping that can only be read, with pages behind it
-// that nobody may touch, and then in memory of its own, with AddressSanitizer's guards around it.
+// A hostile publisher's message must not lead its decoder to anything but BadMessage and the codec's own error
+// (spec/messages.md 1). An input is a message. It lies at the end of a read-only mapping with inaccessible pages behind
+// it, and then in memory of its own with AddressSanitizer's guards around it.
 
 #include <odd/Tree.h>
 #include <orders_v3/Ack.h>
@@ -41,16 +41,16 @@ void use(const T& value) {
     asm volatile("" : : "r"(&value) : "memory");
 }
 
-/// Every byte of it.
+/// Reads every byte of a text.
 void use(std::string_view text) {
     unsigned char sum = 0;
     for (const char each : text) sum = static_cast<unsigned char>(sum ^ static_cast<unsigned char>(each));
     use(sum);
 }
 
-std::uint8_t how;  // data is read in one of the ways that there are
+std::uint8_t how;  // selects one of the ways to read variable-length data
 
-// X: the name of the data, as sbe-tool puts it into those of the accessors.
+// X: the name of the data as it appears in sbe-tool's accessors.
 #define READ_DATA(from, x, X)                                                 \
     switch (how % 6) {                                                        \
         case 0:                                                               \
@@ -87,7 +87,7 @@ void read_instrument(T& message) {
     use(message.timestamp());
 }
 
-/// What the codec can do with a whole message by itself.
+/// Prints a whole message with the codec's own operator.
 template <typename T>
 void print(T& message) {
     std::ostringstream text;
@@ -159,7 +159,7 @@ void read(odd::Tree& tree) {
     READ_DATA(tree, picture, Picture)
 }
 
-/// The same pages twice: to write the message, and to read it.
+/// Two mappings of the same pages: one to write the message, one to read it.
 struct Pages {
     Pages() {
         const int fd = ::memfd_create("message", MFD_CLOEXEC);
@@ -180,7 +180,7 @@ void dispatch(const Message& message) {
     } catch (const flyring::FlyringError&) {
         found("an error that no message can lead to");
     } catch (const std::runtime_error&) {
-        // The codec's own.
+        // The codec's own error.
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
         found("another exception");
@@ -199,7 +199,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static Pages pages;
     fuzz::Input input(data, size);
     const auto schema = static_cast<std::uint8_t>(input.below(4));
-    const bool right = input.below(4) != 0;  // ids, to come past the checks of the header
+    const bool right = input.below(4) != 0;  // valid ids, to get past the checks of the header
     how = input.next<std::uint8_t>();
     const std::size_t length = std::min(input.left(), most);
     std::byte* const at = pages.writable + (most - length);

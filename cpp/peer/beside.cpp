@@ -11,7 +11,7 @@ namespace peer {
 
 namespace {
 
-/// Whether what came from the parent is *closed* in a child (spec/channel.md 5.1).
+/// Whether the parent's objects throw Closed in a forked child (spec/channel.md 5.1).
 bool closed_in_child(flyring::Channel& channel) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -21,7 +21,7 @@ bool closed_in_child(flyring::Channel& channel) {
         } catch (const flyring::Closed&) {
             closed = true;
         } catch (...) {
-            // That is not closed.
+            // The object is not closed.
         }
         ::_exit(closed ? 0 : 1);
     }
@@ -43,7 +43,8 @@ char act(flyring::Channel& channel, const std::string& what) noexcept {
 
 }  // namespace
 
-/// Another thread, which waits until it is told to act.
+/// The op `beside`: starts a thread that waits for a byte from `fifo`.go, closes the channel or uses it in a forked
+/// child, and writes the outcome to `fifo`.done.
 Json Peer::beside(const Json& request) {
     flyring::Channel& channel = channel_of(request);
     const std::string what = request.at("do"), fifo = request.at("fifo");

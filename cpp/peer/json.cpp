@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer.hpp"
 
-// What the peer's answers are made of.
+// The JSON of the peer's answers.
 
 namespace peer {
 

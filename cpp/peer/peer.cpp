@@ -39,7 +39,7 @@ flyring::detail::InEnvironment in_environment(const Json& request) {
     return made;
 }
 
-/// A number that fits, or the library's own error for one that is far out of range.
+/// The number of a key. Throws the library's InvalidArgument for a number that does not fit into 32 bits.
 std::uint32_t number(const Json& request, const char* key, std::uint32_t otherwise) {
     const auto found = request.find(key);
     if (found == request.end() || found->is_null()) return otherwise;
@@ -209,7 +209,7 @@ Json Peer::hello(const Json&) {
     return {{"language", "cpp"}, {"version", FLYRING_VERSION}, {"layout", "1.0"}, {"pid", ::getpid()}, {"ops", names}};
 }
 
-/// use(subscriber) for the handle's subscriber, of either kind.
+/// Calls use(subscriber) for the handle's subscriber, reliable or lossy.
 template <typename Use>
 auto Peer::with_subscriber(const Json& request, Use&& use) {
     const auto lossy = lossy_.find(request.at("subscriber"));

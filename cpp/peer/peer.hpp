@@ -19,7 +19,7 @@ class BadRequest : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// An answer that is no library error but says that something is wrong: `error` and more.
+/// An answer that reports a failure which is no library error: `error` and further fields.
 class Failed : public std::runtime_error {
   public:
     explicit Failed(Json answer) : std::runtime_error(answer.dump()), answer_(std::move(answer)) {}
@@ -36,22 +36,22 @@ Json message_json(const flyring::Message& message);
 Json job_json(const flyring::Job& job);
 Json foreign_json(flyring::Foreign foreign);
 Json holder_json(const std::optional<flyring::Holder>& holder);
-/// What an error carries besides its text.
+/// The fields that an error carries besides its text.
 Json carried(const flyring::FlyringError& error);
 
-/// A client, its calls by their handles, and what poll_client has to tell of them.
+/// A client, its calls by their handles, and the events that poll_client has to report.
 struct Caller {
     explicit Caller(flyring::Client made) : client(std::move(made)) {}
-    /// Its callback: something happened to a call.
+    /// The callback of a call: notes what happened to the call.
     void hear(const std::string& name, flyring::Call& call, bool is_stream);
 
     std::map<std::string, flyring::Call> calls;
     std::map<std::string, bool> is_stream;
-    std::vector<std::string> heard;  // of these, in verbs that do not tell
-    std::set<std::string> told;      // whose end poll_client has told of
+    std::vector<std::string> heard;  // calls with events that came in other verbs than poll_client
+    std::set<std::string> told;      // calls whose end is reported
     bool telling = false;
     Json found = Json::array();
-    flyring::Client client;  // goes first: its callbacks use the others
+    flyring::Client client;  // destroyed first: its callbacks use the members above
 };
 
 /// The ops of interop-tests/PEER.md.
@@ -136,17 +136,17 @@ class Peer {
     flyring::Call& call_of(const Json& request);
     flyring::Counter counter_of(const Json& request);
 
-    // Publishers and subscribers go before their channel.
+    // Destroyed from last to first: publishers and subscribers before their channel.
     std::map<std::string, flyring::Channel> channels_;
     std::map<std::string, flyring::Publisher> publishers_;
     std::map<std::string, flyring::Subscriber> subscribers_;
     std::map<std::string, flyring::LossySubscriber> lossy_;
     std::map<std::string, flyring::Claim> claims_;
     std::map<std::string, flyring::Worker> workers_;
-    std::map<std::string, flyring::Job> jobs_;  // in hand, by their worker; they go first
+    std::map<std::string, flyring::Job> jobs_;  // the job in hand of each worker; destroyed before it
     std::map<std::string, flyring::Server> servers_;
     std::map<std::string, std::unique_ptr<Caller>> clients_;
-    std::map<std::string, flyring::Request> requests_;  // that were kept
+    std::map<std::string, flyring::Request> requests_;  // kept requests
 };
 
 Json publish_stream(flyring::Publisher& publisher, const Json& request);

@@ -13,7 +13,7 @@ namespace peer {
 
 namespace {
 
-/// What a message holds.
+/// The payload of a message.
 struct Ball {
     std::uint64_t number;
     std::int64_t sent;  // CLOCK_MONOTONIC, ns

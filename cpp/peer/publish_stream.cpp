@@ -46,7 +46,7 @@ class Sender {
         throw Failed({{"error", "timeout"}, {"message", "no room for the stream in time"}});
     }
 
-    /// One turn of waiting for room.
+    /// One turn of waiting for room; throws when the time is over.
     void wait() {
         ++back_pressured_;
         patience_.idle();

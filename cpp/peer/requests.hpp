@@ -8,7 +8,7 @@
 
 #include "peer.hpp"
 
-// What the ops read of their requests.
+// Helpers that read the fields of a request.
 
 namespace peer {
 
@@ -25,7 +25,8 @@ auto& keep(Map& objects, const std::string& handle, Object object) {
     return objects.insert_or_assign(handle, std::move(object)).first->second;
 }
 
-/// The request's time-out. In JSON: seconds, or null for no limit. Empty: call the verb that does not wait.
+/// The request's time-out; in JSON seconds, or null for no limit. Empty if the field is missing: then call the verb
+/// that does not wait.
 inline std::optional<std::chrono::nanoseconds> timeout(const Json& request) {
     const auto found = request.find("timeout");
     if (found == request.end()) return std::nullopt;

@@ -8,7 +8,7 @@
 #include "requests.hpp"
 #include "streams.hpp"
 
-// The ops of a service: interop-tests/PEER.md.
+// The ops of a service (interop-tests/PEER.md).
 
 namespace peer {
 
@@ -28,7 +28,7 @@ Json answer_json(const flyring::Answer& answer) {
     return {{"type", answer.type()}, {"data", to_hex(answer.payload())}, {"repeat", answer.repeat()}};
 }
 
-/// Does what `handler` says, but keep.
+/// Treats a request as `handler` says, except for keep.
 void act(flyring::Request& request, const Json& handler) {
     if (handler.contains("stream")) {
         std::deque<std::vector<std::byte>> items;
@@ -57,7 +57,7 @@ void act(flyring::Request& request, const Json& handler) {
     }
 }
 
-/// Message i of a stream, numbered.
+/// Message i of a numbered stream.
 struct Sent {
     Sent(const Stream& stream, std::uint64_t i) : payload(stream.max) {
         const StreamMessage message(stream, i);
@@ -197,7 +197,7 @@ void Caller::hear(const std::string& name, flyring::Call& call, bool stream) {
             tells["is"] = stream ? "end-of-stream" : "answer";
             if (!stream) tells.update(answer_json(end));
         } else {
-            return;  // result or next has given it already
+            return;  // result or next has reported the end already
         }
     } catch (const flyring::FlyringError& error) {
         told.insert(name);
@@ -256,7 +256,7 @@ Json Peer::serve_many(const Json& request) {
             },
             limit, std::chrono::nanoseconds(left));
     }
-    while (server.held().waiting > 0 && now() < end) {  // replies that a full ring holds back: polls send them
+    while (server.held().waiting > 0 && now() < end) {  // polls send the replies that wait for room
         server.poll([](flyring::Request&) {}, 0);
         std::this_thread::sleep_for(std::chrono::microseconds(50));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer.hpp"
 
-// What Channel::stats() says, as JSON: the fields of spec/api.md, Stats, by their names.
+// Channel::stats() as JSON, with the field names of spec/api.md, Stats.
 
 namespace peer {
 
@@ -71,7 +71,7 @@ Json json(const flyring::SubscriberStats& subscriber) {
             {"expired", subscriber.expired}};
 }
 
-/// The key without the zeros that fill it up.
+/// The key without its trailing zeros.
 Json json(const flyring::CounterStats& counter) {
     std::size_t length = counter.key.size();
     while (length > 0 && counter.key[length - 1] == std::byte{0}) --length;

@@ -33,15 +33,15 @@ class Generator {
     std::uint64_t state_;
 };
 
-/// What a request says about a stream.
+/// The stream that a request describes.
 struct Stream {
     std::uint64_t seed;
     std::uint64_t count;
-    std::optional<std::uint64_t> first = 0;  // nothing: a verifier takes what comes, and count is where the stream ends
+    std::optional<std::uint64_t> first = 0;  // empty: the verifier starts anywhere, and count is the end
     std::uint64_t min;
     std::uint64_t max;
     std::int32_t fixed_type;  // 0: from the generator
-    bool numbered;            // the payload begins with the message's sequence
+    bool numbered;            // the payload begins with the sequence
 
     explicit Stream(const Json& request)
         : seed(request.at("seed")),
@@ -59,7 +59,7 @@ struct Stream {
         if (!first && !numbered) throw BadRequest("without first the stream must be numbered");
     }
 
-    /// The sequence behind the last message.
+    /// The sequence after the last message.
     std::uint64_t end() const noexcept { return first ? *first + count : count; }
 };
 
@@ -93,7 +93,7 @@ class StreamMessage {
     }
 
   private:
-    /// Calls use(offset, piece, size) for the pieces of the first `size` bytes; stops when it returns false.
+    /// Calls use(offset, piece, size) for each piece of the first `size` bytes, until it returns false.
     template <typename Use>
     bool each_piece(std::size_t size, Use&& use) const {
         Generator generator = generator_;
@@ -112,7 +112,7 @@ class StreamMessage {
     std::int32_t type_ = 0;
 };
 
-/// Turns of waiting, with a look at the clock now and then.
+/// Waits in turns, and reads the clock in every 64th turn.
 class Patience {
   public:
     explicit Patience(double seconds) noexcept : seconds_(seconds) {}
@@ -120,9 +120,9 @@ class Patience {
     void idle() { wait_.idle(0); }
     void reset() noexcept { wait_.reset(); }
     double passed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-    /// Of every 64th call, whether the time is over.
+    /// In every 64th call: whether the time is over. Otherwise false.
     bool over() { return ++asked_ % 64 == 0 && passed() > seconds_; }
-    /// What is left of it.
+    /// The time that is left.
     std::chrono::nanoseconds left() const {
         const std::chrono::duration<double> left(std::max(0.0, seconds_ - passed()));
         return std::chrono::duration_cast<std::chrono::nanoseconds>(left);
@@ -137,21 +137,21 @@ class Patience {
     Clock::time_point start_ = Clock::now();
 };
 
-/// Whether a request says that the verbs wait, and sleep: "wait": "block".
+/// Whether the request has "wait": "block": then the verbs themselves wait, and sleep.
 inline bool says_block(const Json& request) {
     const std::string wait = request.value("wait", "backoff");
     if (wait != "backoff" && wait != "block") throw BadRequest("wait: " + wait);
     return wait == "block";
 }
 
-/// `spin`, in ns: how long its waits look before they sleep.
+/// Sets the object's spin time to the request's `spin`, in ns.
 template <typename Object>
 void set_spin(Object& object, const Json& request) {
     const auto found = request.find("spin");
     if (found != request.end()) object.set_spin(std::chrono::nanoseconds(found->get<std::int64_t>()));
 }
 
-/// Ends this process as a SIGKILL from outside would.
+/// Kills this process with SIGKILL.
 [[noreturn]] inline void kill_this_process() {
     ::kill(::getpid(), SIGKILL);
     for (;;) ::pause();

@@ -8,7 +8,7 @@
 #include "torture_publisher.hpp"
 #include "torture_subscriber.hpp"
 
-// A worker of the SIGKILL torture: interop-tests/torture/WORKER.md says what it does and what it writes down.
+// A worker of the SIGKILL torture. interop-tests/torture/WORKER.md describes what it does and logs.
 
 namespace torture {
 namespace {
@@ -37,7 +37,7 @@ void create(const Orders& orders) {
     flyring::Channel::create(orders.at("channel"), options).counters().allocate("common");
 }
 
-/// Evicts a slot, once.
+/// Evicts one slot, once.
 class Operator final : public Worker {
   public:
     using Worker::Worker;

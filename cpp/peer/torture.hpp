@@ -15,8 +15,8 @@
 #include <random>
 #include <string>
 
-// What all workers of the SIGKILL torture (interop-tests/torture/WORKER.md) have in common: the side file, chance,
-// naps, faults, and the counters in which they count.
+// What all workers of the SIGKILL torture (interop-tests/torture/WORKER.md) share: the side file, random choices, naps,
+// faults, and counters.
 
 namespace torture {
 
@@ -82,7 +82,7 @@ inline std::int64_t now() {
     return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-/// What this thread waited for a processor, ns.
+/// How long this thread has waited for a processor, in ns.
 inline std::int64_t run_delay() {
     std::int64_t ran = 0;
     std::int64_t waited = 0;
@@ -98,7 +98,7 @@ struct Moment {
     std::int64_t delay;  // as of run_delay()
 };
 
-/// Both of one moment: read again if this thread waited for a processor in between.
+/// Reads both values of one moment: repeats if this thread waited for a processor in between.
 inline Moment moment() {
     for (;;) {
         const auto delay = run_delay();
@@ -107,7 +107,7 @@ inline Moment moment() {
     }
 }
 
-/// The file that outlives this process.
+/// The worker's log and state in a mapped file, which outlives this process.
 class Side {
   public:
     explicit Side(const std::string& path) {
@@ -155,18 +155,19 @@ class Side {
 };
 
 struct Header {
-    std::uint32_t checksum;  // of all that follows
+    std::uint32_t checksum;  // of all bytes after it
     std::uint32_t length;
-    std::int64_t publisher;  // publisher_number() of its name
+    std::int64_t publisher;  // publisher_number() of the publisher's name
     std::int64_t epoch;
-    std::int64_t sequence;  // negative: an aborted claim's
+    std::int64_t sequence;  // negative for an aborted claim
 };
 
 inline std::uint32_t checksum(const std::byte* message, std::size_t length) {
     return flyring::detail::crc32c(message + 4, length - 4);
 }
 
-/// What a message says of its publisher: made from the name, so that a reader can compare it with the sender's.
+/// The number that stands for a publisher in its messages. Derived from the name, so that a reader can compare it with
+/// the sender.
 inline std::int64_t publisher_number(const std::string& name) {
     return flyring::detail::crc32c(reinterpret_cast<const std::byte*>(name.data()), name.size());
 }
@@ -192,13 +193,13 @@ class Worker {
     }
 
   protected:
-    /// One slot taken and given back.
+    /// Takes a slot, works, and gives the slot back.
     virtual void session() = 0;
 
-    // Chance
+    // Random choices.
 
     std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
-    /// Enters a phase, and now and then stays in it for a while, so that the driver can strike there.
+    /// Enters a phase, and sometimes stays in it for a while, so that the driver's kill can hit it.
     void enter(Phase phase, std::uint64_t odds = 200) {
         side_.phase(phase);
         linger(odds);
@@ -209,7 +210,7 @@ class Worker {
 
     bool fault(const char* name, int every = 20) { return orders_["fault"] == name && ++faults_ % every == 0; }
 
-    /// For 20 us; a gap in this is the machine's doing, for nothing else runs in this thread then.
+    /// Spins for 20 us. Nothing else runs in this thread then, so a gap is time that the machine took away.
     void spin() {
         const auto begin = now();
         for (auto last = begin; last - begin < 20'000;) {
@@ -219,7 +220,7 @@ class Worker {
         }
     }
 
-    // Counters: one of its own, and one that all workers of the channel raise
+    // Counters: one of this worker, and one that all workers of the channel add to.
 
     void begin_counting() {
         auto counters = channel_.counters();
@@ -250,7 +251,7 @@ class Worker {
             throw std::runtime_error("its own counter is " + std::to_string(own_->get_volatile()) + ", not " +
                                      std::to_string(total_));
         }
-        side_.log(Kind::counter, -1);  // whatever becomes of it now
+        side_.log(Kind::counter, -1);  // from here on the driver ignores the counter
         enter(Phase::counting, 2);
         own_->free();
         linger(2);

@@ -21,13 +21,13 @@ using namespace std::chrono_literals;
 /// How a call ended, as it is logged.
 enum End : std::int64_t { answer, service_error, expired, server_gone, cancelled, client_closed, client_lost, refused };
 
-/// Behind the header of an answer, or of an item: who gave it, and which of its stream it is.
+/// Follows the header of an answer or item: the server that gave it, and its index in the stream.
 struct Given {
     std::int64_t server_epoch;
     std::int64_t item;  // from 0
 };
 
-/// A message of `length` bytes that says what it is.
+/// A message of `length` bytes with this header and a checksum.
 inline std::vector<std::byte> message_of(Header header, std::size_t length, const Given* given = nullptr) {
     std::vector<std::byte> bytes(length);
     for (std::size_t i = sizeof header; i < length; ++i) {
@@ -47,19 +47,19 @@ inline bool is_whole(const std::byte* data, std::size_t size, Header& header) {
     return header.length == size && header.checksum == checksum(data, size);
 }
 
-/// How many items a stream has.
+/// The number of items of stream `number`.
 inline std::int64_t items_of(std::int64_t number) {
     return number % 7;
 }
 
-/// Answers calls.
+/// A server that answers calls.
 class ServingWorker final : public Worker {
   public:
     using Worker::Worker;
 
   private:
-    static constexpr std::chrono::milliseconds longest{400};   // longer than what a death may cost
-    static constexpr std::int64_t shortest_idle = 20'000'000;  // ns: what is worth an entry
+    static constexpr std::chrono::milliseconds longest{400};   // longer than any delay that a death may cause
+    static constexpr std::int64_t shortest_idle = 20'000'000;  // ns; shorter idle spans are not logged
     static constexpr std::size_t most_kept = 20;
 
     struct Kept {
@@ -86,7 +86,7 @@ class ServingWorker final : public Worker {
         } catch (const flyring::SlotLost&) {
             side_.log(slot_lost, 0, 0, now(), begun_);
         }
-        server->close();  // before what was kept goes, or that would be answered
+        server->close();  // before `kept` is destroyed, which would answer the requests
         side_.phase(working);
     }
 
@@ -95,7 +95,7 @@ class ServingWorker final : public Worker {
         bool drained = false;
         while (!side_.full() && !drained && (polls > 0 || side_.stopped())) {
             polls -= polls > 0 ? 1 : 0;
-            const bool last = side_.stopped();  // before the poll: what the poll does not find is not there
+            const bool last = side_.stopped();  // before the poll: an empty poll then means that none is left
             const std::array<std::chrono::milliseconds, 4> timeouts{0ms, 2ms, 20ms, longest};
             const auto timeout = !kept.empty() ? 0ms : last ? longest : timeouts.at(below(4));
             side_.phase(fetching);
@@ -168,7 +168,7 @@ class ServingWorker final : public Worker {
         linger(50);
     }
 
-    /// The oldest or the newest, by this thread or another one.
+    /// Answers the oldest or the newest kept request, in this thread or another one.
     void answer_later(std::vector<Kept>& kept) {
         const auto which = below(2) == 0 ? kept.begin() : kept.end() - 1;
         Kept one = std::move(*which);
@@ -189,11 +189,11 @@ class ServingWorker final : public Worker {
         side_.phase(idle);
     }
 
-    std::int64_t begun_ = 0;  // when its poll began, ns
+    std::int64_t begun_ = 0;  // start of the current poll, ns
     std::int64_t epoch_ = 0;
 };
 
-/// Calls.
+/// A client that makes calls.
 class CallingWorker final : public Worker {
   public:
     using Worker::Worker;
@@ -262,7 +262,7 @@ class CallingWorker final : public Worker {
         std::int64_t number;
     };
 
-    /// The next call, logged.
+    /// Makes and logs the next call.
     Asked next(const flyring::Client& client, bool stream) {
         const std::array<std::chrono::nanoseconds, 3> timeouts{2s, 20ms, 1ms};
         Asked asked;
@@ -347,11 +347,11 @@ class CallingWorker final : public Worker {
         try {
             return one.next(0ns);
         } catch (const flyring::FlyringError&) {
-            return std::nullopt;  // how it ended, which `result` tells
+            return std::nullopt;  // the call's end, which `result` reports
         }
     }
 
-    /// Not in callbacks, which have the call in their hand.
+    /// Destroys the calls that have ended. Not to be called in a callback, which uses its call.
     void forget_ended() {
         for (const std::int64_t number : ended_) open_.erase(number);
         ended_.clear();
@@ -396,8 +396,8 @@ class CallingWorker final : public Worker {
     std::int64_t epoch_ = 0;
     std::int64_t number_ = 0;
     std::map<std::int64_t, flyring::Call> open_;
-    std::map<std::int64_t, bool> gone_;  // calls whose end was noted
-    std::vector<std::int64_t> ended_;    // of these, still in open_
+    std::map<std::int64_t, bool> gone_;  // calls whose end is logged
+    std::vector<std::int64_t> ended_;    // those of them that are still in open_
 };
 
 }  // namespace torture

@@ -8,17 +8,17 @@
 
 namespace torture {
 
-/// Takes the jobs of a queue.
+/// A worker that takes jobs from a queue.
 class JobWorker final : public Worker {
   public:
     using Worker::Worker;
 
   private:
-    /// What a handler throws.
+    /// The exception that a handler throws.
     struct Broken {};
 
-    static constexpr std::chrono::milliseconds longest{400};   // longer than what a death may cost
-    static constexpr std::int64_t shortest_idle = 20'000'000;  // ns: what is worth an entry
+    static constexpr std::chrono::milliseconds longest{400};   // longer than any delay that a death may cause
+    static constexpr std::int64_t shortest_idle = 20'000'000;  // ns; shorter idle spans are not logged
 
     void session() override {
         const auto asked = now();
@@ -41,7 +41,7 @@ class JobWorker final : public Worker {
         std::optional<flyring::Job> kept;  // released by the worker's close
         while (!side_.full() && !drained && !kept && (polls > 0 || side_.stopped())) {
             polls -= polls > 0 ? 1 : 0;
-            const bool last = side_.stopped();  // before the poll: what the poll does not find is not there
+            const bool last = side_.stopped();  // before the poll: an empty poll then means that none is left
             const std::array<std::chrono::milliseconds, 4> timeouts{
                 std::chrono::milliseconds(0), std::chrono::milliseconds(2), std::chrono::milliseconds(20), longest};
             const auto timeout = last ? longest : timeouts.at(below(4));
@@ -134,7 +134,7 @@ class JobWorker final : public Worker {
                 state = 2;
             }
         }
-        linger(30);  // it has read the job, and has not said so
+        linger(30);  // the job is read and not logged yet
         silent_ = fault("drop");
         last_ = {job.ring(), job.position(), header.epoch, header.sequence, job.attempts(), state};
         note_job();
@@ -158,7 +158,7 @@ class JobWorker final : public Worker {
         went_on();
     }
 
-    /// The last job, if it was to be done, is done.
+    /// Logs the last job as done, if its handler returned without finishing it otherwise.
     void went_on() {
         if (!unfinished_) return;
         unfinished_ = false;
@@ -184,13 +184,13 @@ class JobWorker final : public Worker {
         note(given, given_back, now());
     }
 
-    std::int64_t handed_ = 0;             // jobs of this poll
-    std::int64_t begun_ = 0;              // when it began, ns
-    bool unfinished_ = false;             // nothing became of the last job yet
-    bool returned_ = false;               // the last job's handler: if nothing was thrown since, it is done
-    bool silent_ = false;                 // it is not logged
+    std::int64_t handed_ = 0;             // jobs handed out in this poll
+    std::int64_t begun_ = 0;              // start of this poll, ns
+    bool unfinished_ = false;             // the last job is neither done nor released yet
+    bool returned_ = false;               // the last job's handler has returned: the job is done unless the poll threw
+    bool silent_ = false;                 // the current job is not logged
     bool breaks_ = false;                 // this poll ends early
-    std::array<std::int64_t, 6> last_{};  // the last job, as it is logged
+    std::array<std::int64_t, 6> last_{};  // the last job's log entry
 };
 
 }  // namespace torture

@@ -76,15 +76,15 @@ class PublishingWorker final : public Worker {
         side_.phase(working);
     }
 
-    /// A stretch of time in which a dead subscriber holds it back.
+    /// A span of time in which a dead subscriber holds the publisher back.
     struct DeadWait {
-        std::int64_t slot = -1;  // -1: no dead one does
+        std::int64_t slot = -1;  // -1: no dead subscriber holds it back
         std::int64_t begin = 0;
         std::int64_t delay = 0;
         std::int64_t offers = 0;
-        std::int64_t looks = 0;  // attempts in which the binding must look for the dead
-        std::int64_t due = 0;    // when the next one of them is
-        std::int64_t tried = 0;  // when the last attempt began
+        std::int64_t looks = 0;  // attempts in which the binding must test for dead owners
+        std::int64_t due = 0;    // earliest time of the next of these attempts
+        std::int64_t tried = 0;  // start of the last attempt
 
         void count() {
             ++offers;
@@ -92,7 +92,8 @@ class PublishingWorker final : public Worker {
         }
     };
 
-    /// Calls attempt() until it succeeds, or until it is time to stop. It spins while it is the dead who hold it back.
+    /// Calls attempt() until it succeeds, or until it is time to stop. Spins while a dead subscriber holds the
+    /// publisher back.
     template <typename Attempt>
     void insist(flyring::Publisher& publisher, Attempt&& attempt) {
         std::int64_t since = 0, slot = -1, live = 0, kept = 0;
@@ -204,7 +205,7 @@ class PublishingWorker final : public Worker {
     std::uint64_t max_lag_;
     std::int64_t epoch_ = 0;
     std::int64_t sequence_ = 0;
-    std::size_t most_ = 0;  // bytes of a message
+    std::size_t most_ = 0;  // largest message, bytes
     std::byte filler_[4096];
 };
 

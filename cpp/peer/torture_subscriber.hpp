@@ -7,7 +7,7 @@
 
 namespace torture {
 
-/// Reliable, kept or lossy.
+/// A subscriber: reliable, kept or lossy.
 class ReadingWorker final : public Worker {
   public:
     using Worker::Worker;
@@ -51,7 +51,7 @@ class ReadingWorker final : public Worker {
         auto polls = below(10) == 0 ? below(10) : below(500);
         bool drained = false;
         while (!side_.full() && !drained && (polls-- > 0 || side_.stopped())) {
-            const bool last = side_.stopped();  // before the poll: what the poll does not find was never published
+            const bool last = side_.stopped();  // read before the poll: an empty poll then proves that all is read
             side_.phase(polling);
             handled_ = 0;
             polled_ = now();
@@ -135,8 +135,8 @@ class ReadingWorker final : public Worker {
         side_.phase(phase == handling ? polling : phase);
     }
 
-    std::int64_t handled_ = 0;  // messages of this poll
-    std::int64_t polled_ = 0;   // when it began, ns
+    std::int64_t handled_ = 0;  // messages handled in this poll
+    std::int64_t polled_ = 0;   // start of this poll, ns
 };
 
 }  // namespace torture

@@ -14,7 +14,7 @@ std::uint64_t lost(const flyring::LossySubscriber& subscriber, std::uint32_t rin
     return static_cast<std::uint64_t>(subscriber.lost_messages(ring));
 }
 
-/// Subscriber: either kind.
+/// Verifies the messages that a subscriber gets, reliable or lossy.
 template <typename Subscriber>
 class Verifier {
   public:
@@ -60,14 +60,15 @@ class Verifier {
   private:
     struct Expected {
         Stream stream;
-        std::optional<std::uint64_t> first;  // sequence of the first message seen; before that, the one that must come
+        std::optional<std::uint64_t> first;  // sequence of the first message; empty: any may come first
         std::uint64_t next;
         std::uint64_t seen;
         std::uint64_t lost;
-        std::uint64_t lost_before;  // what the subscriber had lost of this ring, when `next` was set
+        std::uint64_t lost_before;  // lost_messages of the ring when `next` was set
     };
 
-    /// Whether all streams are. What a lossy subscriber lost behind the last message that it saw is counted here.
+    /// Whether all streams are complete. Counts the messages that a lossy subscriber lost after the last one that it
+    /// saw.
     bool done() {
         bool all = true;
         for (auto& [ring, expected] : expected_) {
@@ -93,7 +94,7 @@ class Verifier {
     }
 
     int take() {
-        if (seen_ == die_at_) return poll(1);  // to be looked at before it is consumed
+        if (seen_ == die_at_) return poll(1);  // checks the message before it is consumed
         const auto message = subscriber_.take(wait_);
         if (message) check(*message);
         return message ? 1 : 0;
@@ -118,7 +119,7 @@ class Verifier {
         ++seen_;
     }
 
-    /// The number in the message, if it has one and may have this one.
+    /// The message's sequence: checked against the expected one and the losses.
     std::uint64_t sequence_of(const flyring::Message& message, Expected& expected) {
         const std::uint64_t now = lost(subscriber_, message.ring());
         const std::uint64_t more = now - std::exchange(expected.lost_before, now);
@@ -128,7 +129,7 @@ class Verifier {
             sequence = message.as<std::uint64_t>();
         }
         expected.lost += more;
-        if (expected.stream.numbered && !expected.first) return sequence;  // any
+        if (expected.stream.numbered && !expected.first) return sequence;  // any number may come first
         if (sequence < expected.next) wrong(message.ring(), expected.next, "sequence");
         if (sequence - expected.next != more) wrong(message.ring(), expected.next, more == 0 ? "sequence" : "lost");
         return sequence;
@@ -150,7 +151,7 @@ class Verifier {
 
     Subscriber& subscriber_;
     std::string how_;
-    std::chrono::nanoseconds wait_;  // of one poll
+    std::chrono::nanoseconds wait_;  // time-out of one poll
     Patience patience_;
     std::optional<std::uint64_t> die_at_;
     std::map<std::uint32_t, Expected> expected_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server, its clients and who answers later as threads on one mapping, for ThreadSanitizer.
+// A server, its clients and a thread that answers later, on one mapping, for ThreadSanitizer.
 //
-// What it proves: every plain access to a request and to an answer is ordered against the other threads' by publish 6 /
-// poll 1 (the length) and poll 8, drain / room 2b (the gates); so is what the server shares with requests that were
-// kept, by the lock of the server's object, and what a close from another thread touches.
-// What it does not prove: ThreadSanitizer does not model fences, and nobody dies here. That is for the model.
+// It proves that two pairs order every plain access to a request and to an answer against other threads: publish 6 /
+// poll 1 (the length), and poll 8, drain / recompute 2 (the gates). The lock of the server's object orders data that
+// the server shares with kept requests, or with a close from another thread. It covers neither fences, which
+// ThreadSanitizer does not model, nor deaths. The model covers these.
 
 #include <atomic>
 #include <condition_variable>
@@ -20,10 +20,10 @@
 
 namespace {
 
-constexpr std::uint64_t count = 4'000;  // calls of each client
+constexpr std::uint64_t count = 4'000;  // calls for each client
 constexpr int clients = 3;
 
-/// Requests that the server has kept, for another thread.
+/// Kept requests that another thread answers.
 class Later {
   public:
     void put(flyring::Request request) {
@@ -40,8 +40,8 @@ class Later {
         }
         there_.notify_all();
     }
-    /// Until the end. Waits for many, so that a ring is full of requests before the first answer to any of them:
-    /// then nothing but the gate orders what the server read of a request before what its client writes there.
+    /// Answers until end(). Waits for many requests, so that a ring is full of requests before the first answer to any
+    /// of them. Then only the gate orders the server's reads of a request before its client's next writes there.
     void answer() {
         for (bool ended = false; !ended;) {
             std::vector<flyring::Request> some;
@@ -51,7 +51,7 @@ class Later {
                 some.swap(requests_);
                 ended = ended_;
             }
-            for (; !some.empty(); some.pop_back()) {  // in another order
+            for (; !some.empty(); some.pop_back()) {  // in the opposite order
                 some.back().reply(some.back().payload(), some.back().type());
             }
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Subscribers that join and leave as fast as they can while a publisher runs at full speed: what each of them sees must
-// be a gapless run of whole messages that begins where it joined.
+// Subscribers join and leave as fast as they can while a publisher runs at full speed. Each must see a gapless run of
+// whole messages that begins where it joined.
 //
-// A reader that joins at `claimed`, as our first draft did, meets the last lap's bytes there, whole and valid, and
-// delivers them as a message: a ghost. That is the mutant. (What the last publish committed may be seen twice by one
-// who leaves and joins again: `published` follows it.)
+// The mutant is a reader that joins at `claimed`. It may find the last lap's bytes there, whole and valid, and delivers
+// them as a message: a ghost. (A reader that leaves and joins again may see the last committed message twice, because
+// `published` is stored after the commit.)
 
 #include <algorithm>
 #include <atomic>

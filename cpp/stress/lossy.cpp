@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lossy subscriber behind a publisher that waits for no reader. Every message must be whole, in order, and with the
-// counts of what was lost there must be no gap: sequence = the first one + messages seen + messages lost. Both must
-// happen. Now and then the publisher stops: then the subscriber must get to where it stopped, also if it was lapped and
-// its place looks empty.
+// A lossy subscriber behind a publisher that waits for no reader. Every message must be whole and in order, and the
+// counts of lost messages must leave no gap: sequence = the first one + messages seen + messages lost. Both seen and
+// lost messages must occur. At times the publisher stops: then the subscriber must reach its position, even if it was
+// lapped and its place looks empty.
 
 #include <atomic>
 #include <chrono>
@@ -39,7 +39,7 @@ int main(int count, char** arguments) {
     std::uint64_t seen = 0;
     std::uint64_t pauses = 0;
     std::uint64_t peeked = 0;
-    std::uint64_t before = 0;  // published before the subscriber began
+    std::uint64_t before = 0;  // messages published before the subscriber began
     const auto check = [&](const flyring::Message& message) {
         const auto lost = static_cast<std::uint64_t>(subscriber.lost_messages(0));
         if (seen == 0 && message.size() >= 8) before = message.as<std::uint64_t>() - lost;
@@ -48,7 +48,7 @@ int main(int count, char** arguments) {
     };
     const auto end = std::chrono::steady_clock::now() + seconds;
     while (std::chrono::steady_clock::now() < end) {
-        while (pauses % 4 == 3 && paused_at.load() < 0) stress::pause();  // fall behind, whichever machine this is
+        while (pauses % 4 == 3 && paused_at.load() < 0) stress::pause();  // fall behind, on any machine
         if (seen % 3 == 0) {
             if (const auto message = subscriber.peek()) {
                 std::byte copy[stress::longest];

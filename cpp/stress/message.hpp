@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-// Messages that can be checked alone: sequence, its length, its type, and every byte follow from the sequence.
+// Messages that can be checked one by one: length, type and every byte follow from the sequence.
 
 namespace stress {
 
@@ -21,16 +21,16 @@ namespace stress {
     std::fprintf(stderr, "FOUND: %s (wanted %llu, got %llu)\n", what, static_cast<unsigned long long>(wanted),
                  static_cast<unsigned long long>(got));
     std::fflush(nullptr);
-    if (const char* folder = std::getenv("FLYRING_DIR")) std::filesystem::remove_all(folder);  // ours: see Folder
+    if (const char* folder = std::getenv("FLYRING_DIR")) std::filesystem::remove_all(folder);  // made by Folder
     std::_Exit(1);
 }
 
-/// Not yield: a busy machine would take that at its word.
+/// Sleeps instead of yielding: on a busy machine, a yield may take very long.
 inline void pause() {
     std::this_thread::sleep_for(std::chrono::microseconds(10));
 }
 
-/// A folder of its own in shared memory; FLYRING_DIR points to it.
+/// A private folder in shared memory, to which FLYRING_DIR points.
 class Folder {
   public:
     Folder() {
@@ -68,7 +68,7 @@ constexpr std::size_t most_at_once = 8;  // messages of one publish()
 inline std::size_t length_of(std::uint64_t sequence) {
     return 8 + mix(sequence) % (sequence % 4 == 0 ? longest - 8 : 48);
 }
-/// The same for eight messages in a row: a batch has one type.
+/// Equal for eight messages in a row, because a batch has one type.
 inline std::int32_t type_of(std::uint64_t sequence) {
     return 1 + static_cast<std::int32_t>(sequence / 8 % 1000);
 }
@@ -76,13 +76,13 @@ inline std::byte byte_of(std::uint64_t sequence, std::size_t at) {
     return static_cast<std::byte>(mix(sequence + 1) >> (at % 8 * 8)) ^ static_cast<std::byte>(at);
 }
 
-/// The sequence stands in the first 8 bytes.
+/// Writes a message; its first 8 bytes are the sequence.
 inline void write(std::byte* to, std::uint64_t sequence) {
     std::memcpy(to, &sequence, 8);
     for (std::size_t at = 8; at < length_of(sequence); ++at) to[at] = byte_of(sequence, at);
 }
 
-/// Null if the message is whole.
+/// What is wrong with a message; null if it is whole.
 inline const char* what_is_wrong(const flyring::Message& message) {
     if (message.size() < 8) return "a message is too short";
     const auto sequence = message.as<std::uint64_t>();
@@ -100,7 +100,7 @@ inline void check(const flyring::Message& message, std::uint64_t expected) {
     if (sequence != expected) fail("a message out of order", expected, sequence);
 }
 
-/// Publishes message `sequence`, and perhaps some after it, in one of the ways; returns how many (0: no room).
+/// Publishes message `sequence`, and perhaps some after it, in one of several ways. Returns how many; 0: no room.
 inline std::uint64_t publish(flyring::Publisher& publisher, std::uint64_t sequence) {
     std::array<std::array<std::byte, longest>, most_at_once> buffers;
     const std::size_t length = length_of(sequence);

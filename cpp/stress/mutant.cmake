@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Our own bugs: a program built from a copy of the headers in which one sed expression has changed something. A test that
-# cannot tell such a program from the right one proves nothing.
+# Mutants: a program built from a copy of the headers in which one sed expression has changed something. A test that
+# cannot tell a mutant from the right program proves nothing.
 
 get_filename_component(FLYRING_INCLUDE ${CMAKE_CURRENT_LIST_DIR}/../include ABSOLUTE)
 

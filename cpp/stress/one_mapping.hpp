@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-// ThreadSanitizer knows memory by address, and a reader has a second mapping (spec/channel.md 9): so mmap is wrapped,
-// by the linker, and the second mapping is the first. For one program's one source.
+// ThreadSanitizer identifies memory by address, but a reader has a second mapping of the file (spec/channel.md 9). So
+// the linker wraps mmap, and the second mapping is the first one. For programs with a single source file.
 
 static void* shared = nullptr;
 static int shared_users = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A publisher and a subscriber as two threads on one mapping, for ThreadSanitizer.
 //
-// What it proves: every plain access to the ring (payloads, owner records, padding) is ordered against the other
-// thread's by two pairs alone, publish 6 / poll 1 (the length) and poll 4 / recompute 2 (the gate). Publish 4 and 9
-// (clearing) and the types are relaxed atomics, which cannot race by themselves, but which do touch bytes that the
-// other thread has read as payload a lap before: that is ordered by the gate, and checked here too.
-// What it does not prove: ThreadSanitizer does not model fences. So join (its fence), lossy reads and recompute 1 are
-// for the model and for join.cpp and lossy.cpp. A lossy read races with the publisher by design.
+// It proves that two pairs alone order every plain access to the ring (payloads, owner records, padding) against the
+// other thread: publish 6 / poll 1 (the length) and poll 4 / recompute 2 (the gate). Publish 4 and 9 (clearing) and the
+// types are relaxed atomics, which cannot race by themselves. But they touch bytes that the other thread read as
+// payload a lap before; the gate orders these accesses, and this test checks that, too.
+// It does not cover fences, which ThreadSanitizer does not model. So the model, join.cpp and lossy.cpp cover join's
+// fence, lossy reads and recompute 1. A lossy read races with the publisher by design.
 //
 #include <cstdio>
 #include <cstdlib>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Producers and workers of a queue as threads on one mapping, for ThreadSanitizer.
 //
-// What it proves: every plain access to a job is ordered against the other threads' by publish 6 / take 1 (the length)
-// and done 5 / room 2b (the gates), also of what was released; so is what a worker's objects share with the channel.
-// What it does not prove: ThreadSanitizer does not model fences, and nobody dies here. Adopted jobs are copied while
-// they may be overwritten, by design. That is for the model.
+// It proves that two pairs order every plain access to a job, a released one too, against other threads: publish 6 /
+// take 1 (the length) and done 5 / room 2b (the gates). The data that a worker shares with its channel is ordered, too.
+// It covers neither fences, which ThreadSanitizer does not model, nor deaths. Adopted jobs are copied while they may be
+// overwritten, by design. The model covers these.
 
 #include <atomic>
 #include <cstdio>
@@ -14,22 +14,22 @@
 #include "message.hpp"
 #include "one_mapping.hpp"
 
-/// A worker looks at the record at gate[0] when others may have done it already, and a producer writes there: by
-/// design, for take 3 finds that out (spec/queue.md 3).
+/// A worker may look at the record at gate[0] after another worker has done that job, while a producer writes there.
+/// This race is by design: take 3 detects it (spec/queue.md 3).
 extern "C" const char* __tsan_default_suppressions() {
     return "race:job_source.hpp\n";
 }
 
 namespace {
 
-constexpr std::uint64_t count = 20'000;  // of each producer
+constexpr std::uint64_t count = 20'000;  // for each producer
 constexpr int producers = 2;
 constexpr int workers = 3;
 
 std::atomic<std::uint64_t> done{0};
 
-/// By `take` and by `poll`; every seventh job is released when it comes for the first time. `rarely`: it lets the
-/// others go on for some laps then. So nothing but its gate orders its job before what a producer writes there.
+/// Works by `take` and by `poll`, and releases every seventh job at its first attempt. `rarely`: pauses, so that the
+/// others go on for some laps. Then only the worker's gate orders its job before a producer's next writes there.
 void work(flyring::Channel& channel, std::vector<std::atomic<int>>& seen, bool rarely) {
     flyring::Worker worker = channel.worker();
     const auto handle = [&](flyring::Job& job) {
@@ -37,11 +37,11 @@ void work(flyring::Channel& channel, std::vector<std::atomic<int>>& seen, bool r
         const std::uint64_t ring = job.ring();
         stress::check(job.message(), sequence);
         if (sequence % 7 == 3 && !job.repeat()) {
-            job.release();  // or it stays in hand: it comes again all the same
+            job.release();  // if it stays in hand, it comes again, too
             return;
         }
-        if (sequence % 2 == 0) job.done();  // else poll, or who called take, says so
-        // Relaxed: these would order a job before what others do later.
+        if (sequence % 2 == 0) job.done();  // otherwise poll, or the caller of take, finishes it
+        // Relaxed, so that these counters do not order a job before other threads' accesses.
         seen[ring * count + sequence].fetch_add(1, std::memory_order_relaxed);
         done.fetch_add(1, std::memory_order_relaxed);
     };

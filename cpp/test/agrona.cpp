@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-// Line by line what OneToOneRingBuffer.java does, with its orderings.
+// A line-by-line port of OneToOneRingBuffer.java, with its orderings.
 
 namespace agrona {
 
@@ -80,7 +80,7 @@ std::int32_t RingBuffer::claim_capacity(std::int32_t length) {
     const std::int32_t mask = capacity_ - 1;
     std::int64_t head = position(head_cache_offset);
     const std::int64_t tail = position(tail_offset);
-    // In 32 bits: what a head cache that is 2 GiB old leads to is Agrona's.
+    // In 32 bits, as Agrona does: an old head cache makes this difference overflow after 2 GiB.
     if (required > capacity_ - static_cast<std::int32_t>(tail - head)) {
         head = position(head_offset);
         if (required > capacity_ - static_cast<std::int32_t>(tail - head)) return no_room;

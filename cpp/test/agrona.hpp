@@ -6,8 +6,9 @@
 #include <functional>
 #include <string>
 
-// What stock Agrona 2.6.0 does at the other end of a channel: its OneToOneRingBuffer, in C++. It knows the channel's
-// file only as a ring buffer: C + 768 bytes at rings_offset, with Agrona's numbers and nothing of flyring.
+// The behaviour of stock Agrona 2.6.0 at the other end of a channel: its OneToOneRingBuffer, in C++. It treats the
+// channel's file only as a ring buffer of C + 768 bytes at rings_offset. It uses Agrona's numbers and nothing of
+// Flyring.
 
 namespace agrona {
 
@@ -21,18 +22,18 @@ class RingBuffer {
 
     static constexpr std::int32_t no_room = -2;  // INSUFFICIENT_CAPACITY
 
-    /// False: no room.
+    /// Returns false if there is no room.
     bool write(std::int32_t type, const std::string& message);
-    /// Where the payload goes, or no_room.
+    /// Returns the index at which the payload goes, or no_room.
     std::int32_t try_claim(std::int32_t type, std::int32_t length);
     void commit(std::int32_t index);
     void abort(std::int32_t index);
     std::byte* at(std::int32_t index) { return data_ + index; }
 
     using Handler = std::function<void(std::int32_t type, const std::string& message)>;
-    /// Not past the ring's end: another call goes on there. Returns the number of messages.
+    /// Reads up to the ring's end; another call continues there. Returns the number of messages.
     int read(const Handler& handler, int limit = INT32_MAX);
-    /// Like read, until there is nothing; all the messages, each with a space behind it.
+    /// Reads until there is nothing. Returns all messages, each followed by a space.
     std::string read_all();
 
     std::int32_t capacity() const { return capacity_; }

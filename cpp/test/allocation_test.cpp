@@ -4,7 +4,7 @@
 #include "allocations.hpp"
 #include "support.hpp"
 
-// No allocation per message. Where a sanitizer has replaced malloc, the tests say that they were skipped.
+// No allocation for a message. If a sanitizer has replaced malloc, these tests report that they were skipped.
 
 namespace {
 
@@ -20,7 +20,7 @@ TEST_F(Allocation, the_count_sees_a_seeded_allocation) {
     std::vector<int>* volatile seeded = new std::vector<int>(100);
     EXPECT_EQ(support::allocations() - before, 2);
     delete seeded;
-    // Taking a message copies it: seen as well.
+    // take copies the message, so its allocation is counted, too.
     flyring::Channel channel = flyring::Channel::create("c", support::broadcast());
     flyring::Subscriber subscriber = channel.subscriber();
     channel.publisher().offer(support::bytes("x"));
@@ -108,7 +108,7 @@ TEST_F(Allocation, lossy_polls_jumps_and_owner_records_allocate_nothing) {
             publisher.offer(support::bytes("lost"));
             poll(subscriber);
         }
-        EXPECT_EQ(poll(lossy), 0);  // a jump
+        EXPECT_EQ(poll(lossy), 0);  // lapped: it jumps
     }
     EXPECT_EQ(lossy.lost_messages(0), 2000);
 }

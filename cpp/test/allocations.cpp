@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstddef>
 
-// A sanitizer has a malloc of its own; ThreadSanitizer's is called before the runtime knows the thread.
+// A sanitizer has its own malloc. ThreadSanitizer's is called before its runtime knows the thread.
 #define FLYRING_COUNTS_MALLOC 1
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #undef FLYRING_COUNTS_MALLOC
@@ -18,10 +18,10 @@
 
 namespace {
 std::atomic<long> count{0};
-thread_local long before_failure = -1;  // allocations; below 0: none fails
+thread_local long before_failure = -1;  // allocations until one fails; below 0: none fails
 thread_local bool* failure_came = nullptr;
 
-/// Counts an allocation. Whether it is to fail.
+/// Counts an allocation. Returns whether it must fail.
 [[maybe_unused]] bool fails() {
     count.fetch_add(1, std::memory_order_relaxed);
     if (before_failure < 0 || before_failure-- > 0) return false;

@@ -3,12 +3,13 @@
 
 namespace support {
 
-/// How often this program has allocated memory: malloc is replaced. A sanitizer replaces it itself; then nothing
-/// counts.
+/// allocations(): how often this program has allocated memory; it replaces malloc. counts_allocations(): false if a
+/// sanitizer has replaced malloc instead.
 bool counts_allocations();
 long allocations();
 
-/// While it lives, allocation number `at` of this thread, counted from 0, finds no memory; `came` tells whether it did.
+/// During its lifetime, allocation number `at` of this thread (from 0) fails. Sets `came` to whether that allocation
+/// was made.
 class FailingAllocation {
   public:
     FailingAllocation(int at, bool& came);

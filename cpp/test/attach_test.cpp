@@ -5,7 +5,7 @@
 
 #include "support.hpp"
 
-// What attaching says to files that are no channels, broken ones, and ones of other versions.
+// Attaching to files that are not channels, to broken ones, and to other versions.
 
 namespace {
 

@@ -129,7 +129,7 @@ TEST_F(Create, open_or_create_names_the_first_field_that_differs) {
     EXPECT_EQ(field([](auto& asked) { asked.schema_id = 5; }), "schema_id 5 0");
     EXPECT_EQ(field([](auto& asked) { asked.schema_version = 5; }), "schema_version 5 3");
     EXPECT_EQ(field([](auto& asked) { asked.schema_version = 2; }), "none");
-    EXPECT_EQ(field([](auto& asked) { asked.schema = "b"; }), "none");  // a comment may differ
+    EXPECT_EQ(field([](auto& asked) { asked.schema = "b"; }), "none");  // the text may differ
 }
 
 TEST_F(Create, replace_gives_the_name_to_a_new_channel_and_the_old_one_goes_on) {
@@ -139,7 +139,7 @@ TEST_F(Create, replace_gives_the_name_to_a_new_channel_and_the_old_one_goes_on) 
     const Channel fresh = Channel::replace("name", broadcast());
     EXPECT_NE(fresh.id(), old.id());
     EXPECT_EQ(Channel::open("name").id(), fresh.id());
-    EXPECT_EQ(code_of([&] { publisher.offer(support::bytes("x")); }), "replaced");  // it is told once, and goes on
+    EXPECT_EQ(code_of([&] { publisher.offer(support::bytes("x")); }), "replaced");  // once; then it works as before
     publisher.offer(support::bytes("still here"));
     EXPECT_EQ(support::text(*subscriber.take()), "still here");
 }
@@ -353,7 +353,7 @@ TEST_F(Create, on_overlay_a_file_is_not_opened_for_reading_alone) {
 TEST_F(Create, an_unknown_file_system_is_refused_unless_overridden) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount another file system";
     support::Child child([&](const auto&) {
-        // ramfs is allowed and tmpfs is; proc is not, and nothing can be created there, so the check is called itself.
+        // tmpfs and ramfs are allowed, proc is not. No file can be created on proc, so the test calls the check itself.
         constexpr auto write = flyring::detail::Purpose::write;
         const flyring::detail::Fd proc(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
         return code_of([&] { flyring::detail::check_file_system(proc, "x", false, write); }) == "file-system" &&

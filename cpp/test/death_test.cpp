@@ -6,8 +6,8 @@
 
 #include "support.hpp"
 
-// What processes leave that were killed, stopped, or forked: rings, locks, slots. (How long publishers wait for them:
-// wait_test.cpp.)
+// What killed, stopped and forked processes leave behind: rings, locks, slots. (wait_test.cpp tests how long publishers
+// wait for the dead.)
 
 namespace {
 
@@ -113,11 +113,11 @@ TEST_F(Death, a_batch_cut_before_its_commit_is_nothing_and_after_it_is_all_of_it
         flyring::Subscriber subscriber = channel.subscriber();
         flyring::LossySubscriber lossy = channel.lossy_subscriber();
         channel.publisher("victim").offer(bytes("x"));
-        channel.publisher("victim").close();  // what the first had cleared ahead is padding now
+        channel.publisher("victim").close();  // the space that the first owner had cleared ahead is padding now
         drain(subscriber);
         const auto words = support::raw("c");
         const flyring::detail::Ring ring = words.ring(0);
-        // Step 3 to 6 of 6.1 for three messages, as a kill leaves them: claimed, nothing in `published`.
+        // Steps 3 to 6 of 6.1 for a batch of three messages, as a kill leaves them: claimed, but not in `published`.
         const std::int64_t t = *ring.claimed();
         ASSERT_EQ(*ring.published(), t);
         *ring.claimed() = t + 192;
@@ -146,7 +146,7 @@ TEST_F(Death, a_killed_owner_whose_forked_child_lives_on_keeps_no_slot) {
         Channel own = Channel::open("c");
         const flyring::Publisher publisher = own.publisher("victim");
         const flyring::Subscriber subscriber = own.subscriber("reader", true);
-        if (::fork() == 0) {  // has every mapping of its parent, until the test closes the pipe
+        if (::fork() == 0) {  // keeps every mapping of its parent until the test closes the pipe
             ::close(ends[1]);
             char nothing = 0;
             ::_exit(static_cast<int>(::read(ends[0], &nothing, 1)));
@@ -188,7 +188,7 @@ TEST_F(Death, a_process_that_tests_its_own_slot_finds_it_alive) {
     Channel channel = Channel::create("c", broadcast(1, 2));
     flyring::Subscriber subscriber = channel.subscriber();
     flyring::Publisher publisher = channel.publisher();
-    // Opening and closing the file again would drop all locks of the process, if they were those of POSIX.
+    // With POSIX locks, opening and closing the file again would drop all locks of the process.
     Channel::open("c").close();
     support::fill(publisher);
     EXPECT_TRUE(publisher.held_by()->live);
@@ -244,7 +244,7 @@ TEST_F(Death, after_closefrom_nothing_that_took_over_a_number_is_touched) {
     std::optional<flyring::Publisher> publisher = channel->publisher();
     std::optional<flyring::Subscriber> subscriber = channel->subscriber();
     std::optional<flyring::LossySubscriber> lossy = channel->lossy_subscriber();
-    // In a child, so that the test's own descriptors live.
+    // In a child, so that the test keeps its own descriptors.
     support::Child child([&](const auto&) {
         publisher.reset();
         Channel own = Channel::replace("c", broadcast(1, 2));
@@ -254,7 +254,7 @@ TEST_F(Death, after_closefrom_nothing_that_took_over_a_number_is_touched) {
         for (int fd = 3; fd < 64; ++fd) ::close(fd);
         // The numbers now belong to the same file again, with locks at the same bytes.
         std::optional<Channel> second = Channel::open("c");
-        flyring::Publisher heir = second->publisher();  // our lock went with its description
+        flyring::Publisher heir = second->publisher();  // the old lock went with its description
         flyring::Subscriber heirs_reader = second->subscriber();
         const std::uint64_t lock = 4096 + 256;
         bool good = heir.epoch() == 2 && heirs_reader.slot() == 0 && support::is_locked(second->path(), lock);
@@ -264,7 +264,7 @@ TEST_F(Death, after_closefrom_nothing_that_took_over_a_number_is_touched) {
         mine.reset();
         reader.reset();
         own.close();
-        // Locks and descriptors of the heirs are as they were.
+        // The locks and descriptors of the new owners are unchanged.
         good = good && support::is_locked(second->path(), lock) && support::is_locked(second->path(), lock + 256);
         heir.offer(bytes("after"));
         good = good && drain(heirs_reader) == "after " && code_of([&] { second->evict(1); }) == "none";

@@ -6,7 +6,7 @@
 #include "faults.hpp"
 #include "support.hpp"
 
-// Evict, by hand and for lag; what it leaves for the slot's next owner.
+// Evict, by call and for lag, and what it leaves for the slot's next owner.
 
 namespace {
 
@@ -51,7 +51,7 @@ TEST_F(Evict, a_poll_in_which_it_happens_ends_with_slot_lost_and_takes_its_gates
     int handled = 0;
     const auto poll = [&] {
         subscriber.poll([&](const Message&) {
-            if (++handled == 2) channel.evict(0);  // what follows does not take the gates back yet
+            if (++handled == 2) channel.evict(0);  // the next call inside the handler does not take the gates back yet
             EXPECT_EQ(code_of([&] { subscriber.ended(0); }), handled == 1 ? "none" : "slot-lost");
         });
     };
@@ -72,7 +72,7 @@ TEST_F(Evict, what_an_evicted_reader_sees_of_a_later_lap_is_slot_lost_not_a_corr
     const auto poll = [&] {
         subscriber.poll([&](const Message& message) {
             channel.evict(0);
-            *words.ring(0).length_at(message.position() + 64) = 7;  // as the payload of a later lap may look
+            *words.ring(0).length_at(message.position() + 64) = 7;  // like a payload byte of a later lap
         });
     };
     EXPECT_EQ(code_of(poll), "slot-lost");
@@ -88,9 +88,9 @@ TEST_F(Evict, a_kept_slot_stays_kept_and_its_next_owner_starts_afresh) {
     const auto words = support::raw("c");
     EXPECT_EQ(*flyring::detail::subscriber_slot(words, 0).evicting(), 1);
     subscriber.close();
-    *words.ring(0).gate(0) = 64;  // what a victim stores that is killed before it takes it back
+    *words.ring(0).gate(0) = 64;  // a late store of a victim that was killed before it took the gate back
     publisher.offer(bytes("old too"));
-    flyring::Subscriber next = channel.subscriber("journal", false, {0, 1});  // other rings: it does not resume
+    flyring::Subscriber next = channel.subscriber("journal", false, {0, 1});  // other rings: it joins
     EXPECT_TRUE(next.kept());
     EXPECT_EQ(drain(next), "");
     publisher.offer(bytes("new"));
@@ -101,7 +101,8 @@ TEST_F(Evict, a_kept_slot_stays_kept_and_its_next_owner_starts_afresh) {
     EXPECT_EQ(drain(third), "kept again ");
 }
 
-/// What a kill leaves, in the order of the stores: of evict, or of the join of a kept slot's next owner.
+/// The states that a kill leaves in the middle of an evict, or of the join of a kept slot's next owner, in the order of
+/// the stores.
 TEST_F(Evict, cut_off_anywhere_then_a_kept_slots_next_owner_has_all_rings_or_joins_them_afresh) {
     struct Cut {
         std::int64_t epochs;
@@ -183,13 +184,13 @@ TEST_F(Evict, who_lags_more_than_max_lag_is_evicted_and_nobody_else) {
         ASSERT_GT(publisher.offer(bytes("x")), 0);
         quick.poll([](const Message&) {});
     }
-    EXPECT_EQ(slow.poll([](const Message&) {}, 1), 1);  // the gate is at 128 now: it may stay a little
+    EXPECT_EQ(slow.poll([](const Message&) {}, 1), 1);  // the gate is at 128 now: still within the lag limit
     for (int i = 0; i < 2; ++i) ASSERT_GT(publisher.offer(bytes("y")), 0);
     EXPECT_EQ(publisher.position(), 1984 + 128);
     quick.poll([](const Message&) {});
     EXPECT_EQ(code_of([&] { kept.take(); }), "slot-lost");
     EXPECT_EQ(publisher.held_by()->slot, slow.slot());
-    ASSERT_GT(publisher.offer(bytes("z")), 0);  // needs 128 + 2048 + 8: too much for slow
+    ASSERT_GT(publisher.offer(bytes("z")), 0);  // ends beyond 128 + 2048: `slow` is too far behind
     EXPECT_EQ(publisher.held_by()->slot, quick.slot());
     EXPECT_EQ(code_of([&] { slow.take(); }), "slot-lost");
     EXPECT_EQ(drain(quick), "z ");
@@ -201,7 +202,7 @@ TEST_F(Evict, a_batch_evicts_who_lags_by_more_than_the_whole_of_it_allows) {
     flyring::Subscriber subscriber = channel.subscriber();
     support::fill_up_to(publisher, 1024);
     const std::vector<std::byte> half(504);
-    const flyring::Bytes batch[] = {half, half};  // the first one alone has room
+    const flyring::Bytes batch[] = {half, half};  // only the first one alone has room
     EXPECT_EQ(publisher.offer_batch({batch, 2}), 2U);
     EXPECT_EQ(publisher.position(), 2048);
     EXPECT_EQ(code_of([&] { subscriber.take(); }), "slot-lost");
@@ -221,14 +222,14 @@ TEST_F(Evict, max_lag_of_the_whole_capacity_evicts_instead_of_waiting) {
 TEST_F(Evict, a_limit_that_was_granted_stays_when_one_who_joined_since_allows_less) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher("", 2048);
-    ASSERT_GT(publisher.offer(bytes("x")), 0);  // nobody holds it back: up to the ring's end
+    ASSERT_GT(publisher.offer(bytes("x")), 0);  // no subscriber gates, so the limit is a whole ring
     flyring::Subscriber slow = channel.subscriber();
     std::string expected;
     for (; publisher.position() < 3968; expected += "y ") ASSERT_GT(publisher.offer(bytes("y")), 0);
     const auto words = support::raw("c");
     const auto description = flyring::detail::open_description(words.fd, words.path);
     {
-        const flyring::detail::ControlLock control(description, words);  // or slow were evicted
+        const flyring::detail::ControlLock control(description, words);  // keeps `slow` from being evicted
         EXPECT_EQ(publisher.offer_batch(std::vector<flyring::Bytes>(4, bytes("z"))), 1U);
     }
     EXPECT_EQ(publisher.position(), 4032);
@@ -316,7 +317,7 @@ TEST_F(Evict, a_gate_that_a_hung_victim_stored_late_is_taken_back_by_the_publish
         const flyring::Subscriber victim = channel.subscriber("victim", kept);
         channel.evict(0);
         const auto words = support::raw("c");
-        *words.ring(0).gate(0) = 0;  // its store becomes visible after the evictor's; its handler never returns
+        *words.ring(0).gate(0) = 0;  // a victim's late store; its handler never returns
         fill(publisher);
         support::sleep_past_a_look();
         EXPECT_GT(publisher.offer(bytes("x")), 0) << kept;

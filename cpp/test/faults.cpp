@@ -26,10 +26,10 @@ thread_local const std::function<int(const faults::Call&)>* hook = nullptr;
 thread_local std::optional<std::int64_t> file_system;
 thread_local long clocks = 0;
 
-/// Whether the call fails; errno says why.
+/// Returns whether the call must fail, with errno set.
 bool fails(const faults::Call& call) {
     if (hook == nullptr) return false;
-    const auto* const now = std::exchange(hook, nullptr);  // what it calls itself is not hooked
+    const auto* const now = std::exchange(hook, nullptr);  // the hook's own calls are not hooked
     const int error = (*now)(call);
     hook = now;
     if (error != 0) errno = error;

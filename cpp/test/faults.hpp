@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <functional>
 
-// What a process may meet in the middle of an operation: system calls that fail, memory that runs out. This program
-// replaces the calls of the C library that Flyring makes.
+// Faults in the middle of an operation: failing system calls, failing allocations. This program replaces the C
+// library's functions that Flyring calls.
 
 namespace faults {
 
@@ -15,12 +15,13 @@ namespace faults {
 struct Call {
     const char* name;
     int command = 0;         // of fcntl, futex, membarrier; whence of lseek
-    short lock = 0;          // what fcntl is to set: F_WRLCK, F_UNLCK
-    off_t offset = 0;        // of the lock's byte, or where lseek goes
-    std::int64_t until = 0;  // of a futex wait: CLOCK_MONOTONIC, ns
+    short lock = 0;          // lock type that fcntl sets: F_WRLCK, F_UNLCK
+    off_t offset = 0;        // offset of the lock's byte, or the target of lseek
+    std::int64_t until = 0;  // deadline of a futex wait: CLOCK_MONOTONIC, ns
 };
 
-/// While it lives, what this thread calls goes through `hook` first. It returns the errno to fail with, or 0.
+/// During its lifetime, each replaced call of this thread goes through `hook` first. The hook returns the errno to fail
+/// with, or 0.
 class Hook {
   public:
     explicit Hook(std::function<int(const Call&)> hook);
@@ -33,10 +34,10 @@ class Hook {
     const std::function<int(const Call&)>* before_;
 };
 
-/// How often this thread has looked at a clock.
+/// How often this thread has read a clock.
 long clock_reads();
 
-/// While it lives, files of this thread lie on a file system of that type.
+/// During its lifetime, this thread's files appear to lie on a file system of this type.
 class FileSystem {
   public:
     explicit FileSystem(std::int64_t type);

@@ -5,7 +5,7 @@
 #include "agrona.hpp"
 #include "support.hpp"
 
-// Agrona's writer, and our subscriber at slot 0 (spec/channel.md 6.15).
+// Agrona's writer with a Flyring subscriber at slot 0 (spec/channel.md 6.15).
 
 namespace {
 
@@ -135,7 +135,7 @@ TEST_F(ForeignPublisher, is_resumed_at_the_gate_whatever_else_the_slot_says) {
     subscriber.close();
     EXPECT_EQ(writer.head(), writer.tail());
     flyring::Subscriber victim = channel.subscriber();
-    ++*slot.epoch();  // as if somebody had the slot
+    ++*slot.epoch();  // as if the slot had an owner
     EXPECT_EQ(code_of([&] { victim.take(); }), "slot-lost");
     EXPECT_EQ(writer.head(), writer.tail());
 }
@@ -166,7 +166,7 @@ TEST_F(ForeignPublisher, a_head_out_of_its_reach_is_a_corrupt_ring) {
     EXPECT_EQ(resumed(4, 8), "corrupt-ring");
     EXPECT_EQ(resumed(0, 4), "corrupt-ring");
     EXPECT_EQ(resumed(INT64_MAX, INT64_MAX), "corrupt-ring");
-    EXPECT_EQ(writer.head(), INT64_MAX);  // nobody made it -1
+    EXPECT_EQ(writer.head(), INT64_MAX);  // the gate was not set to -1
     EXPECT_EQ(resumed(16, 16), "none");
 }
 

@@ -5,7 +5,7 @@
 #include "agrona.hpp"
 #include "support.hpp"
 
-// Our publisher, and Agrona's reader at slot 0 (spec/channel.md 6.15).
+// A Flyring publisher with Agrona's reader at slot 0 (spec/channel.md 6.15).
 
 namespace {
 
@@ -74,8 +74,8 @@ TEST_F(ForeignSubscriber, sees_a_first_message_where_its_head_is) {
 }
 
 TEST_F(ForeignSubscriber, finds_no_length_behind_the_rings_end) {
-    // Two laps of an eighth of the ring each. A stock reader that runs over the end in one call looks at the first word
-    // of the trailer: above 0, it is a length.
+    // Two laps in steps of an eighth of the ring. A stock reader that runs over the end in one call reads the trailer's
+    // first word, and takes it for a length if it is above 0.
     const auto behind_the_end = [this] { return static_cast<std::int32_t>(*ring.boundary(0)); };
     EXPECT_EQ(*ring.boundary(0), -1);
     flyring::Publisher publisher = channel.publisher();
@@ -102,7 +102,7 @@ TEST_F(ForeignSubscriber, finds_in_head_cache_the_head_of_the_last_recompute) {
         const std::int64_t before = reader.head();
         ASSERT_EQ(reader.read([](auto, const auto&) {}, 3), 3);
         ASSERT_EQ(reader.head_cache(), before);
-        ASSERT_GT(publisher.offer(bytes("x")), 0);  // needs room, so it looks
+        ASSERT_GT(publisher.offer(bytes("x")), 0);  // needs room, so it recomputes
         ASSERT_EQ(reader.head_cache(), reader.head());
         const flyring::Bytes batch[] = {bytes("x"), bytes("x"), bytes("x")};
         ASSERT_EQ(reader.read([](auto, const auto&) {}, 1), 1);
@@ -113,7 +113,7 @@ TEST_F(ForeignSubscriber, finds_in_head_cache_the_head_of_the_last_recompute) {
 
 TEST_F(ForeignSubscriber, is_never_found_dead) {
     flyring::Publisher publisher = channel.publisher();
-    flyring::detail::store_release(subscriber_slot(words, 0).kept(), 0);  // by its fields it could be retired
+    flyring::detail::store_release(subscriber_slot(words, 0).kept(), 0);  // its fields would allow to retire it
     fill(publisher);
     support::sleep_past_a_look();
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
@@ -133,7 +133,7 @@ TEST_F(ForeignSubscriber, is_never_found_dead) {
 }
 
 TEST_F(ForeignSubscriber, can_be_followed_by_a_stock_writer_after_2_gib) {
-    // As after 3 GiB.
+    // The state after 3 GiB.
     const std::int64_t far = 3LL << 30;
     *ring.claimed() = *ring.published() = *ring.gate(0) = far;
     flyring::Publisher publisher = channel.publisher();

@@ -19,7 +19,7 @@ flyring::Options options(Foreign foreign) {
     return made;
 }
 
-/// The argument of the InvalidArgument, the field of the CorruptHeader or VersionTooNew that `action` throws.
+/// The argument of the InvalidArgument, or the field of the CorruptHeader or VersionTooNew, that `action` throws.
 std::string named(const std::function<void()>& action) {
     try {
         action();
@@ -60,7 +60,7 @@ TEST_F(ForeignChannel, the_header_says_who_is_foreign) {
     EXPECT_EQ(Channel::open("p").foreign(), Foreign::publisher);
     EXPECT_EQ(Channel::open("s", {true, false, {}}).foreign(), Foreign::subscriber);
     for (const char* name : {"none", "p", "s"}) {
-        // One ring of an inbox: Agrona's head is a position from the beginning.
+        // The one ring of an inbox: Agrona's head is a position from the start.
         EXPECT_EQ(*support::raw(name).ring(0).gate(0), 0);
         EXPECT_EQ(*support::raw(name).ring(0).head_cache(), 0);
     }
@@ -78,7 +78,7 @@ TEST_F(ForeignChannel, needs_one_compact_ring_between_two) {
     EXPECT_EQ(made([](auto& asked) { asked.alignment = 64; }), "foreign");
     EXPECT_EQ(made([](auto& asked) { asked.foreign = static_cast<Foreign>(6); }), "foreign");
     EXPECT_EQ(made([](auto& asked) { asked.foreign = static_cast<Foreign>(1); }), "foreign");
-    // In the order of the options: alignment, foreign, counters.
+    // open_or_create compares in the order alignment, foreign, counters.
     EXPECT_EQ(made([](auto& asked) { asked.alignment = 16; }), "alignment");
     EXPECT_EQ(made([](auto& asked) { asked.alignment = 64, asked.counters = 70000; }), "foreign");
     EXPECT_EQ(made([](auto&) {}), "none");

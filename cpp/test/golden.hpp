@@ -76,7 +76,7 @@ inline flyring::detail::InEnvironment in_environment(const Json& golden) {
     return made;
 }
 
-/// What a process with other software does to the mapped file.
+/// A store of a foreign process into the mapped file.
 inline void foreign_store(const std::string& path, const Json& operation) {
     std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
     const std::vector<std::byte> data = from_hex(operation.at("data"));
@@ -95,10 +95,10 @@ inline std::string hex(flyring::Bytes bytes) {
     return text;
 }
 
-/// Of the channels of services, or of all others.
+/// Golden files of services, or of all other kinds.
 enum class Which { all, services, others };
 
-/// FOLDER/NAME of one folder's files, or of all that can be read.
+/// FOLDER/NAME of the files of one folder, or of all files that a reader accepts.
 inline std::vector<std::string> golden_names(const std::string& only = "", Which which = Which::all) {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(support::spec_folder() + "/golden")) {
@@ -112,7 +112,7 @@ inline std::vector<std::string> golden_names(const std::string& only = "", Which
     return names;
 }
 
-/// A channel's name for it.
+/// The channel name for a golden file.
 inline std::string channel_name(const std::string& golden) {
     std::string name = golden;
     std::replace(name.begin(), name.end(), '/', '-');
@@ -128,7 +128,7 @@ inline Json golden_json(const std::string& name) {
     return Json::parse(stream);
 }
 
-/// `bytes`, with those runs in it: [offset, hexadecimal digits].
+/// `bytes` with these runs written into them; a run is [offset, hexadecimal digits].
 inline std::vector<std::byte> with_runs(std::vector<std::byte> bytes, const Json& runs) {
     for (const Json& run : runs) {
         const std::vector<std::byte> changed = from_hex(run.at(1));

@@ -5,7 +5,7 @@
 
 #include "golden.hpp"
 
-// The golden files of services: spec/golden/README.md.
+// The golden files of services (spec/golden/README.md).
 
 namespace {
 
@@ -22,7 +22,7 @@ Json request_facts(const Request& request) {
             {"data", hex(request.payload())}};
 }
 
-/// In order within a client; without what a handler is not told.
+/// Sorted by client, in order within each; without the fields that a handler does not see.
 Json by_client(const Json& requests) {
     std::vector<Json> sorted = requests;
     std::stable_sort(sorted.begin(), sorted.end(),
@@ -80,7 +80,7 @@ class ServiceReplay {
         }
     }
 
-    /// What a poll of that server hands out; all of it is kept.
+    /// The requests that a poll of this server hands out. All are kept.
     Json finds(const std::string& name) {
         if (servers_.count(name) == 0) return Json::array();
         return serve(servers_.at(name), 256, {{"keep", "found"}});
@@ -124,7 +124,7 @@ class ServiceReplay {
             add("expired", {{"may_have_run", error.may_have_run()}});
         } catch (const flyring::ServerGone& error) {
             add("server-gone", {{"may_have_run", error.may_have_run()}});
-        } catch (const flyring::FlyringError& error) {  // of a client that was closed
+        } catch (const flyring::FlyringError& error) {  // a call of a closed client
             add(std::string(error.code()).c_str(), Json::object());
         }
     }
@@ -176,7 +176,7 @@ class ServiceReplay {
 class GoldenService : public support::ChannelTest {};
 
 TEST_F(GoldenService, the_same_operations_write_the_same_bytes) {
-    const std::vector<std::string> names =  // of the layout version that is implemented here
+    const std::vector<std::string> names =  // of the implemented layout version
         golden_names(std::to_string(flyring::layout::MAJOR) + "." + std::to_string(flyring::layout::MINOR),
                      Which::services);
     ASSERT_GE(names.size(), 8U);

@@ -4,7 +4,8 @@
 #include <thread>
 #include <tuple>
 
-// spec/golden/README.md: the same operations write the same bytes, and every stored file is read as expected.
+// The golden files (spec/golden/README.md): the same operations write the same bytes, and every stored file reads as
+// expected.
 
 namespace {
 
@@ -15,7 +16,7 @@ Json job_facts(const flyring::Job& job) {
             {"repeat", job.repeat()}, {"type", job.type()},         {"data", hex(job.payload())}};
 }
 
-/// By the ring that they were taken from, then by what identifies them.
+/// Sorted by the ring that each job was taken from, then by its identity.
 Json sorted_jobs(const Json& jobs) {
     std::vector<Json> sorted = jobs;
     const auto key = [](const Json& job) {
@@ -26,19 +27,20 @@ Json sorted_jobs(const Json& jobs) {
     return sorted;
 }
 
-/// What a worker has in hand, and then gets until there is nothing more; each is done. `adopts`: also of the dead.
+/// The job that a worker has in hand, and all jobs that it then gets; each is finished. `adopts`: jobs of dead workers,
+/// too.
 Json jobs_left(const flyring::Channel& channel, flyring::Worker& worker, std::optional<flyring::Job> job, bool adopts) {
     const flyring::detail::ChannelFile file = flyring::detail::open_file(channel.path(), {});
     const flyring::detail::Fd description = flyring::detail::open_description(file.fd, file.path);
     std::optional<flyring::detail::ControlLock> control;
-    if (!adopts) control.emplace(description, file);  // without it nobody adopts
+    if (!adopts) control.emplace(description, file);  // without this lock no worker can adopt
     Json found = Json::array();
     for (int vain = 0; vain < 3;) {
         if (!job || !*job) job = worker.take();
         if (!job) {
             ++vain;
             if (!adopts) break;
-            std::this_thread::sleep_for(std::chrono::milliseconds(6));  // before it looks for the dead again
+            std::this_thread::sleep_for(std::chrono::milliseconds(6));  // until it looks for dead workers again
             continue;
         }
         Json facts = job_facts(*job);
@@ -71,7 +73,7 @@ class Replay {
         publisher(op, operation);
     }
 
-    /// What the last subscriber, or worker, gets until there is nothing more, by ring.
+    /// All messages or jobs that the last subscriber or worker gets, by ring.
     Json finds(const std::string& name) {
         std::vector<Json> found;
         if (workers_.count(name) != 0) return jobs_left(channel_, workers_.at(name), std::move(jobs_[name]), false);
@@ -207,7 +209,7 @@ class Replay {
 class Golden : public support::ChannelTest {};
 
 TEST_F(Golden, the_same_operations_write_the_same_bytes) {
-    const std::vector<std::string> names =  // of the layout version that is implemented here
+    const std::vector<std::string> names =  // of the implemented layout version
         golden_names(std::to_string(flyring::layout::MAJOR) + "." + std::to_string(flyring::layout::MINOR),
                      Which::others);
     ASSERT_GE(names.size(), 23U);
@@ -225,8 +227,8 @@ TEST_F(Golden, the_same_operations_write_the_same_bytes) {
     }
 }
 
-/// The files of the dead: what a kill at each store leaves, what the next owner does, the bytes that it leaves, and
-/// what a reader finds.
+/// The files of the dead: each has the state after a kill at one store, the operation of the next owner, the bytes that
+/// it leaves, and what a reader finds.
 TEST_F(Golden, the_next_owner_takes_over_the_dead) {
     int points = 0;
     for (const auto& entry : std::filesystem::directory_iterator(support::spec_folder() + "/golden/dead")) {
@@ -315,7 +317,7 @@ void expect_counters(const flyring::Channel& channel, const Json& expected) {
     EXPECT_EQ(found, expected);
 }
 
-/// The slot at whose end is other software cannot be taken (6.15).
+/// The foreign end's slot cannot be taken (6.15).
 void expect_foreign(flyring::Channel& channel, std::uint64_t features) {
     const flyring::Foreign foreign = channel.foreign();
     EXPECT_EQ(foreign == flyring::Foreign::publisher, features == flyring::layout::FEATURE_FOREIGN_PUBLISHER);

@@ -6,8 +6,8 @@
 
 #include "support.hpp"
 
-// Rings that a broken or hostile process wrote. Lossy subscribers whose publisher died or lapped them in an awkward
-// way.
+// Rings that a broken or hostile process wrote; lossy subscribers whose publisher died or lapped them at an awkward
+// place.
 
 namespace {
 
@@ -41,7 +41,7 @@ TEST_F(HostileLossy, lapped_while_the_ring_looks_empty) {
     publisher.offer(bytes("first"));
     EXPECT_EQ(drain(subscriber), "first ");
     const std::int64_t cursor = subscriber.position(0);
-    // Over a lap of zeros: where its next record would have been lies the inside of a message, and reads as a length 0.
+    // A lap of zeros: the place of the subscriber's next record is now inside a message, and reads as length 0.
     const std::vector<std::byte> zeros(1000);
     int sent = 0;
     while (publisher.position() < cursor + 4096 + 1024) {
@@ -77,7 +77,7 @@ TEST_F(HostileLossy, a_publisher_killed_between_position_and_count_hangs_nobody)
     LossySubscriber subscriber = channel.lossy_subscriber({0}, Start::now, WhenLapped::newest);
     for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
     const std::int64_t count = *ring.messages_begun();
-    *ring.messages_begun() = count + 1;  // step 7 was begun
+    *ring.messages_begun() = count + 1;  // as if killed in step 7
     EXPECT_FALSE(subscriber.take());
     EXPECT_EQ(subscriber.position(0), 0);
     EXPECT_EQ(subscriber.lost_messages(0), 0);
@@ -87,7 +87,7 @@ TEST_F(HostileLossy, a_publisher_killed_between_position_and_count_hangs_nobody)
     *ring.messages_begun() = count;
     EXPECT_FALSE(subscriber.take());
     EXPECT_EQ(subscriber.lost_messages(0), 200);
-    EXPECT_FALSE(from_now.take());  // it has begun now
+    EXPECT_FALSE(from_now.take());  // it starts now
     publisher.offer(bytes("y"));
     EXPECT_EQ(drain(subscriber), "y ");
     EXPECT_EQ(drain(from_now), "y ");
@@ -180,8 +180,8 @@ TEST_F(HostileLossy, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
 }
 
 #if defined(__x86_64__)
-/// While it lives, published moves on after every instruction of this thread: a writer in another thread is not always
-/// faster than a jump, and never where the cores share no cache.
+/// During its lifetime, `published` moves after every instruction of this thread. A writer in another thread is not
+/// always faster than a jump, and never where the cores share no cache.
 class Stepping {
   public:
     explicit Stepping(const Ring& ring) {
@@ -208,7 +208,7 @@ class Stepping {
 TEST_F(HostileLossy, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
     *ring.claimed() = std::numeric_limits<std::int64_t>::max();
     LossySubscriber subscriber = channel.lossy_subscriber({0});
-    alarm(60);  // ends a poll that does not
+    alarm(60);  // ends the test if a poll does not end
     for (int i = 0; i < 3; ++i) {
         const std::int64_t begin = subscriber.position(0);
         int handed = 0;

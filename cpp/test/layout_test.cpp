@@ -4,7 +4,8 @@
 
 #include "support.hpp"
 
-// The layout header's values are literals, so comparing its text with spec/layout.toml compares every one, both ways.
+// The layout header's values are literals. So comparing its text with spec/layout.toml compares each value, in both
+// directions.
 
 static std::map<std::string, std::string> read_header() {
     std::ifstream stream(FLYRING_INCLUDE_DIR "/flyring/detail/layout.hpp");

@@ -10,7 +10,7 @@
 #include "faults.hpp"
 #include "support.hpp"
 
-// Close, fork, two threads: objects that are used too late, too early, or in the wrong place.
+// Close, fork, two threads: objects used too late, too early, or in the wrong place.
 
 namespace {
 
@@ -85,12 +85,12 @@ TEST_F(Lifetime, a_claim_that_outlives_its_publisher_and_its_channel_is_closed) 
     claim = std::move(moved);
     channel->close();
     channel.reset();
-    std::memset(claim.data(), 1, claim.size());  // it is memory still
+    std::memset(claim.data(), 1, claim.size());  // still valid memory
     EXPECT_FALSE(claim);
     EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
     EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
 
-    // Closed first, then destroyed, and the claim is never ended.
+    // The publisher is closed, then destroyed, and the claim is never ended.
     channel = Channel::open("c");
     publisher = channel->publisher();
     claim = publisher->claim(100);
@@ -161,7 +161,7 @@ TEST_F(Lifetime, a_forked_child_can_use_nothing_of_its_parent_and_keeps_no_lock)
                             code_of([&] { counter.get(); }) == "closed" &&
                             code_of([&] { channel->publisher(); }) == "closed";
         publisher.reset();
-        const bool still_closed = code_of([&] { claim.commit(); }) == "closed";  // though its publisher is gone
+        const bool still_closed = code_of([&] { claim.commit(); }) == "closed";  // although its publisher is destroyed
         subscriber.reset();
         channel->close();
         const bool owned = code_of([] { Channel::open("c").publisher(); }) == "no-free-slot";
@@ -177,7 +177,7 @@ TEST_F(Lifetime, a_forked_child_can_use_nothing_of_its_parent_and_keeps_no_lock)
     subscriber.reset();
     channel.reset();
     Channel again = Channel::open("c");
-    EXPECT_EQ(again.publisher().epoch(), 2);  // the child, still alive, keeps no lock
+    EXPECT_EQ(again.publisher().epoch(), 2);  // the child, still alive, holds no lock
     EXPECT_EQ(again.subscriber().epoch(), 2);
     child.kill();
 }
@@ -208,8 +208,8 @@ TEST_F(Lifetime, a_child_forked_in_a_handler_does_not_move_the_parents_gate) {
     EXPECT_EQ(subscriber.position(0), 128);
 }
 
-/// Polls ten messages; the handler of the first one forks. Returns whether the child was handed no other one, and its
-/// poll ended with closed.
+/// Polls ten messages; the first one's handler forks. Returns whether the child got no other message, and its poll
+/// threw Closed.
 template <typename Subscriber>
 bool child_of_a_handler_stops(Subscriber& subscriber, flyring::Publisher& publisher) {
     for (int i = 0; i < 10; ++i) publisher.offer(bytes("x"));
@@ -262,7 +262,7 @@ TEST_F(Lifetime, a_channel_lets_its_file_go_before_it_gives_its_slots_back) {
     flyring::Claim claim = publisher.claim(16);
     const auto words = support::raw("c");
     const std::byte* const record = words.ring(0).payload_at(publisher.position());
-    // What another thread of this process would still store while the channel closes: it may have looked just before.
+    // Simulates a late store of another thread while the channel closes: it may have passed its check just before.
     int unlocked = 0;
     {
         const faults::Hook hook([&](const faults::Call& call) {
@@ -305,7 +305,7 @@ TEST_F(Lifetime, a_channel_that_refuses_to_close_has_closed_nothing) {
     EXPECT_EQ(code_of([&] { first.offer(bytes("x")); }), "closed");
 }
 
-/// Forks in its constructor, before and after it is whole, and in its destructor.
+/// Forks in its constructor, before and after the object is complete, and in its destructor.
 class Half final : public flyring::detail::ForkAware {
   public:
     explicit Half(int& told) : told_(told) {

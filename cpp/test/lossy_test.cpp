@@ -4,7 +4,7 @@
 
 #include "support.hpp"
 
-// Lossy subscribers: what they deliver, and what they say they lost.
+// Lossy subscribers: what they deliver, and the losses that they report.
 
 namespace {
 
@@ -95,7 +95,7 @@ TEST_F(Lossy, starts_at_the_oldest_message_that_is_still_there) {
             for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], seen.front() + i);
             EXPECT_EQ(seen.back(), end - 1);
             EXPECT_EQ(subscriber.lost_messages(0), 0);
-            // Its count of messages is right from the first on: what is lost now is exact.
+            // Its count of messages is right from the start, so later losses are exact.
             for (std::uint64_t i = end; i < end + 500; ++i) publisher.offer(bytes(numbered(i, 9)));
             EXPECT_FALSE(subscriber.take());
             EXPECT_EQ(subscriber.lost_messages(0), 500);
@@ -109,7 +109,7 @@ TEST_F(Lossy, what_it_lost_is_counted_exactly) {
         LossySubscriber subscriber = channel.lossy_subscriber(Start::now, WhenLapped::newest);
         flyring::Publisher publisher = channel.publisher();
         std::uint64_t sent = 0;
-        std::uint64_t next = 0;  // of what was delivered or lost
+        std::uint64_t next = 0;  // sequence after the last message delivered or lost
         std::int64_t lost_bytes = 0;
         int laps = 0;
         int delivered = 0;
@@ -131,7 +131,7 @@ TEST_F(Lossy, what_it_lost_is_counted_exactly) {
                 40);
             if (subscriber.lost_bytes(0) != lost_before) {
                 ++laps;
-                lost_bytes += publisher.position() - before;  // it goes on with what is published next
+                lost_bytes += publisher.position() - before;  // it continues at `published`
                 ASSERT_FALSE(first);
                 after = sent;
             } else if (first) {
@@ -176,16 +176,16 @@ TEST_F(Lossy, who_looks_less_often_than_the_ring_turns_gets_the_last_part_of_wha
                 ASSERT_EQ(expected, sent);
                 ASSERT_EQ(static_cast<std::uint64_t>(subscriber.lost_messages(0)) + got, sent);
                 ASSERT_EQ(subscriber.position(0), publisher.position());
-                // At least 3/4 of the ring but an eighth, a window and one message.
+                // At least 3/4 of the ring, less an eighth, a window and one message.
                 ASSERT_GT(handled * static_cast<int>(alignment == 8 ? 112 : 128), static_cast<int>(capacity) * 3 / 8);
             }
         }
     }
 }
 
-/// Reads all that `channel` ("c", read-only) gives from publishers that run at full speed in another process, by
-/// `next(subscriber, use)`, which calls use(message) at most once. Everything is whole and in order; together with what
-/// was lost it is everything.
+/// Reads from channel "c", read-only, while two publishers in another process run at full speed. next(subscriber, use)
+/// calls use(message) at most once. Every message must be whole and in order, and messages read plus messages lost must
+/// be all.
 template <typename Next>
 void read_at_full_speed(std::uint32_t alignment, Next&& next) {
     constexpr std::uint64_t count = 100'000;
@@ -195,7 +195,7 @@ void read_at_full_speed(std::uint32_t alignment, Next&& next) {
     options.read_only = true;
     Channel read_only = Channel::open("c", options);
     LossySubscriber subscriber = read_only.lossy_subscriber(Start::oldest);
-    support::Child child([&](const support::Child::Ready& ready) {  // after it: it sees everything
+    support::Child child([&](const support::Child::Ready& ready) {  // after the subscriber, which sees all
         Channel own = Channel::open("c");
         flyring::Publisher first = own.publisher();
         flyring::Publisher second = own.publisher();
@@ -203,7 +203,7 @@ void read_at_full_speed(std::uint32_t alignment, Next&& next) {
         for (std::uint64_t i = 0; i < count; ++i) {
             first.offer(bytes(numbered(i, most)));
             if (i % 3 == 0) second.offer(bytes(numbered(i / 3, most)));
-            // So that the reader catches up now and then, at the end at the latest.
+            // Pauses, so that the reader catches up at times, at the latest at the end.
             if (i % 256 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
             if (i + 90 > count && i % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         }
@@ -217,7 +217,7 @@ void read_at_full_speed(std::uint32_t alignment, Next&& next) {
     };
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (int turn = 1; total(0) < count || total(1) < (count + 2) / 3; ++turn) {
-        if (turn % 512 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // and falls behind
+        if (turn % 512 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // falls behind
         next(subscriber, [&](const Message& message) {
             const auto number = number_of(message, most);
             ASSERT_TRUE(number) << "a message that is not whole, at " << message.position();
@@ -252,7 +252,7 @@ TEST_F(Lossy, what_valid_confirms_was_whole_and_the_rest_is_counted) {
         if (!message) return;
         std::vector<std::byte> copy(message->payload().begin(), message->payload().end());
         const std::int64_t position = message->position();
-        if (++peeked % 16 == 0) std::this_thread::yield();  // so that it is overwritten now and then
+        if (++peeked % 16 == 0) std::this_thread::yield();  // so that the message is sometimes overwritten
         if (!subscriber.valid()) {
             ++refused;
             return;
@@ -279,7 +279,7 @@ TEST_F(Lossy, peek_consumes_nothing_and_valid_tells_whether_it_was_overwritten) 
     EXPECT_EQ(code_of([&] { subscriber.valid(); }), "invalid-argument");
     EXPECT_EQ(text(subscriber.peek().value()), "b");
     EXPECT_EQ(text(subscriber.take().value()), "b");
-    EXPECT_EQ(code_of([&] { subscriber.valid(); }), "invalid-argument");  // it was taken
+    EXPECT_EQ(code_of([&] { subscriber.valid(); }), "invalid-argument");  // take consumed it
     publisher.offer(bytes("c"));
     EXPECT_TRUE(subscriber.peek());
     for (int i = 0; i < 100; ++i) publisher.offer(bytes("x"));

@@ -9,7 +9,7 @@
 
 #include "support.hpp"
 
-// What is left of a worker that dies, is evicted, throws or is disturbed, and what others make of it.
+// What a worker leaves that dies, is evicted, throws or is disturbed, and what other workers do with it.
 
 namespace {
 
@@ -29,7 +29,7 @@ using support::text;
 using support::work_off;
 namespace layout = flyring::layout;
 
-/// text, attempts of each job that is there; all are done then.
+/// Finishes all available jobs. Returns text and attempts of each.
 std::string work_off_counting(Worker& worker, int limit = 1) {
     std::string seen;
     while (worker.poll([&](Job& job) { seen += text(job) + std::to_string(job.attempts()) + " "; }, limit) > 0) {
@@ -39,7 +39,7 @@ std::string work_off_counting(Worker& worker, int limit = 1) {
 
 class QueueSurvivors : public support::ChannelTest {
   protected:
-    /// A process that takes `take` jobs at once, finishes `finish` of them, and is killed in the next one.
+    /// Starts a process that takes `take` jobs at once and finishes `finish` of them, and kills it in the next one.
     void kill_a_worker(int take, int finish, const std::string& name = "victim") {
         Child child([=](const Child::Ready& ready) {
             Worker worker = Channel::open("c").worker(name);
@@ -57,7 +57,7 @@ class QueueSurvivors : public support::ChannelTest {
         child.kill();
     }
 
-    /// Slot 1 had an owner that left without a job. Its words can be forged now.
+    /// Gives slot 1 an owner that leaves without a job, so that the test can forge the slot's words.
     static void leave_slot_1(Channel& channel) {
         Worker worker = channel.worker("left");
         ASSERT_EQ(worker.slot(), 1U);
@@ -68,15 +68,15 @@ class QueueSurvivors : public support::ChannelTest {
         *attempts_beside(file.ring(ring).gate(1)) = attempts;
         *file.ring(ring).gate(1) = gate;
     }
-    /// A worker of another slot than 1, while that one has no owner.
+    /// A worker of slot 2, while slot 1 has no owner.
     static Worker worker_of_slot_2(Channel& channel) {
         Worker first = channel.worker();
         Worker second = channel.worker();
         EXPECT_EQ(second.slot(), 2U);
         return second;
     }
-    /// So that the worker looks for jobs of the dead.
-    /// The clock of the adopt interval may be coarse: 10 ms (spec/queue.md 5).
+    /// Waits until the worker's next take looks for jobs of dead workers. The clock of this interval may be coarse: 10
+    /// ms (spec/queue.md 5).
     static void pause_for_a_look() { std::this_thread::sleep_for(std::chrono::milliseconds(12)); }
 };
 
@@ -126,7 +126,7 @@ TEST_F(QueueSurvivors, a_batch_does_not_go_over_the_rings_end) {
             work_off(other);
         }
         std::string expected;
-        for (int i = 0; i < 3; ++i) {  // of 80 or 128 bytes: the second does not fit any more
+        for (int i = 0; i < 3; ++i) {  // records of 80 or 128 bytes: the second does not fit before the ring's end
             const std::string message(70, static_cast<char>('a' + i));
             ASSERT_GT(publisher.offer(bytes(message)), 0);
             expected += message;
@@ -143,7 +143,7 @@ TEST_F(QueueSurvivors, a_batch_does_not_go_over_the_rings_end) {
                    3) > 0) {
         }
         EXPECT_EQ(seen, expected);
-        EXPECT_EQ(attempts, alignment == 8 ? "110" : "100");  // the padding was no part of it
+        EXPECT_EQ(attempts, alignment == 8 ? "110" : "100");  // the padding ended the batch
         EXPECT_GT(publisher.position(), 4096);
     }
 }
@@ -167,7 +167,7 @@ TEST_F(QueueSurvivors, a_job_that_was_announced_and_not_taken_is_handed_out_as_n
         publisher.offer(bytes("a"));
         Worker other = worker_of_slot_2(channel);
         const ChannelFile file = support::raw("c");
-        *file.ring(0).gate(0) = 64;  // somebody passed the owner record
+        *file.ring(0).gate(0) = 64;  // as if a worker had passed the owner record
         forge(file, 0, 64, 128, 3);  // killed between take 2 and 3
         pause_for_a_look();
         Worker first = next_owner ? channel.worker() : std::move(other);
@@ -208,7 +208,7 @@ TEST_F(QueueSurvivors, a_dead_workers_job_holds_its_producer_and_is_named) {
     publisher.offer(bytes("a"));
     kill_a_worker(1, 0, "dead");
     support::fill(publisher);
-    for (int i = 0; i < 5; ++i) {  // it looks at locks, and retires nobody
+    for (int i = 0; i < 5; ++i) {  // it tests locks, and retires no worker
         support::sleep_past_a_look();
         EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
     }
@@ -235,7 +235,7 @@ TEST_F(QueueSurvivors, an_evicted_worker_learns_of_it_and_its_job_goes_to_anothe
     EXPECT_EQ(channel.evict(1), 1);
     pause_for_a_look();
     EXPECT_EQ(work_off_counting(other), "a1 b0 c0 ");
-    EXPECT_EQ(text(*job), "a");  // it may go on
+    EXPECT_EQ(text(*job), "a");  // the victim may still read it
     try {
         job->done();
         FAIL();
@@ -248,7 +248,7 @@ TEST_F(QueueSurvivors, an_evicted_worker_learns_of_it_and_its_job_goes_to_anothe
     EXPECT_EQ(code_of([&] { victim.ended(); }), "slot-lost");
     victim.close();
     EXPECT_EQ(victim.slot(), 1U);
-    // An idle one learns of it at its next take.
+    // An idle worker finds its eviction at its next take.
     EXPECT_EQ(channel.evict(2), 0);
     publisher.offer(bytes("d"));
     EXPECT_EQ(code_of([&] { other.take(); }), "slot-lost");
@@ -295,15 +295,15 @@ TEST_F(QueueSurvivors, a_live_worker_that_is_evicted_may_take_what_it_announced)
     channel.evict(1);
     const ChannelFile file = support::raw("c");
     *file.ring(0).gate(0) = 64;
-    forge(file, 0, 64, 128, 0);  // it stands between take 2 and 3
+    forge(file, 0, 64, 128, 0);  // as if the victim were between take 2 and 3
     pause_for_a_look();
     std::optional<Job> job = other.take();
     EXPECT_EQ(text(*job), "a");
     EXPECT_EQ(job->attempts(), 0);
-    EXPECT_EQ(*file.ring(0).gate(1), 64);  // left to it
+    EXPECT_EQ(*file.ring(0).gate(1), 64);  // left to the victim
     job->done();
     pause_for_a_look();
-    job = other.take();  // it looks as if the victim had taken it: so once more
+    job = other.take();  // it now looks as if the victim had taken the job, so it is handed out once more
     ASSERT_TRUE(job);
     EXPECT_EQ(job->attempts(), 1);
     job->done();
@@ -318,7 +318,7 @@ TEST_F(QueueSurvivors, a_release_without_room_keeps_the_job) {
     publisher.offer(bytes("b"));
     std::optional<Job> job = worker.take();
     const flyring::detail::Ring returns = file.ring(1);
-    *returns.claimed() = *returns.published() = returns.start() + 4096;  // full, but for a record that is too short
+    *returns.claimed() = *returns.published() = returns.start() + 4096;  // no room for the job's record
     *returns.gate(0) = returns.start() + 64;
     EXPECT_FALSE(job->release());
     EXPECT_EQ(code_of([&] { job->done(); }), "closed");
@@ -344,7 +344,7 @@ TEST_F(QueueSurvivors, the_number_of_attempts_of_a_job_that_stayed_is_not_the_ne
     Worker worker = channel.worker();
     const ChannelFile file = support::raw("c");
     const flyring::detail::Fd fd = flyring::detail::open_description(file.fd, file.path);
-    ASSERT_TRUE(flyring::detail::lock_byte(fd, file.publisher_lock(1), file.path));  // somebody releases just now
+    ASSERT_TRUE(flyring::detail::lock_byte(fd, file.publisher_lock(1), file.path));  // another worker is releasing
     std::string seen;
     int throws = 2;
     const auto handler = [&](Job& job) {
@@ -356,7 +356,7 @@ TEST_F(QueueSurvivors, the_number_of_attempts_of_a_job_that_stayed_is_not_the_ne
     EXPECT_EQ(worker.poll(handler, 2), 2);
     EXPECT_EQ(seen, "a0 a1 a2 b0 ");
     EXPECT_EQ(*attempts_beside(file.ring(0).gate(1)), 0);
-    // It stays where it is with ABORT, too, and the poll ends: it would come again at once.
+    // With ABORT, the job stays in hand, too, and the poll ends: the same job would come again at once.
     publisher.offer(bytes("c"));
     EXPECT_EQ(worker.poll([](Job&) { return Action::ABORT; }, 5), 0);
     flyring::detail::unlock_byte(fd, file.publisher_lock(1));
@@ -371,7 +371,7 @@ TEST_F(QueueSurvivors, a_job_that_stayed_and_goes_with_a_close_was_handed_out_on
     {
         const ChannelFile file = support::raw("c");
         const flyring::detail::Fd fd = flyring::detail::open_description(file.fd, file.path);
-        ASSERT_TRUE(flyring::detail::lock_byte(fd, file.publisher_lock(1), file.path));  // somebody releases just now
+        ASSERT_TRUE(flyring::detail::lock_byte(fd, file.publisher_lock(1), file.path));  // another worker is releasing
         EXPECT_FALSE(worker.take()->release());
     }
     worker.close();
@@ -392,7 +392,7 @@ TEST_F(QueueSurvivors, an_adopted_job_is_released_whole) {
     EXPECT_EQ(text(*job), "first");
     EXPECT_TRUE(job->release());
     EXPECT_EQ(work_off_counting(other), "second1 first2 ");
-    // With a close of its worker, too: the job of take, and what was taken with it.
+    // A close of its worker releases, too: the job of take, and the rest of the batch.
     publisher.offer(bytes("third"));
     publisher.offer(bytes("fourth"));
     kill_a_worker(2, 0);
@@ -427,7 +427,7 @@ TEST_F(QueueSurvivors, a_throwing_handlers_job_is_released_and_the_rest_comes_ne
     Worker other = channel.worker();
     EXPECT_EQ(work_off_counting(other), "b1 ");
     EXPECT_EQ(work_off_counting(worker), "c0 ");
-    // A handler that has finished its job, and throws then, leaves nothing to release.
+    // A handler that has finished its job and then throws leaves nothing to release.
     publisher.offer(bytes("d"));
     EXPECT_THROW(worker.poll([](Job& job) {
         job.done();
@@ -513,7 +513,7 @@ TEST_F(QueueSurvivors, a_forked_child_changes_nothing) {
     EXPECT_EQ(text(*job), "b");
     job->done();
     EXPECT_FALSE(worker.take());
-    // A handler that forks and goes on in the child: its poll ends there.
+    // A handler that forks and returns in the child: the child's poll ends there.
     publisher.offer(bytes("c"));
     pid_t other = -1;
     const std::string code = code_of([&] { worker.poll([&](Job&) { other = ::fork(); }); });
@@ -532,7 +532,7 @@ TEST_F(QueueSurvivors, a_producer_that_waits_for_its_own_thread_is_busy) {
     publisher.offer(bytes("first"));
     std::optional<Job> job = worker.take();
     support::fill(publisher);
-    // Others could still make room: it waits for them.
+    // Other workers can still make room, so the producer waits for them.
     Channel other = Channel::open("c");
     Worker second = other.worker();
     work_off(second);
@@ -551,13 +551,13 @@ TEST_F(QueueSurvivors, a_producer_that_waits_for_its_own_thread_is_busy) {
     EXPECT_EQ(code_of([&] { publisher.send_batch(batch); }), "busy");
     EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), 0ms); }), "back-pressured");
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
-    // Of another thread: that one may finish the job.
+    // Not busy in another thread: the worker's thread may finish the job.
     std::string code;
     std::thread([&] { code = code_of([&] { publisher.send(bytes("x"), 5ms); }); }).join();
     EXPECT_EQ(code, "back-pressured");
     job->done();
     EXPECT_GT(publisher.send(bytes("x"), 1s), 0);
-    // In a handler, too.
+    // Busy in a handler, too.
     work_off(second);
     publisher.offer(bytes("y"));
     EXPECT_EQ(code_of([&] {
@@ -576,13 +576,13 @@ TEST_F(QueueSurvivors, a_worker_killed_in_its_release_leaves_a_whole_ring) {
     Worker worker = channel.worker();
     const ChannelFile file = support::raw("c");
     const flyring::detail::Ring returns = file.ring(1);
-    // Killed behind its announcement: claimed is ahead, what follows is torn.
+    // As if killed after the announcement: `claimed` is ahead, and the bytes up to it are torn.
     *returns.claimed() = returns.start() + 128;
     *returns.type_at(returns.start()) = 77;
     EXPECT_TRUE(worker.take()->release());
     EXPECT_EQ(work_off_counting(worker), "a1 b0 ");
     EXPECT_EQ(*returns.claimed(), *returns.published());
-    // A returns ring that cannot be mended: the release says so, and the job stays.
+    // A returns ring that cannot be recovered: release throws, and the job stays in hand.
     publisher.offer(bytes("c"));
     std::optional<Job> job = worker.take();
     const std::int64_t claimed = std::exchange(*returns.claimed(), 7);
@@ -624,7 +624,7 @@ TEST_F(QueueSurvivors, hostile_gates_of_others_crash_nobody) {
             if (code == "none") {
                 EXPECT_EQ(work_off(other), "c ");
             }
-            // The next owner of such a slot.
+            // The next owner of a slot with these words.
             forge(file, 0, gate, end, 0);
             Worker next = channel.worker();
             (void)code_of([&] { work_off(next); });
@@ -664,7 +664,7 @@ TEST_F(QueueSurvivors, a_hostile_position_or_record_is_a_corrupt_ring_and_the_ot
     for (const std::int32_t type : {0, -3, std::numeric_limits<std::int32_t>::min()}) {
         EXPECT_EQ(spoil([=](const ChannelFile& file) { *file.ring(0).type_at(64) = type; }), "b0") << type;
     }
-    // A ring of nothing but padding: the others have their turn.
+    // A ring of nothing but padding: the other rings get their turn.
     EXPECT_EQ(spoil([](const ChannelFile& file) {
                   for (std::int64_t at = 0; at < 4096; at += 64) {
                       *file.ring(0).length_at(at) = 64;
@@ -726,19 +726,19 @@ TEST_F(QueueSurvivors, an_adopted_job_that_was_overwritten_is_dropped) {
     Publisher publisher = channel.publisher();
     Worker other = worker_of_slot_2(channel);
     int sent = 0;
-    while (publisher.position() < 3 * 4096) {  // laps, all done
+    while (publisher.position() < 3 * 4096) {  // some laps, with all jobs done
         sent += publisher.offer(flyring::bytes_of(sent)) > 0 ? 1 : 0;
         other.poll([](Job&) {}, 100);
     }
     const ChannelFile file = support::raw("c");
-    forge(file, 0, 4096, 4096 + 128, 0);  // one that announced it late, and died
+    forge(file, 0, 4096, 4096 + 128, 0);  // as if a worker had announced it late, and died
     pause_for_a_look();
     EXPECT_FALSE(other.take());
     EXPECT_EQ(*file.ring(0).gate(1), -1);
     EXPECT_EQ(*file.ring(0).gate(2), -1);
 }
 
-/// Workers are killed at random moments: no job is lost, and only a job with a reason comes twice.
+/// Kills workers at random moments: no job is lost, and only a job with a reason comes twice.
 TEST_F(QueueSurvivors, random_kills_lose_no_job) {
     Channel channel = Channel::create("c", queue(1, 4, 65536));
     Channel results = Channel::create("results", support::inbox(8, 1, 1 << 20));

@@ -3,7 +3,8 @@
 
 #include "support.hpp"
 
-// The verbs of a queue: what a worker gets, in which order, what it may do with a job, what is refused.
+// The verbs of a queue: which jobs a worker gets, in which order, what it may do with a job, and which calls are
+// refused.
 
 namespace {
 
@@ -22,7 +23,7 @@ using support::text;
 using support::work_off;
 namespace layout = flyring::layout;
 
-/// The argument that a create with these options refuses; "none" if it does not.
+/// The argument for which a create with these options throws InvalidArgument; "none" if it succeeds.
 std::string refused(const std::function<void(Options&)>& change, Options options = queue()) {
     change(options);
     try {
@@ -105,7 +106,7 @@ TEST_F(Queue, jobs_of_every_length_wrap_around_the_ring) {
             ASSERT_TRUE(job);
             ASSERT_EQ(job->size(), length);
             ASSERT_EQ(std::memcmp(job->data(), message.data(), length), 0);
-            // Released: through the returns ring, and back whole.
+            // Released, it comes back intact through the returns ring.
             const std::int64_t position = job->position();
             ASSERT_TRUE(job->release());
             std::optional<Job> again = worker.take();
@@ -147,7 +148,7 @@ TEST_F(Queue, a_released_job_goes_to_others_and_keeps_its_identity) {
     Worker worker = channel.worker();
     std::optional<Job> job = worker.take();
     const std::int64_t position = job->position();
-    EXPECT_EQ(position, layout::START_STRIDE + 64);  // behind the owner record
+    EXPECT_EQ(position, layout::START_STRIDE + 64);  // after the owner record
     EXPECT_TRUE(job->release());
     Worker other = channel.worker();
     std::optional<Job> b = other.take();
@@ -186,7 +187,7 @@ TEST_F(Queue, a_finished_job_cannot_be_used) {
     EXPECT_EQ(code_of([&] { job->sender(); }), "closed");
     EXPECT_EQ(job->size(), 1U);
     EXPECT_EQ(job->attempts(), 0);
-    // A job that is moved goes on in its new place; the old one is finished.
+    // A moved job lives on in the new object; the old object counts as finished.
     std::optional<Job> next = worker.take();
     Job moved = *std::move(next);
     EXPECT_EQ(code_of([&] { next->done(); }), "closed");
@@ -241,7 +242,7 @@ TEST_F(Queue, a_handler_says_what_becomes_of_its_job) {
     EXPECT_EQ(worker.poll(returning(Action::CONTINUE), 2), 2);
     EXPECT_EQ(worker.poll(returning(Action::COMMIT), 1), 1);
     EXPECT_EQ(worker.poll(returning(Action::BREAK), 100), 1);
-    EXPECT_EQ(worker.poll(returning(Action::ABORT), 100), 0);  // e: others may have it now
+    EXPECT_EQ(worker.poll(returning(Action::ABORT), 100), 0);  // e is released
     EXPECT_EQ(worker.poll(returning(Action::CONTINUE), 100), 3);
     EXPECT_EQ(seen, "a0 b0 c0 d0 e0 f0 g0 e1 ");
     publisher.offer(bytes("h"));
@@ -249,7 +250,7 @@ TEST_F(Queue, a_handler_says_what_becomes_of_its_job) {
     EXPECT_EQ(code_of([&] { worker.poll(bad); }), "invalid-argument");  // the job is done
     publisher.offer(bytes("i"));
     publisher.offer(bytes("j"));
-    // The handler finishes its jobs itself; what it returns says whether the poll goes on.
+    // The handler finishes its jobs itself; its result only decides whether the poll goes on.
     std::multiset<std::string> finished;
     const auto finishing = [&](Job& job) {
         const std::string letter = text(job);
@@ -394,11 +395,11 @@ TEST_F(Queue, jobs_hold_their_producer_until_somebody_has_done_them) {
     Worker worker = channel.worker("slow");
     EXPECT_EQ(publisher.readers(), 1U);
     std::optional<Job> slow = worker.take();
-    sent += support::fill(publisher);  // in the place of the owner record
+    sent += support::fill(publisher);  // the space of the owner record
     EXPECT_EQ(publisher.held_by()->slot, 1U);
     EXPECT_EQ(publisher.held_by()->name, "slow");
     EXPECT_TRUE(publisher.held_by()->live);
-    // Another worker goes on meanwhile; the producer waits for the slow job alone.
+    // Another worker does the other jobs meanwhile; the producer waits for the slow job only.
     Worker other = channel.worker();
     EXPECT_EQ(work_off(other).size(), 2U * (static_cast<std::size_t>(sent) - 1));
     EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
@@ -418,7 +419,7 @@ TEST_F(Queue, flush_waits_until_every_job_is_done_or_released) {
     EXPECT_EQ(code_of([&] { publisher.flush(0ms); }), "timed-out");
     Worker worker = channel.worker();
     std::optional<Job> job = worker.take();
-    EXPECT_EQ(code_of([&] { publisher.flush(1ms); }), "busy");  // it is in this hand
+    EXPECT_EQ(code_of([&] { publisher.flush(1ms); }), "busy");  // this thread has the job in hand
     EXPECT_TRUE(job->release());
     publisher.flush(0ms);
     EXPECT_EQ(work_off(worker), "a ");
@@ -438,12 +439,12 @@ TEST_F(Queue, a_batch_is_of_at_most_an_eighth_of_the_ring) {
                   },
                   100),
               1);
-    EXPECT_EQ(end, 64 + 4096 / 8);  // behind the owner record: eight jobs
+    EXPECT_EQ(end, 64 + 4096 / 8);  // after the owner record: eight jobs
     EXPECT_EQ(*file.ring(0).gate(0), end);
-    EXPECT_EQ(*file.ring(0).gate(1), 128);  // the second is the next one's
-    // What is left of the batch comes first, then what nobody has taken.
+    EXPECT_EQ(*file.ring(0).gate(1), 128);  // the gate is at the batch's second job
+    // The rest of the batch comes first, then untaken jobs.
     EXPECT_EQ(worker.poll([](Job&) {}, 100), 19);
-    // A job that is longer is a batch of its own.
+    // A longer job is a batch of its own.
     publisher.offer(std::vector<std::byte>(900));
     publisher.offer(bytes("x"));
     EXPECT_EQ(worker.poll([](Job&) {}, 100), 2);
@@ -512,7 +513,7 @@ TEST_F(Queue, stats_say_who_has_which_job_and_how_many_wait) {
     EXPECT_FALSE(channel.stats().subscribers[1].in_hand);
     EXPECT_TRUE(channel.stats().subscribers[1].gates.empty());
     EXPECT_EQ(channel.stats().subscribers[0].gates[0].lag_messages, 2);
-    // A released one waits on the returns ring.
+    // A released job waits on the returns ring.
     job = worker.take();
     job->release();
     EXPECT_EQ(channel.stats().subscribers[0].gates[0].lag_messages, 1);
@@ -536,7 +537,7 @@ TEST_F(Queue, close_releases_what_is_in_hand) {
     Publisher publisher = channel.publisher();
     for (const char* letter : {"a", "b", "c", "d"}) publisher.offer(bytes(letter));
     Worker worker = channel.worker();
-    EXPECT_EQ(worker.poll([](Job&) { return Action::BREAK; }, 3), 1);  // b and c are left of it
+    EXPECT_EQ(worker.poll([](Job&) { return Action::BREAK; }, 3), 1);  // b and c of the batch are left
     std::optional<Job> job = worker.take();
     EXPECT_EQ(text(*job), "b");
     worker.close();

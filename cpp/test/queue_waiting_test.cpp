@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "waits.hpp"
 
-// Workers that sleep, who wakes them, and what else ends their waits.
+// Sleeping workers: what wakes them, and what else ends their waits.
 
 namespace {
 
@@ -69,7 +69,7 @@ TEST_F(QueueWaiting, each_of_several_jobs_wakes_one_more_worker) {
                 worker.poll(
                     [&](Job&) {
                         ++taken;
-                        waits::wait_for(taken, 3);  // none of them ends before all have begun
+                        waits::wait_for(taken, 3);  // no handler ends before all have begun
                     },
                     1, long_enough);
             });
@@ -98,7 +98,7 @@ TEST_F(QueueWaiting, a_publish_wakes_one_worker_and_all_who_look_on) {
         publisher.offer(bytes("a"));
         EXPECT_EQ(calls.count(), 2);
         publisher.offer(bytes("b"));
-        EXPECT_EQ(calls.count(), 2);  // nobody sleeps any more
+        EXPECT_EQ(calls.count(), 2);  // no reader sleeps any more
     }
     EXPECT_EQ(word(jobs_sequence), jobs + 1);
     EXPECT_EQ(word(data_sequence), data + 1);
@@ -130,7 +130,7 @@ TEST_F(QueueWaiting, a_worker_that_was_woken_and_takes_nothing_wakes_another) {
     std::vector<nanoseconds> within;
     for (int i = 0; i < 10; ++i) {
         support::poke(file("c"), jobs_asleep, std::uint32_t{0});
-        std::thread looker([&] { set.wait(long_enough); });  // the kernel wakes it first, and it takes nothing
+        std::thread looker([&] { set.wait(long_enough); });  // the kernel wakes this one first, and it takes no job
         wait_until_asleep(jobs_asleep);
         clock_type::time_point end;
         std::atomic<int> begun{0};
@@ -149,7 +149,7 @@ TEST_F(QueueWaiting, a_worker_that_was_woken_and_takes_nothing_wakes_another) {
         within.push_back(end - start);
         set.wake();
         looker.join();
-        set.wait(0ms);  // that wake, if the job was faster
+        set.wait(0ms);  // uses up that wake, if the job came first
     }
     EXPECT_LT(median(within), soon);
 }
@@ -160,7 +160,7 @@ TEST_F(QueueWaiting, a_wait_that_ends_without_a_job_says_again_that_others_sleep
     Worker worker = channel.worker();
     Worker other = channel.worker();
     worker.set_spin(0ns);
-    // In the place of the sleep: a job comes, which wakes this worker, and another one takes it; then the time is over.
+    // Instead of a sleep: a job comes, which wakes this worker, and another worker takes it; then the time-out passes.
     InsteadOfSleep sleep([&](int) {
         EXPECT_EQ(word(jobs_asleep), 1U);
         publisher.offer(bytes("a"));
@@ -170,7 +170,7 @@ TEST_F(QueueWaiting, a_wait_that_ends_without_a_job_says_again_that_others_sleep
     });
     EXPECT_FALSE(worker.take(4ms));
     EXPECT_EQ(sleep.count(), 1);
-    EXPECT_EQ(word(jobs_asleep), 1U);  // so the next publish wakes one of those who still sleep
+    EXPECT_EQ(word(jobs_asleep), 1U);  // so the next publish wakes one of the other sleepers
 }
 
 TEST_F(QueueWaiting, what_else_ends_a_wait) {
@@ -299,13 +299,13 @@ TEST_F(QueueWaiting, one_that_does_not_wake_is_looked_for_every_millisecond) {
                 .within);
     }
     EXPECT_LT(median(within), soon);
-    EXPECT_EQ(word(jobs_asleep), 1U);  // nobody has cleared it
+    EXPECT_EQ(word(jobs_asleep), 1U);  // no waker has cleared it
 }
 
 TEST_F(QueueWaiting, a_queue_ends_when_all_producers_closed_and_every_job_is_done) {
     Channel channel = Channel::create("c", queue(2, 2));
     Worker worker = channel.worker();
-    EXPECT_FALSE(worker.ended());  // nobody came yet
+    EXPECT_FALSE(worker.ended());  // no producer came yet
     Publisher a = channel.publisher();
     Publisher b = channel.publisher();
     a.offer(bytes("a"));
@@ -362,7 +362,7 @@ TEST_F(QueueWaiting, a_wait_that_only_this_thread_could_end_is_busy) {
     };
     EXPECT_EQ(busy_slot([&] { publisher.flush(long_enough); }), 1);  // the ring has room
     EXPECT_EQ(code_of([&] { publisher.flush(0ns); }), "timed-out");
-    std::thread([&] { EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out"); }).join();  // no job in its hand
+    std::thread([&] { EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out"); }).join();  // no job in hand
     support::fill(publisher);
     const flyring::Bytes batch[] = {bytes("b"), bytes("c")};
     EXPECT_EQ(busy_slot([&] { publisher.send(bytes("b"), long_enough); }), 1);
@@ -370,7 +370,7 @@ TEST_F(QueueWaiting, a_wait_that_only_this_thread_could_end_is_busy) {
     EXPECT_EQ(busy_slot([&] { publisher.send_batch(batch, long_enough); }), 1);
     EXPECT_EQ(code_of([&] { publisher.send(bytes("b"), 0ns); }), "back-pressured");
     job->done();
-    EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out");  // nobody has taken the others, but somebody might
+    EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out");  // a worker may still take the others
 }
 
 TEST_F(QueueWaiting, a_wait_set_has_workers) {
@@ -387,7 +387,7 @@ TEST_F(QueueWaiting, a_wait_set_has_workers) {
     EXPECT_EQ(std::get<Worker*>(set.wait(long_enough)[0]), &worker);
     EXPECT_EQ(support::work_off(worker), "a ");
     EXPECT_TRUE(set.wait(0ms).empty());
-    // What was lost, or drains, is ready: its next verb says so.
+    // A member that lost its slot, or drains, is ready: its next verb reports it.
     worker.drain();
     EXPECT_EQ(set.wait(long_enough).size(), 1U);
     set.remove(worker);

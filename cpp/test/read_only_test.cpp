@@ -5,7 +5,7 @@
 
 #include "support.hpp"
 
-// Channels opened for reading only; and how lossy subscribers end with their channel, or after a fork.
+// Read-only channels, and how lossy subscribers end with their channel or after a fork.
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "support.hpp"
 
-// A channel whose name another one has taken: subscribers and publishers notice it.
+// A channel whose name another channel has taken: subscribers and publishers notice it.
 
 namespace {
 
@@ -31,7 +31,7 @@ void expect_replaced(const std::string& name, Subscriber subscriber) {
     Channel::unlink(name);
     EXPECT_EQ(polls_until_replaced(), -1);  // the name was only removed
     support::write_file(Channel::path_of(name), std::vector<std::byte>(10000));
-    EXPECT_EQ(polls_until_replaced(), -1);  // what is there now is no channel
+    EXPECT_EQ(polls_until_replaced(), -1);  // the file there now is not a channel
     Channel now = Channel::replace(name, broadcast(1, 1));
     const int polls = polls_until_replaced();
     EXPECT_TRUE(polls > 0 && polls <= 4096) << polls;
@@ -56,12 +56,12 @@ TEST_F(Replaced, a_poll_that_finds_something_starts_the_count_again) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber subscriber = channel.subscriber();
     flyring::Publisher publisher = channel.publisher();
-    publisher.offer(bytes("w"));  // it has found room for a lap: it does not look for a successor
+    publisher.offer(bytes("w"));  // the limit allows a whole lap, so it does not check for a successor
     subscriber.take();
     Channel::replace("c", broadcast(1, 1));
     for (int i = 0; i < 4095; ++i) subscriber.take();
     publisher.offer(bytes("x"));
-    EXPECT_EQ(drain(subscriber), "x ");  // and one poll that finds nothing
+    EXPECT_EQ(drain(subscriber), "x ");  // and one empty poll
     for (int i = 0; i < 4094; ++i) subscriber.take();
     EXPECT_EQ(code_of([&] { subscriber.take(); }), "replaced");
     publisher.offer(bytes("y"));
@@ -80,7 +80,7 @@ TEST_F(Replaced, a_replaced_channel_is_noticed_by_a_publisher_that_is_held_back)
         error = code_of([&] { publisher.offer(bytes("x")); });
     }
     EXPECT_EQ(error, "replaced");
-    // It looks again a millisecond later, which on a busy machine may be the next offer.
+    // The next check is a millisecond later, which on a busy machine may be the next offer.
     for (int i = 0; i < 1000 && error == "replaced"; ++i) error = code_of([&] { publisher.offer(bytes("x")); });
     EXPECT_EQ(error, "none");
     EXPECT_EQ(subscriber.poll([](const Message&) {}), 62);

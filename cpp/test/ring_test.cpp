@@ -129,7 +129,7 @@ TEST_F(Ring, a_verb_says_first_what_comes_first) {
     std::int64_t* const epoch = flyring::detail::publisher_slot(words, 0).epoch();
     flyring::Publisher publisher = channel.publisher();
     const std::vector<std::byte> large(2000);
-    // The verbs with a type, and of so many bytes.
+    // The verbs with this type and this length.
     const auto codes = [&](std::int32_t type, std::size_t length) {
         const flyring::Bytes message(large.data(), length);
         const flyring::Bytes messages[] = {message};
@@ -153,7 +153,7 @@ TEST_F(Ring, a_verb_says_first_what_comes_first) {
     EXPECT_EQ(codes(1, 1), "slot-lost");
     *epoch -= 1;
     support::fill_up_to(publisher, 4032);
-    EXPECT_EQ(code_of([&] { publisher.claim(2000); }), "too-large");  // though there is no room
+    EXPECT_EQ(code_of([&] { publisher.claim(2000); }), "too-large");  // although there is no room either
     EXPECT_GT(publisher.position(), end);
     *epoch += 1;
     publisher.close();
@@ -222,7 +222,7 @@ TEST_F(Ring, a_prefetch_changes_no_byte_whatever_the_publisher_is_doing) {
         prefetch_changes_nothing();
         subscriber.close();
         channel.close();
-        publisher.prefetch();  // of a file that is mapped no more
+        publisher.prefetch();  // of a file that is unmapped
     }
 }
 
@@ -448,7 +448,7 @@ TEST_F(Ring, publishing_ends_before_the_last_position) {
     }
 }
 
-/// What a poll hands out whose handler returns for each message what `action` says.
+/// The messages that a poll hands out if its handler returns action(message).
 template <typename Subscriber>
 std::string poll_with(Subscriber& subscriber, const std::function<flyring::Action(const std::string&)>& action) {
     std::string seen;

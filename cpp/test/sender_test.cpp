@@ -4,7 +4,7 @@
 
 #include "support.hpp"
 
-// The sender of a message; whether a ring has ended.
+// The sender of a message, and the end of a ring.
 
 namespace {
 
@@ -18,7 +18,7 @@ namespace layout = flyring::layout;
 
 class Sender : public support::ChannelTest {
   protected:
-    /// "text<name.epoch ", for all messages that are there.
+    /// "text<name.epoch " for each available message.
     template <typename Subscriber>
     static std::string senders(Subscriber& subscriber) {
         std::string seen;
@@ -85,7 +85,7 @@ TEST_F(Sender, a_slot_with_words_that_cannot_be_names_nobody) {
     for (const std::int64_t epoch : {std::int64_t{0}, std::int64_t{-1}, layout::MAX_POSITION + 1}) {
         EXPECT_EQ(who(slot.epoch(), epoch), "m<.0 ") << epoch;
     }
-    *slot.name_length() = -2;  // -1 alone says that the fields are changing
+    *slot.name_length() = -2;  // only -1 means that the fields are changing
     EXPECT_EQ(who(slot.start(), 0), "m<.1 ");
 }
 
@@ -154,13 +154,13 @@ template <typename Make>
 void expect_ended(const std::string& name, Make&& make) {
     Channel channel = Channel::create(name, broadcast(2, 1));
     auto subscriber = make(channel);
-    EXPECT_FALSE(subscriber.ended(0));  // nobody has been there
+    EXPECT_FALSE(subscriber.ended(0));  // no publisher has owned it yet
     std::optional<flyring::Publisher> publisher = channel.publisher("ann");
     publisher->offer(bytes("a"));
     publisher->claim(5).abort();
     EXPECT_FALSE(subscriber.ended(0));
     publisher.reset();
-    EXPECT_FALSE(subscriber.ended(0));  // there is something left
+    EXPECT_FALSE(subscriber.ended(0));  // a message is left
     EXPECT_EQ(drain(subscriber), "a ");
     EXPECT_TRUE(subscriber.ended(0));
     EXPECT_FALSE(subscriber.ended(1));

@@ -3,8 +3,8 @@
 
 #include "services.hpp"
 
-// Who is killed, stopped, evicted, closed or hostile, and what the others see. The tests of 12 have the names that
-// spec/service.md gives them.
+// Killed, stopped, evicted, closed and hostile servers and clients, and what the others see. The tests of
+// spec/service.md 12 have the names given there.
 
 namespace {
 
@@ -20,7 +20,7 @@ class ServiceSurvivors : public support::ChannelTest {
     void poke_trailer(std::uint32_t ring, std::uint64_t offset, T value) const {
         support::poke(file("c"), trailer(ring, offset), value);
     }
-    /// Where that position of a ring lies in the file.
+    /// The file offset of a ring's position.
     std::uint64_t at(std::uint32_t ring, std::int64_t position) const {
         const flyring::detail::ChannelFile raw = support::raw("c");
         return raw.header.rings_offset() + ring * raw.header.ring_stride() +
@@ -28,7 +28,7 @@ class ServiceSurvivors : public support::ChannelTest {
     }
 };
 
-/// Serves in a process of its own, until it is killed.
+/// A child process that serves until it is killed.
 support::Child serving_child(const std::function<void(Request&)>& handler) {
     return support::Child([handler](const support::Child::Ready& ready) {
         Channel channel = Channel::open("c");
@@ -98,7 +98,7 @@ TEST_F(ServiceSurvivors, polls_that_do_not_wait_see_a_dead_server) {
 }
 
 TEST_F(ServiceSurvivors, a_server_that_was_killed_in_a_reply_was_read_before) {
-    // Its last answer lies there; the call ends with it, not as gone.
+    // Its last answer is in the ring: the call ends with that answer, not as server gone.
     Pair pair;
     Call call = pair.client.start(bytes("x"), 1);
     Call other = pair.client.start(bytes("y"), 1);
@@ -116,14 +116,14 @@ TEST_F(ServiceSurvivors, old_reply_never_reaches_the_next_client) {
     pair.client.close();
     Client next = pair.channel.client();
     ASSERT_EQ(next.number(), 0U);
-    Call call = next.start(bytes("new"), 1);  // its sequence is the old one's, too
+    Call call = next.start(bytes("new"), 1);  // it has the same sequence as the old client's call
     kept[0].reply(bytes("for the old one"));
     EXPECT_EQ(next.poll(), 0);
     EXPECT_EQ(pair.server.client_gone(), 1);
     pair.server.poll(echo);
     EXPECT_EQ(text(call.result(10s)), "new");
 
-    // One that was published before its client was evicted.
+    // A reply that was published before its client was evicted.
     Call lost = next.start(bytes("old"), 1);
     pair.server.poll(echo);
     pair.channel.evict(1);
@@ -135,7 +135,7 @@ TEST_F(ServiceSurvivors, old_reply_never_reaches_the_next_client) {
     Call again = third.start(bytes("third"), 1);
     pair.server.poll(echo);
     EXPECT_EQ(text(again.result(10s)), "third");
-    // A cancel of the old one does not reach the new one's call either: it carries the old epoch.
+    // A cancel of the old client does not reach the new client's call either, because it carries the old epoch.
 }
 
 TEST_F(ServiceSurvivors, reply_without_room_leaks_nothing) {
@@ -156,7 +156,7 @@ TEST_F(ServiceSurvivors, reply_without_room_leaks_nothing) {
         EXPECT_EQ(pair.server.held().in_hand, 0U);
         EXPECT_EQ(pair.server.held().waiting, 0U);
     }
-    // And of a client that goes while they wait.
+    // Replies to a client that closes while they wait for room.
     for (int i = 0; i < 12; ++i) calls.push_back(pair.client.start(bytes("x"), 1));
     pair.server.poll([&](Request& request) { request.reply(large); });
     EXPECT_GT(pair.server.held().waiting, 0U);
@@ -171,7 +171,7 @@ TEST_F(ServiceSurvivors, clients_come_and_go) {
     for (int i = 0; i < 400; ++i) {
         Client client = channel.client();
         Call call = client.start(bytes("x"), 1);
-        ASSERT_GE(server.poll(echo), 1) << i;  // with what was left behind
+        ASSERT_GE(server.poll(echo), 1) << i;  // with the requests that were left behind
         ASSERT_EQ(text(call.result(10s)), "x") << i;
         if (i % 3 == 0) client.start(bytes("left behind"), 1);
     }
@@ -230,7 +230,7 @@ TEST_F(ServiceSurvivors, slow_client_delays_nobody) {
 }
 
 TEST_F(ServiceSurvivors, no_call_ends_in_silence) {
-    // Whatever is full: each call ends, and each that does not end by an answer says why.
+    // Whatever is full, each call ends, and each that ends without an answer reports why.
     Pair pair(service(1, 4096, 64, 1000));
     const std::vector<std::byte> large(pair.client.max_message_length());
     int started = 0;
@@ -402,7 +402,7 @@ TEST_F(ServiceSurvivors, a_hostile_client_is_evicted_and_the_others_go_on) {
         SCOPED_TRACE(harm.what);
         const std::int64_t position = pair.channel.stats().publishers.at(1).published;
         std::vector<Call> calls;
-        calls.push_back(hostile.start(bytes("first"), 1));  // and its owner record before
+        calls.push_back(hostile.start(bytes("first"), 1));  // with its owner record in front
         const std::int64_t end = pair.channel.stats().publishers.at(1).published;
         std::optional<Request> kept;
         pair.server.poll([&](Request& request) { kept.emplace(request.keep()); });
@@ -428,7 +428,7 @@ TEST_F(ServiceSurvivors, a_hostile_client_is_evicted_and_the_others_go_on) {
 TEST_F(ServiceSurvivors, hostile_words) {
     for (const std::int64_t value : {std::int64_t{-5}, std::int64_t{3}, std::int64_t{1} << 62, std::int64_t{1} << 40}) {
         SCOPED_TRACE(value);
-        // What a server that comes finds of ring 0; that of client 1 is whole.
+        // A new server finds ring 0 damaged; client 1's ring is intact.
         for (const std::uint64_t word : {layout::TRAILER_PUBLISHED, layout::TRAILER_GATE, layout::TRAILER_CLAIMED,
                                          layout::TRAILER_GATE + layout::GATE_TAKEN_END}) {
             Channel channel = Channel::replace("c", service());
@@ -447,7 +447,7 @@ TEST_F(ServiceSurvivors, hostile_words) {
             EXPECT_EQ(code_of([&] { channel.server(); }), "corrupt-ring");
             EXPECT_FALSE(support::is_locked(file("c"), support::raw("c").subscriber_lock(0)));
         }
-        // serving, and what a client says of itself.
+        // The word `serving`, and the words that a client stores about itself.
         Pair pair;
         support::poke(file("c"), 4096 + layout::CONTROL_SERVING, value);
         EXPECT_EQ(Pair::may_have_run([&] { pair.client.call(bytes("x"), 5ms); }), "expired false");
@@ -459,7 +459,7 @@ TEST_F(ServiceSurvivors, hostile_words) {
 }
 
 TEST_F(ServiceSurvivors, a_server_that_is_coming_is_not_taken_for_the_last_one) {
-    // 4, 2: serving is 0 before the lock is held; 6: a caller that sees that lock finds no server.
+    // Section 4, 2: `serving` is 0 before the lock is held. Section 6: a caller that sees this lock finds no server.
     Pair pair;
     EXPECT_EQ(pair.answered_by(echo), "price?");
     Call call = pair.client.start(bytes("x"), 1);
@@ -468,7 +468,7 @@ TEST_F(ServiceSurvivors, a_server_that_is_coming_is_not_taken_for_the_last_one) 
     EXPECT_EQ(code_of([&] { pair.channel.server(); }), "corrupt-ring");
     EXPECT_EQ(pair.channel.stats().serving, 0);
     const flyring::detail::ChannelFile raw = support::raw("c");
-    const flyring::detail::Fd next = flyring::detail::open_description(raw.fd, raw.path);  // as far as that one came
+    const flyring::detail::Fd next = flyring::detail::open_description(raw.fd, raw.path);  // as the new server does
     ASSERT_TRUE(flyring::detail::lock_byte(next, raw.subscriber_lock(0), raw.path));
     EXPECT_FALSE(pair.client.server());
     EXPECT_EQ(Pair::may_have_run([&] { call.result(5s); }), "server-gone true");

@@ -6,13 +6,13 @@
 #include "allocations.hpp"
 #include "services.hpp"
 
-// The verbs of a service: what a caller gets, what a handler may do with a request, what is refused.
+// The verbs of a service: what a caller gets, what a handler may do with a request, and which calls are refused.
 
 namespace {
 
 using namespace services;
 
-/// The argument that a create with these options refuses; "none" if it does not.
+/// The argument for which a create with these options throws InvalidArgument; "none" if it succeeds.
 std::string refused(const std::function<void(Options&)>& change, Options options = service()) {
     change(options);
     try {
@@ -180,7 +180,7 @@ TEST_F(Service, kept_requests_are_answered_from_any_thread_in_any_order) {
             }
         });
     }
-    // And the poll goes on meanwhile.
+    // Meanwhile the poll goes on.
     Client other = pair.channel.client();
     for (int i = 0; i < 200; ++i) {
         Call call = other.start(bytes("other"), 1);
@@ -294,7 +294,7 @@ TEST_F(Service, callbacks_may_start_calls_but_not_wait) {
         EXPECT_EQ(ended, i);
     }
     EXPECT_EQ(pair.client.outstanding(), 0U);
-    // What one throws comes out of the verb; the others are told with the next.
+    // An exception of a callback leaves the verb; the next verb runs the other callbacks.
     std::string told;
     for (const char* name : {"a", "b"}) {
         pair.client.start(bytes("x"), 1, flyring::forever, [&told, name](Call&) {

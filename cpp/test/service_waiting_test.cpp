@@ -6,7 +6,8 @@
 #include "services.hpp"
 #include "waits.hpp"
 
-// What a service's waits sleep on, who wakes them, and what else ends them: spec/service.md 6, channel.md 6.16.
+// The waits of a service: what they sleep on, what wakes them, and what else ends them (spec/service.md 6, channel.md
+// 6.16).
 
 namespace {
 
@@ -18,7 +19,7 @@ using waits::WakeCalls;
 
 class ServiceWaiting : public waits::Test {
   protected:
-    /// Polls in a thread of its own until it is told to stop.
+    /// Serves in its own thread until its destructor.
     struct Serving {
         explicit Serving(Server& of, const std::function<void(Request&)>& handler = echo)
             : server(of), thread([this, handler] { server.serve(handler); }) {}
@@ -55,7 +56,7 @@ TEST_F(ServiceWaiting, a_caller_sleeps_until_its_answer_comes_and_a_server_until
 
 TEST_F(ServiceWaiting, a_call_without_a_deadline_whose_answer_comes_soon_reads_no_clock) {
     Pair pair(service(1, 65536));
-    // The server answers in the call's own wake: before the caller looks for the first time.
+    // The server answers inside the call's own wake, before the caller looks for the first time.
     bool answers = false;
     const faults::Hook hook([&](const faults::Call& call) {
         if (answers && waits::is_futex(call, FUTEX_WAKE_BITSET)) pair.server.poll(echo);
@@ -105,7 +106,7 @@ TEST_F(ServiceWaiting, a_call_waits_for_room_and_takes_replies_meanwhile) {
     wait_until_asleep(waits::room_asleep);
     EXPECT_GT(pair.channel.stats().publishers.at(0).blocked_since, 0);
     EXPECT_EQ(pair.channel.stats().publishers.at(0).blocked_by, std::vector<std::uint32_t>{0});
-    // Answers as large as the requests: the ring of replies is full, too, until the caller drains.
+    // The answers are as large as the requests, so the ring of replies fills up, too, until the caller drains it.
     const auto end = clock_type::now() + 20s;
     int answered = 0;
     while (answered < 20 && clock_type::now() < end) {
@@ -172,7 +173,7 @@ TEST_F(ServiceWaiting, what_ends_a_server_that_sleeps) {
     }
     Pair pair;
     pair.server.stop();
-    pair.server.serve(echo);  // told before it began
+    pair.server.serve(echo);  // stopped before it began
     EXPECT_EQ(pair.server.poll(echo, 256, 1ms), 0);
     EXPECT_EQ(code_of([&] {
                   pair.client.start(bytes("x"), 1);
@@ -223,7 +224,7 @@ TEST_F(ServiceWaiting, an_item_that_finds_no_room_goes_when_its_client_reads) {
     });
     for (const char* when : {"at once", "later"}) {
         const auto start = clock_type::now();
-        Call call = pair.client.stream(bytes(when), 1, 64, 60s);  // credit enough for all that fits, and more
+        Call call = pair.client.stream(bytes(when), 1, 64, 60s);  // more credit than fits into the ring
         int seen = 0;
         while (call.next(20s)) ++seen;
         EXPECT_EQ(seen, 60);
@@ -244,7 +245,7 @@ TEST_F(ServiceWaiting, a_cancel_that_finds_no_room_goes_when_there_is_some) {
         const std::vector<std::byte> large(pair.client.max_message_length());
         std::vector<Call> others;
         for (int n = 0; n < 3; ++n) others.push_back(pair.client.start(large, 1));
-        // An owner record and a request: 14 lines are left of the ring, the gate gave back two, and behind the last
+        // After an owner record and a request, 14 lines of the ring are left; the gate gave back two. After the last
         // record a length must be stored, too.
         others.push_back(pair.client.start(flyring::Bytes(large.data(), 14 * 64 - 32), 1));
         others.push_back(pair.client.start(flyring::Bytes(large.data(), 64 - 32), 1));
@@ -261,7 +262,7 @@ TEST_F(ServiceWaiting, a_cancel_that_finds_no_room_goes_when_there_is_some) {
         times.push_back(clock_type::now() - start);
         waits.join();
     }
-    EXPECT_LT(waits::median(times), 50ms);  // not its cap of 100 ms
+    EXPECT_LT(waits::median(times), 50ms);  // less than its cap of 100 ms
 }
 
 TEST_F(ServiceWaiting, an_answer_of_another_thread_lets_a_full_server_go_on) {
@@ -280,7 +281,7 @@ TEST_F(ServiceWaiting, an_answer_of_another_thread_lets_a_full_server_go_on) {
     Call first = pair.client.start(bytes("a"), 1);
     Call second = pair.client.start(bytes("b"), 1);
     while (pair.server.held().in_hand < 2) std::this_thread::sleep_for(1ms);
-    first.cancel();  // it lies behind them, and is taken all the same
+    first.cancel();  // the cancel lies behind them, and is handled all the same
     const auto end = clock_type::now() + 10s;
     bool cancelled = false;
     while (!cancelled && clock_type::now() < end) {
@@ -329,7 +330,7 @@ TEST_F(ServiceWaiting, a_wait_set_has_servers_and_clients) {
     ASSERT_EQ(ready.size(), 1U);
     EXPECT_EQ(std::get<Client*>(ready[0]), &pair.client);
     EXPECT_EQ(pair.client.poll(), 1);
-    // A deadline.
+    // A deadline makes the client ready.
     Call timed = pair.client.start(bytes("y"), 1, 30ms);
     set.remove(pair.server);
     const auto start = clock_type::now();
@@ -339,7 +340,7 @@ TEST_F(ServiceWaiting, a_wait_set_has_servers_and_clients) {
     EXPECT_LT(clock_type::now() - start, 30ms + soon);
     EXPECT_EQ(pair.client.poll(), 1);
     EXPECT_EQ(pair.may_have_run([&] { timed.result(); }), "expired true");
-    // A server that goes.
+    // So does a server that closes.
     Call lost = pair.client.start(bytes("z"), 1);
     std::thread closes([&] {
         std::this_thread::sleep_for(20ms);

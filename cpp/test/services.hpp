@@ -11,7 +11,7 @@
 
 #include "support.hpp"
 
-// What the tests of services share.
+// Helpers of the tests of services.
 
 namespace services {
 
@@ -54,14 +54,14 @@ inline const auto echo = [](Request& request) { request.reply(request.payload(),
 struct Pair {
     explicit Pair(const Options& options = service()) : channel(Channel::replace("c", options)) {}
 
-    /// The answer to one call, whose request `handler` gets.
+    /// The answer to one call; `handler` gets its request.
     std::string answered_by(const std::function<void(Request&)>& handler) {
         Call call = client.start(bytes("price?"), 7);
         EXPECT_EQ(server.poll(handler), 1);
         EXPECT_EQ(client.poll(), 1);
         return text(call.result());
     }
-    /// The text of the error with which it ends.
+    /// The text of the error with which such a call ends.
     std::string error_of(const std::function<void(Request&)>& handler) {
         Call call = client.start(bytes("price?"), 7);
         EXPECT_EQ(server.poll(handler), 1);
@@ -73,7 +73,7 @@ struct Pair {
         }
         return "none";
     }
-    /// How `action` ends, and whether the request may have run.
+    /// The code of the error that `action` throws, with its may_have_run.
     static std::string may_have_run(const std::function<void()>& action) {
         const auto said = [](const char* code, bool may) { return code + std::string(may ? " true" : " false"); };
         try {

@@ -169,7 +169,7 @@ TEST_F(Slots, a_publisher_name_gives_the_same_ring_back) {
     flyring::Publisher again = channel.publisher("b");
     EXPECT_EQ(again.ring(), 1U);
     EXPECT_EQ(again.epoch(), 2);
-    EXPECT_EQ(again.position(), 64 + 64 + 512);  // behind what b had cleared ahead (6.1 step 3, 6.8)
+    EXPECT_EQ(again.position(), 64 + 64 + 512);  // after the space that b had cleared ahead (6.1, 3; 6.8)
     EXPECT_EQ(channel.publisher().ring(), 0U);
     EXPECT_EQ(code_of([&] { channel.publisher("not a name"); }), "invalid-argument");
 }
@@ -205,7 +205,7 @@ TEST_F(Slots, an_inbox_is_handed_on_to_whoever_comes_by_any_name) {
         EXPECT_EQ(slot().name(), "monday");
     }
     EXPECT_EQ(code_of([&] { channel.subscriber("tuesday", false, {1}); }), "differs");
-    EXPECT_EQ(slot().name(), "monday");  // what is refused changes nothing
+    EXPECT_EQ(slot().name(), "monday");  // a refused call changes nothing
     EXPECT_EQ(*slot().epoch(), 1);
     flyring::Subscriber tuesday = channel.subscriber("tuesday", true);
     EXPECT_EQ(slot().name(), "tuesday");
@@ -247,7 +247,7 @@ TEST_F(Slots, the_count_beside_a_gate_is_that_of_the_messages_before_it) {
             ASSERT_TRUE(i % 3 == 0 || count == read) << i;
             if (i % 20 != 0) continue;
             subscriber.reset();
-            count = 12345;  // as if it had been killed between its stores of it and of the gate
+            count = 12345;  // as if killed between the stores of the count and of the gate
             subscriber = channel.subscriber("s");
         }
         drain(*subscriber);
@@ -271,7 +271,7 @@ TEST_F(Slots, a_full_ring_says_since_when_and_for_how_much) {
     EXPECT_EQ(*slot.blocked_since(), 777);
     EXPECT_EQ(*slot.blocked_length(), 64);
     publisher.offer(std::vector<std::byte>(500));
-    EXPECT_EQ(*slot.blocked_length(), 64);  // of the first
+    EXPECT_EQ(*slot.blocked_length(), 64);  // of the first message that was held back
     drain(subscriber);
     EXPECT_EQ(*slot.blocked_since(), 777);
     publisher.offer(bytes("x"));
@@ -443,7 +443,7 @@ TEST_F(Slots, a_kept_slot_resumes_from_its_capacity_behind_published_up_to_claim
     const std::int64_t published = *words.ring(0).published();
     const std::int64_t claimed = *words.ring(0).claimed();
     ASSERT_GT(claimed, published);
-    // Up to claimed: it may have read a record whose publisher was killed before it stored `published`.
+    // Up to `claimed`: the subscriber may have read a record whose publisher was killed before it stored `published`.
     for (const auto& [gate, code] : {std::pair<std::int64_t, const char*>{claimed + 64, "corrupt-ring"},
                                      {claimed, "none"},
                                      {published - 4096, "none"},
@@ -557,7 +557,7 @@ TEST_F(Slots, stats_say_who_holds_a_publisher_back_and_since_when) {
     EXPECT_GE(blocked.blocked_for, 2'000'000);
     EXPECT_EQ(blocked.blocked_length, 64);
     channel.evict(1);
-    EXPECT_EQ(channel.stats().publishers.at(0).blocked_since, 0);  // though it has not looked yet
+    EXPECT_EQ(channel.stats().publishers.at(0).blocked_since, 0);  // although the publisher has not looked yet
 }
 
 TEST_F(Slots, stats_of_a_foreign_end_say_so) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled as C++20, where std::span is; the rest of the tests as C++17.
+// Compiled as C++20, which has std::span; the other tests as C++17.
 #include <array>
 #include <flyring/span.hpp>
 #include <span>

@@ -249,7 +249,7 @@ std::vector<Table> read_layout() {
         if (!line.empty() && line[0] == '[') {
             tables.push_back({trim(line), {}});
         } else if (equals != std::string::npos) {
-            const auto offset = line.find("{ offset =");  // a field; its type does not matter here
+            const auto offset = line.find("{ offset =");  // a field; its type is not needed here
             const auto value = line.substr(offset == std::string::npos ? equals + 1 : line.find('=', offset) + 1);
             tables.back().values[trim(line.substr(0, equals))] = trim(value.substr(0, value.find(',')));
         }

@@ -15,7 +15,7 @@
 
 namespace support {
 
-/// A folder of its own for each test, in shared memory; FLYRING_DIR points to it.
+/// Gives each test its own folder in shared memory, to which FLYRING_DIR points.
 class ChannelTest : public ::testing::Test {
   protected:
     ChannelTest();
@@ -36,29 +36,30 @@ flyring::Options inbox(std::uint32_t publishers = 1, std::uint32_t subscribers =
 flyring::Options queue(std::uint32_t producers = 1, std::uint32_t workers = 1, std::uint32_t capacity = 4096,
                        std::uint32_t alignment = 64);
 
-/// The file of a channel, mapped and open to any change.
+/// The file of a channel, mapped, for direct changes.
 flyring::detail::ChannelFile raw(const std::string& name);
 
-/// Publishes until it is held back. How many went.
+/// Publishes until the publisher is held back. Returns how many messages were published.
 int fill(flyring::Publisher& publisher);
-/// Publishes "x" until the ring's end is there.
+/// Publishes "x" until the end of what is published reaches `position`.
 void fill_up_to(flyring::Publisher& publisher, std::int64_t position);
 
-/// Sleeps for longer than lies between two looks: of a publisher at locks, of anybody at a channel's name.
+/// Sleeps for longer than the intervals at which a publisher tests locks, and at which any object checks for a
+/// successor.
 void sleep_past_a_look();
 
-/// The texts of all messages that are there, each with a space behind it.
+/// Consumes all available messages. Returns their texts, each followed by a space.
 template <typename Subscriber>
 std::string drain(Subscriber& subscriber);
 
-/// The texts of all jobs that are there, each with a space behind it; all of them are done then. `limit`: of a poll.
+/// Finishes all available jobs. Returns their texts, each followed by a space. `limit`: that of each poll.
 std::string work_off(flyring::Worker& worker, int limit = 1);
 
-/// Message `number` of a stream whose messages tell whether they are whole: 1 to `most` words, the first the number,
-/// the others made from it.
+/// Message `number` of a stream of messages that can be checked: 1 to `most` words. The first word is the number; the
+/// others follow from it.
 std::vector<std::uint64_t> numbered(std::uint64_t number, std::uint64_t most);
 flyring::Bytes bytes(const std::vector<std::uint64_t>& words);
-/// The number of such a message; nothing if it is not whole.
+/// The number of such a message; empty if the message is not intact.
 std::optional<std::uint64_t> number_of(const flyring::Message& message, std::uint64_t most);
 
 std::string text(const flyring::Message& message);
@@ -83,8 +84,8 @@ T peek(const std::string& path, std::uint64_t offset) {
     return value;
 }
 
-/// A forked process that runs `body`; it ends with status 0 if body returned true. A pipe tells the parent when the
-/// child called its argument, `ready`.
+/// A forked process that runs `body` and exits with 0 if body returns true. `body` calls its argument, `ready`, to tell
+/// the parent through a pipe.
 class Child {
   public:
     using Ready = std::function<void()>;
@@ -94,10 +95,10 @@ class Child {
     ~Child();
 
     void wait_until_ready();
-    /// SIGKILL, and waits for the end.
+    /// Sends SIGKILL and waits for the end.
     void kill();
     void signal(int number) const;
-    /// Exit status, or 128 + the signal.
+    /// Waits for the end. Returns the exit status, or 128 + the signal.
     int wait();
     pid_t pid() const { return pid_; }
 
@@ -106,16 +107,16 @@ class Child {
     int pipe_ = -1;
 };
 
-/// How a child that was forked without Child ended: as waitpid says it. -1: there is none.
+/// Waits for a child that was forked without Child. Returns waitpid's status, or -1 if there is no child.
 int status_of(pid_t child);
 
-/// From now on that system call fails in this process: for children only.
+/// Makes this system call fail in this process from now on: only for children.
 void refuse(long call, int error);
 
-/// Whether another process could take the lock on that byte of the file.
+/// Whether the byte at `offset` of the file is locked.
 bool is_locked(const std::string& path, std::uint64_t offset);
 
-/// Calls first() and second() in two threads that begin at the same time.
+/// Calls first() and second() in two threads that start at the same time.
 void race(const std::function<void()>& first, const std::function<void()>& second);
 
 template <typename Subscriber>
@@ -129,7 +130,7 @@ std::string drain(Subscriber& subscriber) {
 /// The code of the FlyringError that `action` throws; "none" if it throws nothing.
 std::string code_of(const std::function<void()>& action);
 
-/// One table of layout.toml, in order. Strings keep no quotes.
+/// One table of layout.toml. Strings are without their quotes.
 struct Table {
     std::string name;
     std::map<std::string, std::string> values;
@@ -137,10 +138,10 @@ struct Table {
     std::int64_t number(const std::string& key) const { return std::stoll(values.at(key)); }
 };
 
-/// The tables of spec/layout.toml.
+/// The tables of spec/layout.toml, in their order.
 std::vector<Table> read_layout();
 
-/// The folder spec/ of the project.
+/// The path of the project's folder spec/.
 std::string spec_folder();
 
 }  // namespace support

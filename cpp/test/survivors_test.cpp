@@ -13,8 +13,9 @@
 #include "faults.hpp"
 #include "support.hpp"
 
-// Each operation, with each system call and each allocation in it failing once: what another process sees afterwards,
-// and whether the object still works. The points are counted while an operation runs, not written down.
+// Runs each operation with each of its system calls and allocations failing once. Checks what another process sees
+// afterwards, and whether the object still works. The test counts these points while an operation runs; there is no
+// list of them.
 
 namespace {
 
@@ -51,7 +52,7 @@ bool has_lock(const std::string& path) {
     return ::fcntl(fd.get(), F_OFD_GETLK, &all) != 0 || all.l_type != F_UNLCK;
 }
 
-/// What an operation works with.
+/// The objects that an operation uses.
 struct Stage {
     Channel channel = Channel::open("c");
     std::optional<flyring::Publisher> publisher;
@@ -62,7 +63,7 @@ struct Stage {
 
 struct Operation {
     const char* name;
-    /// What comes before it, and does not fail.
+    /// Runs before the operation, without faults.
     std::function<void(Stage&)> prepare;
     std::function<void(Stage&)> act;
 };
@@ -222,19 +223,19 @@ const Operation operations[] = {
      [](Stage& stage) { stage.counter->free(); }},
 };
 
-/// What another process can do with the channel now.
+/// What is wrong with the channel for another process; empty if nothing is.
 std::string trouble_of_another_process() {
     std::string trouble;
     try {
         Channel channel = Channel::open("c");
         if (has_lock(channel.path())) trouble += " a lock is left";
-        flyring::Subscriber kept = channel.subscriber("kept", true);  // where it was kept, it resumes
+        flyring::Subscriber kept = channel.subscriber("kept", true);  // resumes if the slot was kept
         kept.forget();
         std::optional<flyring::Subscriber> subscriber = channel.subscriber();
         flyring::Publisher publisher = channel.publisher();
         for (int i = 0; i < 100; ++i) {
             const bool went = publisher.offer(bytes("z")) > 0;
-            if (!went) std::this_thread::sleep_for(std::chrono::microseconds(1100));  // a dead one's gate may be left
+            if (!went) std::this_thread::sleep_for(std::chrono::microseconds(1100));  // a dead gate may be left
             if (!went && publisher.offer(bytes("z")) < 0) return trouble + " a publisher is held back";
             if (drain(*subscriber) != "z ") return trouble + " a subscriber misses a message";
         }
@@ -245,7 +246,8 @@ std::string trouble_of_another_process() {
     return trouble;
 }
 
-/// Runs the operation once; `fault` lives while it acts. What is wrong afterwards, for another process or for its own.
+/// Runs the operation once, with the fault of make_fault() active. Returns what is wrong afterwards for another process
+/// or for its own; empty if nothing is.
 template <typename MakeFault>
 std::string trouble_of(const Operation& operation, const std::string& folder, MakeFault&& make_fault) {
     for (const char* name : {"c", "new", "other"}) ::unlink((folder + "/" + name + ".ring").c_str());
@@ -268,7 +270,7 @@ std::string trouble_of(const Operation& operation, const std::string& folder, Ma
         }
         const std::string name = operation.name;
         if (failed && name != "unlink" && entries(folder) != files) trouble += " a file is left";
-        // Whatever failed, the object says that it is closed or lost, or does what it is there for.
+        // Whatever failed, the object throws that it is closed or lost, or works.
         try {
             if (stage.publisher) stage.publisher->offer(bytes("w"));
             if (stage.subscriber) stage.subscriber->poll([](const Message&) {});
@@ -295,7 +297,7 @@ TEST_F(Survivors, of_a_system_call_that_fails_leave_everything_right) {
                 std::string failed;
                 const std::string trouble = trouble_of(operation, folder(), [&] {
                     return std::make_unique<faults::Hook>([&](const faults::Call& call) {
-                        // Where a description stands, the kernel always knows.
+                        // lseek for the current offset of an open file cannot fail.
                         if (std::string_view(call.name) == "lseek" && call.command == SEEK_CUR) return 0;
                         if (calls++ != at) return 0;
                         failed = call.name;

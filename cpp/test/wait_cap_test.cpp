@@ -10,7 +10,7 @@
 #include "support.hpp"
 #include "waits.hpp"
 
-// Whom nobody wakes, or who cannot say that it sleeps (spec/channel.md 6.16, cap).
+// The caps of sleepers that no peer wakes, or that cannot set their bits (spec/channel.md 6.16, cap).
 
 namespace {
 
@@ -53,8 +53,8 @@ TEST_F(WaitCap, who_does_not_wake_is_woken_all_the_same_and_sleeps_as_long_as_ot
         flyring::Subscriber subscriber = quiet.subscriber();
         subscriber.set_spin(0ns);
         const Sleeps sleeps;
-        EXPECT_FALSE(subscriber.take(50ms));  // below the cap
-        EXPECT_LE(sleeps.count(), 3);         // a signal may end one or the other
+        EXPECT_FALSE(subscriber.take(50ms));  // less than the cap
+        EXPECT_LE(sleeps.count(), 3);         // a signal may end a sleep early
     }
     flyring::Publisher publisher = quiet.publisher();
     const flyring::Subscriber subscriber = channel.subscriber();
@@ -62,7 +62,7 @@ TEST_F(WaitCap, who_does_not_wake_is_woken_all_the_same_and_sleeps_as_long_as_ot
     publisher.set_spin(0ns);
     const Sleeps sleeps;
     EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), 40ms); }), "back-pressured");
-    EXPECT_LE(sleeps.count(), 13);  // each of 4 ms
+    EXPECT_LE(sleeps.count(), 13);  // of 4 ms each
 }
 
 TEST_F(WaitCap, who_does_not_wake_is_looked_for_every_millisecond_and_makes_no_call) {
@@ -78,9 +78,9 @@ TEST_F(WaitCap, who_does_not_wake_is_looked_for_every_millisecond_and_makes_no_c
     for (int i = 0; i < 5; ++i) {
         const std::uint32_t woken = word(data_sequence);
         std::thread waiter([&] { EXPECT_TRUE(subscriber.take(long_enough)); });
-        wait_until_asleep(data_asleep);  // with a long cap
+        wait_until_asleep(data_asleep);  // with the long cap
         std::optional<flyring::Publisher> publisher = quiet.publisher();
-        EXPECT_EQ(word(data_sequence), woken + 1);  // each new owner wakes: the caps are not what they were
+        EXPECT_EQ(word(data_sequence), woken + 1);  // each new owner wakes all, so that caps are computed again
         EXPECT_EQ(*flyring::detail::publisher_slot(support::raw("c"), 0).wakes(), 0);
         std::this_thread::sleep_for(1ms);
         times.push_back(time_of([&] {
@@ -185,7 +185,7 @@ TEST_F(WaitCap, how_long_a_sleep_may_last) {
     constexpr nanoseconds data{flyring::detail::data_cap};
     constexpr nanoseconds room{flyring::detail::first_room_cap};
     constexpr nanoseconds short_one{flyring::detail::short_cap};
-    // The longest of ten sleeps of `wait`, which `end` ends then.
+    // The longest of ten sleeps of `wait`; then `end` ends the wait.
     const auto longest = [](const std::function<void()>& wait, const std::function<void()>& end, bool refused) {
         nanoseconds most{};
         int sleeps = 0;
@@ -229,8 +229,8 @@ TEST_F(WaitCap, how_long_a_sleep_may_last) {
     };
     Channel channel = Channel::create("c", broadcast(1, 2));
     Channel quiet = Channel::open("c", silent());
-    for (Channel* own : {&channel, &quiet}) {  // who waits; whether it wakes does not matter
-        expect(of_subscriber(*own), data);     // nobody publishes
+    for (Channel* own : {&channel, &quiet}) {  // the waiting side; whether it wakes does not matter
+        expect(of_subscriber(*own), data);     // no publisher
         std::optional<flyring::Publisher> publisher = channel.publisher();
         expect(of_subscriber(*own), data);
         expect(of_subscriber(*own, true), short_one);

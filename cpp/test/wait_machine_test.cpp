@@ -18,7 +18,8 @@ using namespace waits;
 
 class WaitMachine : public waits::Test {};
 
-/// Two processes ask and answer, asleep in turn. `waker`, `sleeper`: whose membarrier is refused.
+/// Two processes ask and answer, each asleep while the other works. `waker`, `sleeper`: whether membarrier is refused
+/// to it.
 void ask_and_answer(bool waker, bool sleeper) {
     constexpr int rounds = 300;
     const Channel channel = Channel::create("c", broadcast(2, 2));
@@ -38,7 +39,7 @@ void ask_and_answer(bool waker, bool sleeper) {
         return true;
     });
     child.wait_until_ready();
-    // In a process of its own, so that a filter stays there.
+    // In a separate process, because a seccomp filter cannot be removed.
     support::Child other([&](const auto&) {
         if (sleeper) refuse(SYS_membarrier, EPERM);
         Channel own = Channel::open("c");
@@ -70,7 +71,7 @@ TEST_F(WaitMachine, works_where_membarrier_is_refused_to_both_sides) {
     ask_and_answer(true, true);
 }
 
-// Many.
+// Many sleepers.
 
 TEST_F(WaitMachine, sixty_four_sleepers_of_one_ring_all_wake) {
     constexpr int readers = 64;
@@ -91,7 +92,7 @@ TEST_F(WaitMachine, sixty_four_sleepers_of_one_ring_all_wake) {
     std::vector<nanoseconds> times;
     for (int i = 0; i < rounds; ++i) {
         wait_until_asleep(data_asleep);
-        std::this_thread::sleep_for(2ms);  // most of them
+        std::this_thread::sleep_for(2ms);  // most of them sleep then
         times.push_back(time_of([&] {
             publisher.send(bytes("m"), long_enough);
             wait_for(got, (i + 1) * readers);
@@ -113,7 +114,7 @@ TEST_F(WaitMachine, of_a_thousand_rings_each_wakes_who_sleeps_for_it) {
     flyring::LossySubscriber of_one = channel.lossy_subscriber({5});
     std::vector<nanoseconds> times;
     for (const std::uint32_t ring : {0U, 31U, 32U, 37U, 511U, rings - 1}) {
-        support::poke(file("c"), data_asleep, std::uint32_t{0});  // bits of the other rings are left
+        support::poke(file("c"), data_asleep, std::uint32_t{0});  // clears the bits of the other rings
         flyring::Publisher publisher = channel.publisher(name(ring));
         ASSERT_EQ(publisher.ring(), ring);
         const Ended ended = ended_by(
@@ -122,7 +123,7 @@ TEST_F(WaitMachine, of_a_thousand_rings_each_wakes_who_sleeps_for_it) {
         EXPECT_EQ(ended.code, "none");
         times.push_back(ended.within);
     }
-    // Ring 37 has the bit of ring 5: its publisher wakes for nothing, and the sleeper sleeps again.
+    // Ring 37 has the same bit as ring 5: its publisher wakes in vain, and the sleeper sleeps again.
     flyring::Publisher other = channel.publisher(name(37));
     flyring::Publisher publisher = channel.publisher(name(5));
     of_one.set_spin(0ns);
@@ -281,7 +282,7 @@ TEST_F(WaitMachine, who_scribbles_on_the_words_moves_no_deadline_and_makes_no_st
         });
         EXPECT_GE(time, timeout);
         EXPECT_LT(time, 2s);
-        EXPECT_LT(calls, 10'000);  // a few each time the words have changed
+        EXPECT_LT(calls, 10'000);  // a few for each change of the words
     }
     stop = true;
     scribbler.join();
@@ -329,7 +330,7 @@ TEST_F(WaitMachine, a_reader_that_was_lapped_in_its_sleep_finds_what_is_left_wha
     const auto words = support::raw("c");
     const InsteadOfSleep lapped([&](int) {
         for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
-        ++*words.ring(0).messages_begun();  // as if the publisher had died here
+        ++*words.ring(0).messages_begun();  // as if the publisher had died between its counts
     });
     EXPECT_TRUE(lossy.take(long_enough));
     EXPECT_EQ(lapped.count(), 1);

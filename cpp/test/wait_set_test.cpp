@@ -14,7 +14,7 @@
 #include "support.hpp"
 #include "waits.hpp"
 
-// One wait for many subscribers and publishers, and the wait strategy that sleeps on it.
+// Wait sets for many subscribers and publishers, and the wait strategy that sleeps on a set.
 
 namespace {
 
@@ -28,7 +28,7 @@ class WaitSets : public support::ChannelTest {
         std::this_thread::sleep_for(2ms);
     }
 
-    /// What set.wait() returns when `action` is done while it sleeps; how long after that goes to `within`.
+    /// What set.wait() returns if `action` runs while it sleeps. `within`: the time from the action to the return.
     static std::vector<WaitSet::Member> found(WaitSet& set, const std::function<void()>& action, nanoseconds& within) {
         std::vector<WaitSet::Member> members;
         clock_type::time_point end;
@@ -45,7 +45,7 @@ class WaitSets : public support::ChannelTest {
     }
 };
 
-/// While it lives, the kernel has no futex_waitv for this thread.
+/// During its lifetime, the kernel has no futex_waitv for this thread.
 struct NoWaitv {
     faults::Hook hook{
         [](const faults::Call& call) { return std::string_view(call.name) == "futex_waitv" ? ENOSYS : 0; }};
@@ -92,7 +92,7 @@ TEST_F(WaitSets, says_which_of_several_channels_members_is_ready) {
     one.offer(bytes("m"));
     two.offer(bytes("m"));
     EXPECT_EQ(set.wait().size(), 2U);
-    EXPECT_EQ(set.wait().size(), 2U);  // as long as they are
+    EXPECT_EQ(set.wait().size(), 2U);  // as long as messages are there
     set.remove(lossy);
     EXPECT_EQ(set.wait().size(), 1U);
     set.remove(reader);
@@ -116,7 +116,7 @@ TEST_F(WaitSets, a_publisher_is_ready_when_there_is_room_for_what_found_none) {
         EXPECT_GT(publisher.offer(bytes("x")), 0);
     }
     EXPECT_LT(median(times), soon);
-    // Nobody wakes for the dead.
+    // A dead reader wakes no publisher.
     subscriber.close();
     support::Child child([](const auto& ready) {
         Channel own = Channel::open("c");
@@ -137,7 +137,7 @@ TEST_F(WaitSets, wake_ends_the_wait_that_is_under_way_or_the_next_one) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber subscriber = channel.subscriber();
     WaitSet set;
-    EXPECT_TRUE(set.wait(1ms).empty());  // of nobody
+    EXPECT_TRUE(set.wait(1ms).empty());  // an empty set
     set.wake();
     EXPECT_TRUE(set.wait().empty());
     nanoseconds within{};
@@ -250,7 +250,7 @@ TEST_F(WaitSets, what_was_closed_or_lost_or_replaced_is_ready_and_its_verb_tells
     EXPECT_EQ(code_of([&] { lossy.take(); }), "replaced");
     EXPECT_EQ(code_of([&] { reader.poll(nothing); }), "replaced");
     EXPECT_EQ(code_of([&] { publisher.offer(bytes("x")); }), "replaced");
-    // It is told again and again, but the set sleeps in between: at most a look for each sleep.
+    // The members stay ready, but the set sleeps in between: at most one check for each sleep.
     int sleeps = 0;
     {
         const faults::Hook hook([&](const faults::Call& call) {
@@ -314,7 +314,7 @@ TEST_F(WaitSets, naps_where_the_kernel_has_no_futex_waitv_and_says_so) {
     }
     EXPECT_LT(median(times), 20ms);
     EXPECT_EQ(support::peek<std::uint32_t>(file("c"), data_asleep), 0U);
-    // A sandbox that comes later.
+    // A sandbox that is entered later.
     WaitSet other;
     other.add(subscriber);
     {

@@ -18,7 +18,7 @@ using namespace waits;
 
 class WaitSurvivors : public waits::Test {};
 
-// What ends a wait with an error.
+// Events that end a wait with an error.
 
 TEST_F(WaitSurvivors, a_close_by_another_thread_ends_it) {
     Channel channel = Channel::create("c", broadcast(2, 2));
@@ -32,7 +32,7 @@ TEST_F(WaitSurvivors, a_close_by_another_thread_ends_it) {
         const Ended ended = ended_by(asleep, wait, close);
         EXPECT_EQ(ended.code, "closed");
         EXPECT_LT(ended.within, 1s);
-        EXPECT_GT(word(sequence), before);  // woken, not found at the cap
+        EXPECT_GT(word(sequence), before);  // woken, not ended by the cap
         times.push_back(ended.within);
         support::poke(file("c"), asleep, std::uint32_t{0});
     };
@@ -55,7 +55,7 @@ TEST_F(WaitSurvivors, a_close_by_another_thread_ends_it) {
         EXPECT_EQ(support::peek<std::int32_t>(file("c"), 4096 + layout::CONTROL_SLOTS + layout::PUBLISHER_SLOT_CLOSED),
                   1);
     }
-    // All of a channel.
+    // A close of the whole channel.
     flyring::Publisher publisher = channel.publisher("p");
     fill(publisher);
     closed(room_asleep, [&] { publisher.send(bytes("x")); }, [&] { channel.close(); });
@@ -75,7 +75,7 @@ TEST_F(WaitSurvivors, a_close_by_another_thread_ends_it) {
 
 TEST_F(WaitSurvivors, a_close_at_any_time_of_a_wait_ends_it_and_is_never_refused) {
     Channel channel = Channel::create("c", broadcast(1, 2));
-    const flyring::OpenOptions options = silent();  // short sleeps, and so many tries
+    const flyring::OpenOptions options = silent();  // short sleeps, so that there are many tries
     Channel quiet = Channel::open("c", options);
     const flyring::Subscriber holder = quiet.subscriber();
     Channel own = Channel::open("c", options);
@@ -124,7 +124,7 @@ TEST_F(WaitSurvivors, a_close_between_two_turns_of_a_wait_is_not_refused) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber subscriber = channel.subscriber();
     flyring::Publisher publisher = channel.publisher();
-    // `name`: of a call that a wait makes between two turns.
+    // `name`: a system call that a wait makes between two turns.
     const auto closed_at = [&](const char* name, const std::function<void()>& wait,
                                const std::function<void()>& close) {
         std::thread closer;
@@ -186,7 +186,7 @@ TEST_F(WaitSurvivors, a_replaced_channel_ends_it) {
     }
     const std::int64_t position = publisher.position();
     const std::vector<flyring::Bytes> batch(2, bytes("x"));
-    for (int i = 0; i < 2; ++i) {  // a wait that is repeated is told again
+    for (int i = 0; i < 2; ++i) {  // a repeated wait throws again
         EXPECT_EQ(code_of([&] { publisher.send(bytes("x"), long_enough); }), "replaced");
         EXPECT_EQ(code_of([&] { publisher.claim(1, long_enough); }), "replaced");
         EXPECT_EQ(code_of([&] { publisher.send_batch(batch, long_enough); }), "replaced");
@@ -198,7 +198,7 @@ TEST_F(WaitSurvivors, a_replaced_channel_ends_it) {
     EXPECT_EQ(text(*subscriber.take(long_enough)), "still");
     const Sleeps sleeps;
     EXPECT_EQ(code_of([&] { subscriber.take(long_enough); }), "replaced");
-    EXPECT_EQ(sleeps.count(), 0);  // who comes later sees it before it sleeps
+    EXPECT_EQ(sleeps.count(), 0);  // a later wait sees it before it sleeps
 }
 
 TEST_F(WaitSurvivors, another_thread_may_do_nothing_else_meanwhile) {
@@ -255,8 +255,8 @@ TEST_F(WaitSurvivors, a_forked_child_finds_what_waits_closed) {
     EXPECT_EQ(drain(subscriber), "n ");
 }
 
-/// The handler of the first message that a wait finds forks. In the child the poll ends with closed; the parent's
-/// object works as ever.
+/// The handler of the first message after a wait forks. In the child the poll throws Closed; the parent's object works
+/// as before.
 template <typename Reader>
 void fork_in_a_handler(Reader& reader, flyring::Publisher& publisher, flyring::Action action,
                        const std::function<void()>& wait_until_asleep) {
@@ -304,7 +304,7 @@ TEST_F(WaitSurvivors, a_handler_may_fork_in_a_poll_that_waited) {
               "none");
 }
 
-// The dead.
+// Deaths.
 
 TEST_F(WaitSurvivors, a_message_whose_publisher_died_before_its_wake_is_found_at_the_cap) {
     Channel channel = Channel::create("c", broadcast(1, 1));
@@ -326,7 +326,7 @@ TEST_F(WaitSurvivors, a_message_whose_publisher_died_before_its_wake_is_found_at
     const nanoseconds time = time_of([&] { EXPECT_TRUE(subscriber.take(long_enough)); });
     EXPECT_LT(time, 1s);
     EXPECT_EQ(child.wait(), 128 + SIGKILL);
-    // The next owner wakes, and is waited for as ever.
+    // The next owner wakes sleepers as usual.
     flyring::Publisher next = channel.publisher();
     EXPECT_EQ(ended_by(
                   data_asleep, [&] { EXPECT_TRUE(subscriber.take(long_enough)); }, [&] { next.offer(bytes("n")); })
@@ -355,7 +355,7 @@ TEST_F(WaitSurvivors, room_whose_reader_died_before_its_wake_is_found_at_the_cap
     EXPECT_EQ(child.wait(), 128 + SIGKILL);
 }
 
-// However long it may spin, it looks as often as one that sleeps at what else ends it.
+// However long a wait spins, it checks as often as a sleeping one for other events that end it.
 
 TEST_F(WaitSurvivors, a_long_spin_is_ended_as_a_sleep_is) {
     struct Ends {
@@ -387,7 +387,7 @@ TEST_F(WaitSurvivors, a_long_spin_is_ended_as_a_sleep_is) {
         std::string code;
         std::thread waiter([&, &wait = wait] { code = code_of([&] { wait(ends); }); });
         std::this_thread::sleep_for(1ms);
-        EXPECT_EQ(::unlink(channel.path().c_str()), 0);  // by somebody who tells nobody
+        EXPECT_EQ(::unlink(channel.path().c_str()), 0);  // without a store to `successor`
         const auto start = clock_type::now();
         const Channel next = Channel::create("c", broadcast(1, 1));
         waiter.join();
@@ -497,7 +497,7 @@ TEST_F(WaitSurvivors, a_sleeper_that_is_stopped_keeps_nobody_and_goes_on_later) 
     int status = 0;
     ASSERT_EQ(::waitpid(stopped.pid(), &status, WUNTRACED), stopped.pid());
     ASSERT_TRUE(WIFSTOPPED(status));
-    support::poke(file("c"), data_asleep, std::uint32_t{0});  // so that the wait below sees the other's bit
+    support::poke(file("c"), data_asleep, std::uint32_t{0});  // so that the next sleeper's bit shows
     std::vector<nanoseconds> times;
     for (int i = 0; i < 20; ++i) {
         const Ended ended = ended_by(

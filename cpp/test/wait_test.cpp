@@ -10,7 +10,7 @@
 #include "faults.hpp"
 #include "support.hpp"
 
-// How long a publisher waits for dead readers, joins and leaves while it runs at full speed, and wait strategies.
+// How long a publisher waits for dead readers; joins and leaves at full speed; wait strategies.
 
 namespace {
 
@@ -47,7 +47,7 @@ class Wait : public support::ChannelTest {
         return child;
     }
 
-    /// When the kernel had freed the dead reader's lock, at the latest.
+    /// Waits until the kernel has freed the dead reader's lock. Returns the time.
     std::int64_t wait_for_free_lock() const {
         while (support::is_locked(file("c"), reader_lock)) {
         }
@@ -55,15 +55,15 @@ class Wait : public support::ChannelTest {
     }
 };
 
-/// What the machine took from threads that wanted to run: a thread that sleeps 0.1 ms at a time, and notes when it woke
-/// too late.
+/// Measures the time that the machine takes from ready threads: a thread sleeps 0.1 ms at a time and notes when it
+/// wakes too late.
 class Canary {
   public:
     ~Canary() {
         stop_ = true;
         thread_.join();
     }
-    /// ns lost between two times.
+    /// The ns lost between two times.
     std::int64_t lost(std::int64_t from, std::int64_t to) {
         const std::lock_guard<std::mutex> guard(mutex_);
         std::int64_t sum = 0;
@@ -90,7 +90,7 @@ class Canary {
     std::thread thread_{[this] { run(); }};
 };
 
-/// ns that this thread was ready to run and did not, because others did.
+/// The ns that this thread was ready to run while other threads ran.
 std::int64_t time_in_queue() {
     std::ifstream stream("/proc/thread-self/schedstat");
     std::int64_t ran = 0;
@@ -144,7 +144,7 @@ TEST_F(Wait,
         const auto victim = reader();
         flyring::Publisher publisher = channel.publisher();
         support::fill(publisher);
-        for (int offer = 0; offer < i % 4; ++offer) {  // the first failure, and the last test, at different times
+        for (int offer = 0; offer < i % 4; ++offer) {  // varies the times of the first failure and of the last test
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
             ASSERT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
         }
@@ -165,10 +165,10 @@ TEST_F(Wait, retire_never_takes_the_gates_of_the_slots_next_owner) {
     Channel channel = Channel::create("c", broadcast(2, 1));
     flyring::Publisher publisher = channel.publisher();
     const auto words = support::raw("c");
-    int retired = 0;  // before the next owner came
-    int refused = 0;  // the next owner was faster
+    int retired = 0;  // rounds in which retire came before the next owner
+    int refused = 0;  // rounds in which the next owner was faster
     for (int i = 0; i < 400 || ((retired == 0 || refused == 0) && i < 4000); ++i) {
-        // A dead owner that never read: the gate holds, the lock is free.
+        // A dead owner that never read: the gate holds publishers back, and the lock is free.
         *words.ring(0).gate(0) = publisher.position();
         const std::int64_t epoch = *flyring::detail::subscriber_slot(words, 0).epoch();
         support::fill(publisher);
@@ -244,20 +244,20 @@ TEST_F(Wait, who_joins_and_leaves_while_publishers_run_at_full_speed_sees_a_gapl
 
 constexpr nanoseconds stand_back = microseconds(2000);
 
-/// How long one look in vain takes.
+/// The time of one idle turn.
 nanoseconds look(flyring::BatchSpinWait& wait) {
     const auto start = clock_type::now();
     wait.idle(0);
     return clock_type::now() - start;
 }
 
-/// The first one after a poll of so many messages.
+/// The time of the first idle turn after a poll of `messages` messages.
 nanoseconds after_run_of(flyring::BatchSpinWait& wait, int messages) {
     wait.idle(messages);
     return look(wait);
 }
 
-/// The shortest of many: a thread may always lose its core.
+/// The shortest of many, because a thread may lose its core at any time.
 nanoseconds shortest(flyring::BatchSpinWait& wait, int messages) {
     nanoseconds found = nanoseconds::max();
     for (int i = 0; i < 50; ++i) found = std::min(found, after_run_of(wait, messages));
@@ -309,7 +309,7 @@ TEST(WaitStrategy, batch_spin_takes_a_time_above_zero_only) {
     }
 }
 
-/// Offers until it went, or long after a dead reader should be found. Throws what offer does.
+/// Offers until it succeeds, or until long after a dead reader must have been found. Throws as offer does.
 bool goes_in_the_end(flyring::Publisher& publisher) {
     for (const std::int64_t start = now(); now() - start < 100'000'000;) {
         if (publisher.offer(bytes("x")) > 0) return true;

@@ -18,7 +18,7 @@ using namespace waits;
 
 class Waiting : public waits::Test {};
 
-// A message, or room.
+// Waits for a message, or for room.
 
 TEST_F(Waiting, a_message_ends_the_wait_of_each_kind_of_reader) {
     Channel channel = Channel::create("c", broadcast(1, 1));
@@ -91,7 +91,7 @@ TEST_F(Waiting, room_ends_the_wait_of_each_verb_that_needs_it) {
         before = publisher.position();
         seen.clear();
         const Ended ended = ended_by(room_asleep, verb, [&] { seen += drain(subscriber); });
-        seen += drain(subscriber);  // what was not there yet
+        seen += drain(subscriber);  // the rest, published later
         return ended.code;
     };
     EXPECT_EQ(waits([&] { EXPECT_GT(publisher.send(bytes("sent")), before); }), "none");
@@ -194,8 +194,8 @@ TEST_F(Waiting, what_comes_before_the_bits_are_seen_is_found_before_the_sleep) {
     flyring::LossySubscriber lossy = channel.lossy_subscriber();
     flyring::WaitSet set;
     set.add(subscriber);
-    // Of `wait` in the place of its membarrier, and so behind its bits, another thread does `action`, which has not
-    // seen the bits. How often it then sleeps.
+    // Runs `wait`. At its membarrier, and so after it has set its bits, another thread runs `action`, which has not
+    // seen the bits. Returns how often `wait` then sleeps.
     const auto sleeps = [&](std::uint64_t asleep, const std::function<void()>& wait,
                             const std::function<void()>& action) {
         int count = 0;
@@ -234,7 +234,7 @@ TEST_F(Waiting, who_comes_or_goes_wakes_all_whatever_the_bits_say) {
     Channel channel = Channel::create("c", broadcast(1, 2));
     Channel quiet = Channel::open("c", silent());
     const auto words = support::raw("c");
-    // What `action` adds to the two sequences.
+    // How much `action` adds to the two sequences.
     const auto woken = [&](const std::function<void()>& action) {
         const std::uint32_t data = flyring::detail::load_acquire(words.data().sequence);
         const std::uint32_t room = flyring::detail::load_acquire(words.room().sequence);
@@ -328,7 +328,7 @@ TEST_F(Waiting, two_that_sleep_in_turn_answer_each_other) {
     }
     other.join();
     EXPECT_EQ(answers, rounds);
-    EXPECT_LE(late, 1) << "a wake-up was lost";  // one: a machine may stop for so long
+    EXPECT_LE(late, 1) << "a wake-up was lost";  // one is allowed: the machine may pause that long
 }
 
 TEST_F(Waiting, what_is_no_message_does_not_end_a_wait) {
@@ -416,7 +416,7 @@ TEST_F(Waiting, flush_waits_for_those_who_own_a_slot_and_for_nobody_else) {
     flyring::Publisher publisher = channel.publisher();
     publisher.flush(0ns);
     publisher.offer(bytes("1"));
-    publisher.flush(0ns);  // nobody reads
+    publisher.flush(0ns);  // no subscriber
     channel.subscriber("away", true).close();
     const flyring::Subscriber elsewhere = channel.subscriber("", false, {1});
     support::Child dead([](const auto&) -> bool {

@@ -17,7 +17,7 @@
 #include "faults.hpp"
 #include "support.hpp"
 
-// What the tests of waits share (spec/channel.md 6.16).
+// Helpers of the tests of waits (spec/channel.md 6.16).
 
 namespace waits {
 
@@ -40,9 +40,9 @@ inline constexpr std::uint64_t data_asleep = 4096 + layout::CONTROL_DATA_ASLEEP;
 inline constexpr std::uint64_t room_sequence = 4096 + layout::CONTROL_ROOM_SEQUENCE;
 inline constexpr std::uint64_t room_asleep = 4096 + layout::CONTROL_ROOM_ASLEEP;
 
-/// Longer than any wait that is woken, shorter than one that nobody wakes.
+/// Longer than any wait that a peer wakes, shorter than one that no peer wakes.
 inline constexpr nanoseconds soon = 80ms;
-/// For what must come some time.
+/// A time-out for events that must happen at some time.
 inline constexpr nanoseconds long_enough = 20s;
 
 inline const auto nothing = [](const Message&) {};
@@ -65,24 +65,25 @@ inline void wait_for(const std::atomic<int>& count, int wanted) {
     EXPECT_GE(count, wanted);
 }
 
-/// The middle one: on a busy machine one or the other comes late.
+/// The median, because on a busy machine some times are too long.
 inline nanoseconds median(std::vector<nanoseconds> times) {
     std::sort(times.begin(), times.end());
     return times.at(times.size() / 2);
 }
 
-/// For a channel whose file is "c".
+/// For tests whose channel is "c".
 class Test : public support::ChannelTest {
   protected:
     std::uint32_t word(std::uint64_t offset) const { return support::peek<std::uint32_t>(file("c"), offset); }
 
-    /// Until somebody has set its bits, and a little longer: then it sleeps.
+    /// Waits until a sleeper has set its bits, and a little longer, so that it sleeps.
     void wait_until_asleep(std::uint64_t asleep) const {
         while (word(asleep) == 0) std::this_thread::sleep_for(100us);
         std::this_thread::sleep_for(2ms);
     }
 
-    /// What `wait` throws in a thread of its own when `action` is done while it sleeps, and how long after that.
+    /// The code of the error that `wait` throws in its own thread if `action` runs while it sleeps, and the time from
+    /// the action to the error.
     struct Ended {
         std::string code;
         nanoseconds within;
@@ -107,7 +108,7 @@ inline bool is_futex(const faults::Call& call, int command) {
     return std::string_view(call.name) == "futex" && call.command == command;
 }
 
-/// Counts the calls of this thread by which somebody is woken.
+/// Counts the system calls by which this thread wakes sleepers.
 class WakeCalls {
   public:
     int count() const { return count_; }
@@ -120,7 +121,7 @@ class WakeCalls {
     }};
 };
 
-/// In the place of each sleep of this thread calls `instead` with its number, from 0; then the sleep is over.
+/// Replaces each sleep of this thread by a call of `instead` with the sleep's number, from 0.
 class InsteadOfSleep {
   public:
     explicit InsteadOfSleep(std::function<void(int)> instead) : instead_(std::move(instead)) {}

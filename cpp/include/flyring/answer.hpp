@@ -16,7 +16,7 @@ namespace detail {
 class ClientCore;
 }
 
-/// What a server replied: an answer, or an item of a stream. Owns its bytes; small ones take no memory of the heap.
+/// A server's reply: an answer, or an item of a stream. Owns its bytes; up to 192 bytes need no heap memory.
 class Answer {
   public:
     Answer() noexcept = default;
@@ -45,14 +45,14 @@ class Answer {
     std::size_t size() const noexcept { return size_; }
     bool empty() const noexcept { return size_ == 0; }
     Bytes payload() const noexcept { return {data(), size_}; }
-    /// The type that the server gave it.
+    /// The type that the server gave the reply.
     std::int32_t type() const noexcept { return type_; }
-    /// Where its record lay, in bytes since the ring's start.
+    /// The position of the reply's record, in bytes since the ring's creation.
     std::int64_t position() const noexcept { return position_; }
-    /// At least once: a handler was given the request more than once (spec/service.md 8).
+    /// True if a handler got the request more than once; only with at-least-once delivery (spec/service.md 8).
     bool repeat() const noexcept { return repeat_; }
 
-    /// The same as a view, valid as long as this object is and stays as it is. Its sender has no name.
+    /// A view of this answer, valid until this object changes or ends. The view's sender has no name.
     operator Message() const noexcept { return {data(), size_, type_, position_, sender_}; }
 
     /// A copy of the first sizeof(T) bytes. Throws InvalidArgument if there are fewer.

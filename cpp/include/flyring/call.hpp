@@ -24,7 +24,7 @@ class CallTable;
 /// How a call ended.
 enum class CallEnd : std::uint32_t {
     none,
-    answer,  // of a stream: its end
+    answer,  // also the regular end of a stream
     error,
     expired,
     server_gone,
@@ -34,30 +34,31 @@ enum class CallEnd : std::uint32_t {
     corrupt_ring,
 };
 
-/// One call: under way, or ended and still in somebody's hand. Of the client's thread, but `end`.
+/// The state of one call that is under way, or that ended while a handle still refers to it. Used by the client's
+/// thread alone, except `end_word`.
 struct CallState {
     std::uint32_t end_word = static_cast<std::uint32_t>(CallEnd::none);
     std::uint32_t sequence = 0;
-    ClientCore* core = nullptr;  // null: it is gone
-    CallTable* table = nullptr;  // the same
-    int refs = 0;                // the client, while it is outstanding; its handle; an event
+    ClientCore* core = nullptr;  // null once the client is gone
+    CallTable* table = nullptr;  // as `core`
+    int refs = 0;                // one each: the client while the call is outstanding, its Call, a pending event
     bool outstanding = false;
-    bool of_call = false;  // the caller waits for it: nobody is told
+    bool of_call = false;  // Client::call waits for it: no callback, no event
     bool cancel_due = false;
     bool may_have_run = false;
-    std::uint32_t credit = 0;    // of a stream
-    std::uint32_t consumed = 0;  // items since credit was sent last
-    std::int64_t position = 0;   // of its request
+    std::uint32_t credit = 0;    // the credit of a stream; 0: not a stream
+    std::uint32_t consumed = 0;  // items taken since the client last sent credit
+    std::int64_t position = 0;   // of the request's record
     std::int64_t deadline = 0;   // 0: none
     std::int32_t pid = 0;        // of the server that has gone
-    std::uint32_t slot = 0;      // that was lost; of a corrupt ring: its number
-    const char* reason = "";     // why it is corrupt
+    std::uint32_t slot = 0;      // the lost slot; for a corrupt ring the ring's number
+    const char* reason = "";     // why the ring is corrupt
     std::size_t next_item = 0;
-    CallState* before = nullptr;  // among those that are outstanding, in the order of their start
+    CallState* before = nullptr;  // list of the outstanding calls, in start order
     CallState* behind = nullptr;
     CallState* next_of_bucket = nullptr;
     Answer answer;
-    std::string text;  // of an error; the name of the server that has gone; the path of a channel with a corrupt ring
+    std::string text;  // error text, name of the gone server, or path of the channel with a corrupt ring
     std::vector<Answer> items;
     std::function<void(Call&)> callback;
 
@@ -66,7 +67,7 @@ struct CallState {
     void set_end(CallEnd how) noexcept { store_relaxed(&end_word, static_cast<std::uint32_t>(how)); }
     bool has_item() const noexcept { return next_item < items.size(); }
 
-    /// As new; what memory it has it keeps.
+    /// Prepares the state for a new call; keeps the memory it has.
     void reset() noexcept {
         end_word = static_cast<std::uint32_t>(CallEnd::none);
         outstanding = of_call = cancel_due = may_have_run = false;
@@ -78,13 +79,13 @@ struct CallState {
     }
 };
 
-/// Throws how a call ended, if not by an answer.
+/// Throws the error with which the call ended. The call ended without an answer.
 [[noreturn, gnu::cold]] inline void throw_end(const CallState& call);
 
 }  // namespace detail
 
-/// A call that is under way, or has ended. From Client::start and Client::stream. For the client's thread; it may
-/// outlive its client. One that is dropped goes on, and nobody hears of its end.
+/// A call that is under way, or has ended. Made by Client::start and Client::stream. To be used by the client's thread
+/// only; it may outlive its client. If a Call is destroyed before its end, the call goes on, and its result is dropped.
 class Call {
   public:
     Call(Call&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
@@ -99,22 +100,22 @@ class Call {
     Call& operator=(const Call&) = delete;
     ~Call() { drop(); }
 
-    /// Whether it has ended.
+    /// Whether the call has ended.
     bool done() const noexcept { return state_->ended(); }
 
-    /// The answer (of a stream: nothing, at its end); waits for it. Valid as long as this object is. Throws
-    /// ServiceError, Expired, ServerGone, Cancelled, Closed, SlotLost, CorruptRing: how the call ended; TimedOut at the
-    /// time-out, and ChannelReplaced: the call goes on. (spec/service.md 6)
+    /// Waits for the answer; for a stream, for its end (the answer is then empty). The reference is valid as long as
+    /// this object. Throws ServiceError, Expired, ServerGone, Cancelled, Closed, SlotLost, CorruptRing if the call
+    /// ended so. Throws TimedOut at the time-out and ChannelReplaced; the call then goes on. (spec/service.md 6)
     const Answer& result(std::chrono::nanoseconds timeout = forever);
 
-    /// Of a stream: the next item; waits for it. Nothing at its end, or at the time-out: done() tells which. Throws as
-    /// result does, behind the last item that came.
+    /// Only for a stream: waits for the next item. Empty at the stream's end, or at the time-out; done() tells which.
+    /// After the last item it throws as result does.
     std::optional<Answer> next(std::chrono::nanoseconds timeout = forever);
 
-    /// Ends it as cancelled, at once, and tells the server. Does nothing if it has ended.
+    /// Ends the call as cancelled, at once, and tells the server. Does nothing if the call has ended.
     void cancel();
 
-    /// Of an answer: a handler was given the request more than once.
+    /// Whether a handler got the request more than once; valid once there is an answer.
     bool repeat() const noexcept { return state_->answer.repeat(); }
 
   private:

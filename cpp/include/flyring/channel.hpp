@@ -31,31 +31,32 @@ struct InEnvironment;
 }
 
 /// One attached channel (spec/channel.md 3). A name matches [A-Za-z0-9._-]{1,64}; an argument with a `/` is a path. The
-/// file stays mapped until close, or until the channel and all that was made from it are gone. May be used by several
-/// threads.
+/// file stays mapped until close, or until the channel and every object made from it are destroyed. Thread-safe, unlike
+/// the objects made from it.
 class Channel {
   public:
-    /// Makes the file whole and attaches. Throws ChannelExists, InvalidArgument, NoSpace, UnsuitableFileSystem,
-    /// AccessDenied, IoError.
+    /// Creates the channel's file, complete, and attaches to it. Throws ChannelExists, InvalidArgument, NoSpace,
+    /// UnsuitableFileSystem, AccessDenied, IoError.
     static Channel create(const std::string& name, const Options& options) { return create(name, options, {}); }
 
-    /// Attaches after full validation; for reading only if `options` say so. Throws ChannelDiffers if its schema is not
-    /// the required one, NoSuchChannel, NotAChannel, VersionTooNew, Truncated, CorruptHeader, UnsuitableFileSystem,
-    /// AccessDenied, InvalidArgument, IoError.
+    /// Attaches to an existing channel after full validation; read-only if `options` say so. Throws ChannelDiffers if
+    /// the schema is not the required one, NoSuchChannel, NotAChannel, VersionTooNew, Truncated, CorruptHeader,
+    /// UnsuitableFileSystem, AccessDenied, InvalidArgument, IoError.
     static Channel open(const std::string& name, const OpenOptions& options = {}) { return open(name, options, {}); }
 
-    /// Opens the channel, or creates it if there is none. Throws ChannelDiffers if it is not what `options` ask for (a
-    /// schema is compared by its id, and a version below the one asked for), else as open and create do.
+    /// Opens the channel, or creates it if there is none. Throws ChannelDiffers if the existing channel is not what
+    /// `options` ask for; otherwise as open and create do. A schema differs by its id, or if its version is below the
+    /// one asked for.
     static Channel open_or_create(const std::string& name, const Options& options) {
         return open_or_create(name, options, {});
     }
 
-    /// Makes a new channel and gives it the name; those that have the old one keep it. Throws as create does, but
-    /// ChannelExists.
+    /// Creates a new channel and gives it the name. Processes that are attached to the old channel keep the old one.
+    /// Throws as create does, except ChannelExists.
     static Channel replace(const std::string& name, const Options& options) { return replace(name, options, {}); }
 
-    /// Opens the channel as soon as there is one of that name: looks every millisecond, after a second every ten.
-    /// Throws TimedOut, else as open does, but NoSuchChannel.
+    /// Opens the channel as soon as there is one of that name. Looks every millisecond, after a second every 10 ms.
+    /// Throws TimedOut, otherwise as open does, except NoSuchChannel.
     static Channel wait_for(const std::string& name, std::chrono::nanoseconds timeout = forever,
                             const OpenOptions& options = {}) {
         detail::check_timeout(timeout);
@@ -73,17 +74,18 @@ class Channel {
         }
     }
 
-    /// Removes the name; attached processes go on. Throws NoSuchChannel, NotAChannel (nothing is removed then),
+    /// Removes the name; attached processes keep working. Throws NoSuchChannel, NotAChannel (nothing is removed then),
     /// AccessDenied, IoError.
     static void unlink(const std::string& name) { detail::unlink_file(name); }
 
-    /// The file that `name` stands for. Throws InvalidArgument.
+    /// The path of the file that `name` stands for. Throws InvalidArgument.
     static std::string path_of(const std::string& name) { return detail::channel_path(name); }
 
-    /// Takes a publisher slot: with a name the one that had it before, if any. `max_lag`, in bytes from capacity / 2 to
-    /// capacity: subscribers further behind than that are evicted instead of waited for; 0: none is. Throws
-    /// NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed, IoError. (5.2, 6.2) A foreign
-    /// publisher's slot cannot be taken, and a foreign subscriber cannot be evicted: both are InvalidArgument. (6.15)
+    /// Takes a publisher slot; with a name, the slot that had this name before, if any. `max_lag`, in bytes from
+    /// capacity / 2 to capacity: a subscriber that is further behind is evicted instead of waited for. 0: none is
+    /// evicted. A foreign publisher's slot cannot be taken, and a foreign subscriber cannot be evicted: both are
+    /// InvalidArgument (6.15). Throws NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed,
+    /// IoError. (5.2, 6.2)
     Publisher publisher(const std::string& name = "", std::uint64_t max_lag = 0) {
         check_writable();
         file().check_foreign(foreign() != Foreign::publisher, "the publisher slot is the foreign writer's");
@@ -95,10 +97,10 @@ class Channel {
         return Publisher(std::make_unique<detail::PublisherCore>(state_, name, max_lag));
     }
 
-    /// Takes a subscriber slot, reading `rings` (left out: all). `kept`: messages wait for this name while it is away.
-    /// An inbox's only slot is always kept; any name gets it, and is its label from then on. `timeout`: how long to
-    /// wait until a slot is free. Throws as publisher does, and ChannelDiffers (rings) if the kept slot of that name
-    /// has others; InvalidArgument also if `rings` names none, or if the slot is a foreign reader's. (5.3)
+    /// Takes a subscriber slot that reads `rings`; without `rings`, all. `kept`: messages wait for this name while no
+    /// subscriber has the slot. An inbox's only slot is always kept: any name gets it and becomes its label. `timeout`:
+    /// how long to wait for a free slot. Throws as publisher does, ChannelDiffers (rings) if the kept slot of that name
+    /// has other rings, InvalidArgument also if `rings` is empty or the slot is a foreign reader's. (5.3)
     Subscriber subscriber(const std::string& name = "", bool kept = false,
                           const std::optional<Rings>& rings = std::nullopt,
                           std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
@@ -116,9 +118,9 @@ class Channel {
         return subscriber(name, kept, Rings(rings), timeout);
     }
 
-    /// Of a queue: takes a worker's slot; `timeout`: how long to wait until one is free. What its last owner had in
-    /// hand comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only), Closed,
-    /// IoError. (spec/queue.md)
+    /// Takes a worker slot of a queue. `timeout`: how long to wait for a free slot. A job that the slot's last owner
+    /// had in hand comes first. Throws NoFreeSlot, InvalidArgument (also on another kind), AccessDenied (read-only),
+    /// Closed, IoError. (spec/queue.md)
     Worker worker(const std::string& name = "", std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_writable();
         if (kind() != Kind::queue) {
@@ -128,25 +130,25 @@ class Channel {
         return Worker(std::make_unique<detail::WorkerCore>(state_, name, timeout));
     }
 
-    /// Of a service: the one that answers; `timeout`: how long to wait while another one lives. Throws NoFreeSlot,
+    /// Makes the server of a service. `timeout`: how long to wait while another server lives. Throws NoFreeSlot,
     /// CorruptRing, InvalidArgument (also on another kind), AccessDenied (read-only), Closed, IoError.
-    /// (spec/service.md)
+    /// (spec/service.md 4)
     Server server(const std::string& name = "", std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_service("server");
         return Server(std::make_unique<detail::ServerCore>(state_, name, timeout));
     }
 
-    /// Of a service: one that calls the server; `timeout`: how long to wait until a place is free. Throws as server
-    /// does.
+    /// Makes a client of a service. `timeout`: how long to wait for a free place. Throws as server does.
+    /// (spec/service.md 3)
     Client client(const std::string& name = "", std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         check_service("clients");
         return Client(std::make_unique<detail::ClientCore>(state_, name, timeout));
     }
 
-    /// Reads `rings` (left out: all; of a queue: all but that of released jobs) without a slot: publishers do not wait
-    /// for it, and it counts what it lost. From what is published from now on, or from the oldest message that is still
-    /// there; `when_lapped`: where it goes on after publishers have overwritten what comes next. Throws InvalidArgument
-    /// (also if `rings` names none, or with a foreign publisher), Closed. (6.10)
+    /// Makes a reader of `rings` without a slot: publishers do not wait for it, and it counts what it lost. Without
+    /// `rings` it reads all; of a queue, all but the ring of released jobs. `start`: at the next message, or at the
+    /// oldest one that is still in the ring. `when_lapped`: where it continues after publishers have overwritten its
+    /// next message. Throws InvalidArgument (also if `rings` is empty, or with a foreign publisher), Closed. (6.10)
     LossySubscriber lossy_subscriber(const std::optional<Rings>& rings = std::nullopt, Start start = Start::now,
                                      WhenLapped when_lapped = WhenLapped::oldest) {
         state_->check_open();
@@ -162,11 +164,11 @@ class Channel {
         return lossy_subscriber(std::nullopt, start, when_lapped);
     }
 
-    /// Takes subscriber slot `slot` from its owner, alive or dead, and stops it from holding publishers back; the
-    /// owner's poll throws SlotLost. A kept slot stays kept: its next owner starts afresh. Returns how many messages it
-    /// had not read, -1 if that is not known. A worker's job goes to another worker: 1 if it had one, else 0. Throws
-    /// InvalidArgument (also if the channel has a foreign slot, or for slot 0 of a queue), AccessDenied (read-only),
-    /// Closed, IoError. (6.11)
+    /// Takes subscriber slot `slot` from its owner, alive or dead, and stops it from holding publishers back. The
+    /// owner's next poll throws SlotLost. A kept slot stays kept, but its next owner joins at the current end. Returns
+    /// how many messages the victim had not read, or -1 if that is not known. A worker's job goes to another worker:
+    /// the result is 1 if the worker had one, otherwise 0. Throws InvalidArgument (also if the channel has a foreign
+    /// slot, or for slot 0 of a queue), AccessDenied (read-only), Closed, IoError. (6.11)
     std::int64_t evict(std::uint32_t slot) {
         check_writable();
         file().check_foreign(foreign() == Foreign::none, "the gate of a channel with a foreign slot must stay");
@@ -175,7 +177,7 @@ class Channel {
                                               std::to_string(subscribers()));
         }
         if (kind() == Kind::queue && slot == 0) {
-            throw InvalidArgument("slot", "slot 0 of a queue is nobody's; its workers have the others");
+            throw InvalidArgument("slot", "slot 0 of a queue has no owner; its workers have the other slots");
         }
         std::int64_t unread = 0;
         state_->with_lock([&] {
@@ -198,8 +200,8 @@ class Channel {
         return Counters(state_);
     }
 
-    /// What the channel holds now. Works on a read-only channel too; takes no lock and writes nothing. Throws Closed,
-    /// IoError.
+    /// A snapshot of the channel's slots, rings and counters. Works on a read-only channel too; takes no lock and
+    /// writes nothing. Throws Closed, IoError.
     Stats stats() const {
         state_->check_open();
         Stats made = detail::stats_of(file());
@@ -210,15 +212,14 @@ class Channel {
     const std::string& path() const noexcept { return file().path; }
     const Uuid& id() const noexcept { return file().header.channel_id; }
     Kind kind() const noexcept { return file().header.kind; }
-    /// Bytes of one ring.
+    /// The size of one ring in bytes.
     std::uint32_t capacity() const noexcept { return file().header.capacity; }
     std::uint32_t publishers() const noexcept { return file().header.publishers; }
     std::uint32_t subscribers() const noexcept { return file().header.subscribers; }
-    /// Of a queue: how many may publish, and how many may take jobs; 0 elsewhere. Its file has one publisher and one
-    /// subscriber slot more.
+    /// Only for a queue; otherwise 0. Its file has one publisher slot and one subscriber slot more than these.
     std::uint32_t producers() const noexcept { return kind() == Kind::queue ? file().header.producers() : 0; }
     std::uint32_t workers() const noexcept { return file().header.workers(); }
-    /// Of a service; 0 elsewhere.
+    /// Only for a service; otherwise 0.
     std::uint32_t clients() const noexcept { return file().header.clients(); }
     Delivery delivery() const noexcept { return file().header.delivery; }
     std::uint32_t max_outstanding() const noexcept { return file().header.max_outstanding; }
@@ -226,7 +227,7 @@ class Channel {
     std::uint32_t alignment() const noexcept { return file().header.alignment; }
     Foreign foreign() const noexcept { return file().header.foreign; }
     std::uint32_t counter_count() const noexcept { return file().header.counters; }
-    /// ns since 1970.
+    /// Nanoseconds since 1970-01-01 UTC.
     std::int64_t created_at() const noexcept { return file().header.created_at; }
     /// UTF-8; empty if there is none.
     const std::string& schema() const noexcept { return file().schema; }
@@ -236,9 +237,9 @@ class Channel {
     std::uint64_t file_length() const noexcept { return file().length; }
     bool read_only() const noexcept { return file().read_only; }
 
-    /// Closes the channel and every publisher and subscriber made from it. Does nothing if closed already. Throws
-    /// ViewAlive if one of them is at work; nothing was closed then. What another thread publishes at the same moment
-    /// may be lost; the ring stays whole.
+    /// Closes the channel and every object made from it. Does nothing if closed already. Throws ViewAlive if one of
+    /// these objects is in use; then none is closed. A message that another thread publishes at the same moment may be
+    /// lost; the ring stays intact.
     void close() { state_->close_all(); }
 
   private:
@@ -274,12 +275,12 @@ class Channel {
                 channel.compare(options);
                 return channel;
             } catch (const NoSuchChannel&) {
-                // Then create it; another process may be faster.
+                // Create it below; another process may be faster.
             }
             try {
                 return create(name, options, environment);
             } catch (const ChannelExists&) {
-                // Now it can be opened.
+                // Another process was faster: open its channel.
             }
         }
     }
@@ -301,7 +302,7 @@ class Channel {
                                           what + "; create a service");
     }
 
-    /// spec/messages.md 2
+    /// Throws ChannelDiffers if the channel's schema is not the required one (spec/messages.md 2).
     void check_schema(const OpenOptions& required) const {
         const auto differs = [this](const char* field, std::uint32_t expected, const std::string& actual) {
             throw ChannelDiffers(path(), field, std::to_string(expected), actual);
@@ -315,7 +316,7 @@ class Channel {
         }
     }
 
-    /// The order is that of spec/channel.md 3.2.
+    /// Throws ChannelDiffers for the first property that is not as asked, in the order of spec/channel.md 3.2.
     void compare(const Options& asked) const {
         const auto foreign_name = [](Foreign end) {
             return std::string(end == Foreign::none ? "none" : end == Foreign::publisher ? "publisher" : "subscriber");
@@ -325,7 +326,7 @@ class Channel {
         };
         same("kind", detail::kind_name(asked.kind), detail::kind_name(kind()));
         same("capacity", std::to_string(detail::capacity_of(asked)), std::to_string(capacity()));
-        const std::uint32_t more = kind() == Kind::queue ? 1 : 0;  // a queue's options do not count these
+        const std::uint32_t more = kind() == Kind::queue ? 1 : 0;  // the slots that a queue has on top of its options
         const bool service = kind() == Kind::service;
         if (service) {
             same("clients", std::to_string(detail::publishers_of(asked) / 2), std::to_string(clients()));
@@ -355,7 +356,7 @@ class Channel {
 
 namespace detail {
 
-/// Makes and opens channels with values that otherwise come from the system. For tests.
+/// Creates and opens channels with injected values instead of the system's (spec/channel.md 10). For tests.
 struct InEnvironment {
     Environment environment;
 
@@ -371,7 +372,7 @@ struct InEnvironment {
     Channel open_or_create(const std::string& name, const Options& options) const {
         return Channel::open_or_create(name, options, environment);
     }
-    /// What the injected clock says from now on.
+    /// Sets the injected clock.
     static void set_clock(Channel& channel, std::int64_t monotonic) {
         channel.state_->file.environment.monotonic = monotonic;
     }

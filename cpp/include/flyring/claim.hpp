@@ -17,8 +17,9 @@ template <typename T>
 class TypedClaim;
 }
 
-/// Space in the ring to be filled in place, from Publisher::claim or try_claim; false, and empty, if try_claim found no
-/// room. Valid until commit or abort; the destructor aborts a claim that is still open.
+/// Space in the ring that the caller fills in place, made by Publisher::claim or try_claim. Without room, try_claim
+/// returns an empty claim, which converts to false. The bytes are valid until commit or abort; the destructor aborts an
+/// open claim.
 class Claim {
   public:
     Claim() noexcept = default;
@@ -34,23 +35,24 @@ class Claim {
     }
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
-    // Inlined wherever it ends: a call would get the claim's address, and it would have to be in memory.
+    // Inlined everywhere: a call would need the claim's address, which would force the claim into memory.
     [[gnu::always_inline]] inline ~Claim() {
         if (core_ != nullptr) detail::PublisherCore::drop_claim(core_);
     }
 
-    /// Whether it is open, and its publisher is.
+    /// Whether the claim is open and its publisher is, too.
     explicit operator bool() const noexcept { return core_ != nullptr && core_->open(); }
     std::byte* data() const noexcept { return data_; }
-    /// Bytes.
+    /// The payload length in bytes.
     std::size_t size() const noexcept { return size_; }
     MutableBytes payload() const noexcept { return {data_, size_}; }
 
-    /// Publishes the message. Returns the ring's new end position, bytes. Throws Closed, also for a claim that is not
-    /// open any more, BackPressured for an empty one, and SlotLost; the message is not published then.
+    /// Publishes the message. Returns the ring's new end position in bytes. Throws Closed (the claim is not open any
+    /// more, or its publisher was closed), BackPressured (the claim is empty), SlotLost; the message is then not
+    /// published.
     [[gnu::always_inline]] inline std::int64_t commit() { return take_core().commit_claim(data_, size_); }
 
-    /// Gives the space up; it becomes padding. Returns and throws as commit does.
+    /// Discards the claimed space, which becomes padding. Returns and throws as commit does.
     std::int64_t abort() { return take_core().abort_claim(); }
 
   private:
@@ -58,14 +60,14 @@ class Claim {
     template <typename T>
     friend class sbe::TypedClaim;
 
-    /// Waits for room.
+    /// Used by claim: waits for room.
     template <typename Type>
     [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, Type type,
                                         std::chrono::nanoseconds timeout)
         : core_(&core), data_(core.accept(type, timeout).claim(length, type)), size_(length) {
         if (FLYRING_UNLIKELY(data_ == nullptr)) data_ = core.claim_waiting(length, type, timeout);
     }
-    /// Empty if there is no room.
+    /// Used by try_claim: the claim is empty if there is no room.
     template <typename Type>
     [[gnu::always_inline]] inline Claim(detail::PublisherCore& core, std::size_t length, Type type)
         : core_(&core), data_(core.claim(length, type)), size_(length) {
@@ -74,7 +76,7 @@ class Claim {
         size_ = 0;
     }
 
-    /// Whatever comes of it, the claim is not open afterwards.
+    /// Returns the publisher's core and marks the claim as not open, whatever the caller's operation then does.
     [[gnu::always_inline]] inline detail::PublisherCore& take_core() {
         if (core_ == nullptr) throw_not_open(data_ == nullptr);
         return *std::exchange(core_, nullptr);

@@ -17,24 +17,25 @@
 
 namespace flyring {
 
-/// The server that lives: from Client::server.
+/// The live server of a service, as Client::server returns it.
 struct ServerInfo {
     std::string name;
     std::int64_t epoch;
 };
 
-/// Calls the server of a service. From Channel::client. For one thread at a time. A moved-from object may only be
-/// destroyed or assigned to.
+/// Calls the server of a service. Made by Channel::client. Not thread-safe. Concurrent use is detected on a best-effort
+/// basis and throws TwoThreads. A moved-from object may only be destroyed or assigned to.
 class Client {
   public:
-    /// Is called with a call that got an item, once for each, and when it has ended. In the client's verbs; it may
-    /// start calls, but not wait. What it throws comes out of the verb.
+    /// Runs inside the client's verbs: once for each item that a call gets, and once when the call has ended. It may
+    /// start calls, but must not wait. An exception from it leaves the verb.
     using Callback = std::function<void(Call&)>;
 
-    /// The answer. Waits for a server, for room, and for the answer. `type`: left out, 1, or 65536 on a channel with a
-    /// schema. `timeout`: the request's deadline. Throws ServiceError, Expired, ServerGone (how the call ended); Busy,
-    /// MessageTooLarge, InvalidArgument, TwoThreads (it was not made); Closed, SlotLost, CorruptRing, and
-    /// ChannelReplaced: it may go on, but nobody waits for it. (spec/service.md 6)
+    /// Calls the server and returns its answer; waits for a server, for room, and for the answer. `type` defaults to 1;
+    /// on a channel with a schema to 65536. `timeout` is the request's deadline. Throws ServiceError, Expired,
+    /// ServerGone: how the call ended. Throws Busy, MessageTooLarge, InvalidArgument, TwoThreads: the call was not
+    /// made. Throws Closed, SlotLost, CorruptRing, ChannelReplaced: the server may still run the request, but its
+    /// answer is dropped. (spec/service.md 6)
     Answer call(Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         Answer answer;
         core_->call(request, type, timeout, answer);
@@ -43,18 +44,20 @@ class Client {
     Answer call(Bytes request, std::chrono::nanoseconds timeout = forever) {
         return call(request, core_->raw_type(), timeout);
     }
-    /// The same, for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on. (spec/messages.md)
+    /// The same for an SBE message: `request` is an encoder that sbe-tool generated, after its wrapAndApplyHeader.
+    /// (spec/messages.md)
     template <typename T, detail::IfEncoder<T> = 0>
     Answer call(const T& request, std::chrono::nanoseconds timeout = forever) {
         return call(detail::encoded(request), detail::type_of<T>, timeout);
     }
-    /// The same; uses the memory that `into` has: then long answers take none from the heap either.
+    /// The same, into an existing object. Reuses the memory of `into`, so that long answers need no heap allocation
+    /// either.
     void call_into(Answer& into, Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         core_->call(request, type, timeout, into);
     }
 
-    /// Publishes a request, waiting as call does if there is no server or no room; does not wait for the answer. Throws
-    /// Expired (nothing was published), else as call does.
+    /// Publishes a request and returns without waiting for the answer. Like call, it waits for a server and for room.
+    /// Throws Expired (nothing was published), otherwise as call does.
     Call start(Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever, Callback callback = {}) {
         return Call(core_->start(request, type, timeout, 0, std::move(callback)));
     }
@@ -67,8 +70,8 @@ class Client {
         return start(detail::encoded(request), detail::type_of<T>, timeout, std::move(callback));
     }
 
-    /// The same, for a request that is answered by a sequence of items: Call::next. `credit`: how many may lie between
-    /// the server and the one who reads them, 1 to 65535. Throws InvalidArgument (credit) also at least once.
+    /// Like start, for a request that is answered by a sequence of items: see Call::next. `credit`: how many items the
+    /// server may send ahead of the reader, 1 to 65535. With at-least-once delivery it throws InvalidArgument (credit).
     /// (spec/service.md 7)
     Call stream(Bytes request, std::int32_t type, std::uint32_t credit = 64, std::chrono::nanoseconds timeout = forever,
                 Callback callback = {}) {
@@ -82,36 +85,37 @@ class Client {
         return stream(detail::encoded(request), detail::type_of<T>, credit, timeout, std::move(callback));
     }
 
-    /// Takes replies, ends calls, runs callbacks, notices that the server has gone. While nothing happens, it waits.
-    /// Returns how many calls ended, or got an item. Throws Closed, SlotLost, CorruptRing, ChannelReplaced, TwoThreads,
-    /// InvalidArgument (a time-out below 0).
+    /// Takes replies, ends calls, runs callbacks, and detects a server that is gone. Waits until something happens or
+    /// the time-out passes. Returns how many calls ended, or got an item. Throws Closed, SlotLost, CorruptRing,
+    /// ChannelReplaced, TwoThreads, InvalidArgument (a time-out below 0).
     int poll(std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) { return core_->poll(timeout); }
 
-    /// Calls under way, those that expired or were cancelled included until the server answered them.
+    /// The number of calls under way. Calls that expired or were cancelled count until the server answers them.
     std::uint32_t outstanding() const noexcept { return core_->outstanding(); }
-    /// Replies that nobody waited for any more.
+    /// The number of replies that came after their call had ended.
     std::int64_t late() const noexcept { return core_->late(); }
-    /// The server that lives. Asks the kernel about a lock: not for a hot path.
+    /// The live server; empty if there is none. Makes a system call to test a lock: not for a hot path.
     std::optional<ServerInfo> server() {
         auto found = core_->server();
         if (!found) return std::nullopt;
         return ServerInfo{std::move(found->first), found->second};
     }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. 0: it looks once. Throws InvalidArgument for less.
+    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
+    /// a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
-    /// Of the clients, from 0.
+    /// The client's number, from 0.
     std::uint32_t number() const noexcept { return core_->number(); }
-    /// Of the subscriber slots.
+    /// The number of the client's subscriber slot.
     std::uint32_t slot() const noexcept { return core_->slot(); }
     const std::string& name() const noexcept { return core_->name(); }
     std::int64_t epoch() const noexcept { return core_->epoch(); }
-    /// The largest request, bytes.
+    /// The largest request payload, in bytes.
     std::size_t max_message_length() const noexcept { return core_->max_length(); }
 
-    /// Gives the place back. Calls under way end as closed; what was published is run all the same. Does nothing if
-    /// closed already. Throws ViewAlive from inside a callback.
+    /// Gives the client's place back. Calls under way end as closed; the server still runs requests that were
+    /// published. Does nothing if closed already. Throws ViewAlive from inside a callback.
     void close() {
         core_->state().close(*core_, [this] { core_->check_idle(); });
         core_->tell_rest();

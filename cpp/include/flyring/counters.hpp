@@ -20,9 +20,9 @@
 
 namespace flyring {
 
-/// One counter of a channel: a signed 64-bit value that wraps, shared by any number of processes and threads.
-/// Everything but the id throws Closed when the channel is closed or the counter was freed, by this process or another;
-/// what writes throws AccessDenied when the channel is read-only. (spec/channel.md 4.8 and 8)
+/// One counter of a channel: a signed 64-bit value that wraps on overflow, shared by any number of processes and
+/// threads. Thread-safe. Everything but id() throws Closed if the channel was closed, or if any process freed the
+/// counter. Writing throws AccessDenied if the channel is read-only. (spec/channel.md 4.8 and 8)
 class Counter {
   public:
     std::int32_t id() const noexcept { return id_; }
@@ -34,30 +34,30 @@ class Counter {
         check_allocated();
         return detail::get<std::int32_t>(metadata() + layout::COUNTER_METADATA_TYPE_ID);
     }
-    /// All 112 bytes of the key; those that were not given are 0.
+    /// All 112 bytes of the key; bytes that the caller did not give are 0.
     std::vector<std::byte> key() const {
         check_allocated();
         const std::byte* key = metadata() + layout::COUNTER_METADATA_KEY;
         return {key, key + layout::COUNTER_METADATA_KEY_LENGTH};
     }
 
-    /// Plain.
+    /// Relaxed: no ordering with other memory accesses.
     std::int64_t get() const { return detail::load_relaxed(value()); }
     /// Sequentially consistent.
     std::int64_t get_volatile() const { return __atomic_load_n(value(), __ATOMIC_SEQ_CST); }
-    /// Plain.
+    /// Relaxed: no ordering with other memory accesses.
     void set(std::int64_t value) { detail::store_relaxed(writable(), value); }
     /// Sequentially consistent.
     void set_volatile(std::int64_t value) { __atomic_store_n(writable(), value, __ATOMIC_SEQ_CST); }
     void set_release(std::int64_t value) { detail::store_release(writable(), value); }
     /// Adds `delta` and returns the value before. Sequentially consistent.
     std::int64_t get_and_add(std::int64_t delta) { return __atomic_fetch_add(writable(), delta, __ATOMIC_SEQ_CST); }
-    /// Sets `desired` if the value is `expected`. Returns whether it was. Sequentially consistent.
+    /// Sets `desired` if the value is `expected`. Returns whether it did. Sequentially consistent.
     bool compare_and_set(std::int64_t expected, std::int64_t desired) {
         return __atomic_compare_exchange_n(writable(), &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
 
-    /// Gives the counter back, for all processes; it may be allocated again at once.
+    /// Frees the counter for all processes; it may be allocated again at once. Throws as above, IoError.
     void free();
 
   private:
@@ -72,7 +72,7 @@ class Counter {
                 {key, key + layout::COUNTER_METADATA_KEY_LENGTH},
                 detail::load_acquire(value_word(layout::COUNTER_VALUE_VALUE))};
     }
-    /// The counter of that id, as it is allocated now.
+    /// A handle of counter `id` as it is allocated now.
     Counter(std::shared_ptr<detail::ChannelState> state, std::int32_t id)
         : state_(std::move(state)), id_(id), allocation_(detail::load_relaxed(registration_id())) {}
 
@@ -86,7 +86,7 @@ class Counter {
         return detail::word_at<std::int64_t>(state_->file.mapping.data() + state_->file.header.counter_values_offset(),
                                              layout::COUNTER_VALUE_STRIDE * static_cast<std::uint64_t>(id_) + offset);
     }
-    /// Grows with each free: so it tells one allocation from the next.
+    /// Grows with each free, so it tells one allocation of the counter from the next.
     std::int64_t* registration_id() const { return value_word(layout::COUNTER_VALUE_REGISTRATION_ID); }
 
     void check_allocated() const {
@@ -100,7 +100,7 @@ class Counter {
         check_allocated();
         return value_word(layout::COUNTER_VALUE_VALUE);
     }
-    /// Also of a counter that was freed meanwhile.
+    /// The label, even of a counter that was freed meanwhile. A length outside its range counts as 0 (section 9).
     std::string any_label() const {
         const std::byte* record = metadata();
         const std::int32_t length = detail::load_acquire(
@@ -126,14 +126,14 @@ class Counter {
 /// The counters of a channel, from Channel::counters.
 class Counters {
   public:
-    /// How many there can be.
+    /// The number of counters that the channel has room for.
     std::uint32_t size() const noexcept { return state_->file.header.counters; }
 
-    /// Takes a free counter, value 0. Throws InvalidArgument (label over 380 bytes, key over 112), NoSpace (all are
-    /// taken; needed and free are counters), AccessDenied (read-only), Closed, IoError.
+    /// Allocates a free counter; its value is 0. Throws InvalidArgument (label over 380 bytes, key over 112), NoSpace
+    /// (no counter is free; `needed` and `free` count counters), AccessDenied (read-only), Closed, IoError.
     Counter allocate(const std::string& label, std::int32_t type_id = 0, Bytes key = {});
 
-    /// The first allocated counter with that label.
+    /// The first allocated counter with that label; empty if there is none.
     std::optional<Counter> find(const std::string& label) const {
         std::optional<Counter> found;
         walk([&](const Counter& counter) {
@@ -153,7 +153,7 @@ class Counters {
         throw InvalidArgument("id", "there is no counter " + std::to_string(id));
     }
 
-    /// Calls visit(Counter) for each allocated counter, lowest id first.
+    /// Calls visit(Counter) for each allocated counter, in ascending order of ids.
     template <typename Visitor>
     void for_each(Visitor&& visit) const {
         walk([&](const Counter& counter) {
@@ -167,7 +167,7 @@ class Counters {
     Counter allocate_alone(const std::string& label, std::int32_t type_id, Bytes key);
     explicit Counters(std::shared_ptr<detail::ChannelState> state) noexcept : state_(std::move(state)) {}
 
-    /// visit returns whether to go on.
+    /// Calls visit(Counter) for each allocated counter until it returns false (spec/channel.md 8).
     template <typename Visitor>
     void walk(Visitor&& visit) const {
         for (std::uint32_t id = 0; id < size(); ++id) {
@@ -187,7 +187,7 @@ inline Counter Counters::allocate(const std::string& label, std::int32_t type_id
     state_->file.check_writable();
     if (label.size() > COUNTER_METADATA_LABEL_MAX_LENGTH) throw InvalidArgument("label", "it is over 380 bytes long");
     if (key.size() > COUNTER_METADATA_KEY_LENGTH) throw InvalidArgument("key", "it is over 112 bytes long");
-    // No fork meanwhile: a child's copy of the description would hold the lock.
+    // The state's lock keeps fork out: a child's copy of the lock description would keep the lock held.
     return state_->with_lock([&] { return allocate_alone(label, type_id, key); });
 }
 
@@ -229,12 +229,12 @@ inline void Counter::free() {
     using namespace layout;
     check_allocated();
     state_->file.check_writable();
-    state_->with_lock([this] {  // no fork meanwhile: see allocate
+    state_->with_lock([this] {  // keeps fork out, as in allocate
         state_->check_open();
         const detail::Fd description = detail::open_description(state_->file.fd, state_->file.path);
         const detail::ControlLock control(description, state_->file);
         if (detail::load_acquire(state_word()) != COUNTER_METADATA_STATE_ALLOCATED) throw_freed();
-        check_allocated();  // again: another one may have been faster
+        check_allocated();  // again, under the lock: another process may have freed it
         std::byte* record = metadata();
         detail::store_release(state_word(), COUNTER_METADATA_STATE_RECLAIMED);  // pairs with walk
         std::memset(record + COUNTER_METADATA_KEY, 0, COUNTER_METADATA_KEY_LENGTH);

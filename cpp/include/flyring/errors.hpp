@@ -13,11 +13,11 @@
 #include "flyring/holder.hpp"
 #include "flyring/options.hpp"
 
-// The errors of spec/api.md, one class for each code. Every text says what was wrong, where, and what to do.
+// The errors of spec/api.md: one class for each code. Each text says what is wrong, where, and what to do.
 
 namespace flyring {
 
-/// The base of all errors that Flyring throws. code() is stable and alike in every language.
+/// The base of all errors that Flyring throws. code() is stable and the same in every language.
 class FlyringError : public std::runtime_error {
   public:
     std::string_view code() const noexcept { return code_; }
@@ -26,16 +26,16 @@ class FlyringError : public std::runtime_error {
     FlyringError(std::string_view code, const std::string& text) : std::runtime_error(text), code_(code) {}
 
   private:
-    std::string_view code_;  // always a literal
+    std::string_view code_;  // always a string literal
 };
 
 namespace detail {
 
-// What several errors carry.
+// Base classes for what several errors carry.
 
 class WithPath {
   public:
-    /// Of the channel's file, or of the folder in question.
+    /// The path of the channel's file, or of the folder in question.
     const std::string& path() const noexcept { return path_; }
 
   protected:
@@ -58,7 +58,7 @@ class WithReason {
 
 class WithField {
   public:
-    /// The name of what is wrong, as in spec/layout.toml or spec/api.md.
+    /// The name of the wrong field, option or property, as in spec/layout.toml or spec/api.md.
     const std::string& field() const noexcept { return field_; }
 
   protected:
@@ -71,7 +71,7 @@ class WithField {
 class WithPosition {
   public:
     std::uint32_t ring() const noexcept { return ring_; }
-    /// Where the record starts, in bytes since the ring's start.
+    /// The position at which the record starts: bytes since the ring's creation.
     std::int64_t position() const noexcept { return position_; }
 
   protected:
@@ -84,7 +84,7 @@ class WithPosition {
 
 }  // namespace detail
 
-/// create: there is a file of that name.
+/// Thrown by create: a file of that name exists.
 class ChannelExists : public FlyringError, public detail::WithPath {
   public:
     explicit ChannelExists(std::string path)
@@ -92,7 +92,7 @@ class ChannelExists : public FlyringError, public detail::WithPath {
           WithPath(std::move(path)) {}
 };
 
-/// open, unlink: there is no file of that name.
+/// Thrown by open and unlink: there is no file of that name.
 class NoSuchChannel : public FlyringError, public detail::WithPath {
   public:
     explicit NoSuchChannel(std::string path)
@@ -102,7 +102,8 @@ class NoSuchChannel : public FlyringError, public detail::WithPath {
           WithPath(std::move(path)) {}
 };
 
-/// open_or_create, open with a schema: the channel is not what was asked for; field() is the first that differs.
+/// Thrown by open_or_create, and by open with a schema: the channel is not what the caller asked for. field() is the
+/// first property that differs.
 class ChannelDiffers : public FlyringError, public detail::WithField {
   public:
     ChannelDiffers(const std::string& path, std::string field, const std::string& expected, const std::string& actual)
@@ -111,7 +112,7 @@ class ChannelDiffers : public FlyringError, public detail::WithField {
           WithField(std::move(field)),
           expected_(cut(expected)),
           actual_(cut(actual)) {}
-    // At most 200 characters: what is longer ends in "...".
+    // At most 200 characters: a longer text is cut and ends in "...".
     const std::string& expected() const noexcept { return expected_; }
     const std::string& actual() const noexcept { return actual_; }
 
@@ -125,13 +126,13 @@ class ChannelDiffers : public FlyringError, public detail::WithField {
     std::string actual_;
 };
 
-/// send or claim found no room until its time-out, or an empty claim of try_claim was used: subscribers have not read
-/// yet what lies in the way.
+/// The ring had no room: send or claim reached its time-out, or an empty claim of try_claim was used. Subscribers have
+/// not yet read the bytes that the message would overwrite.
 class BackPressured : public FlyringError {
   public:
     explicit BackPressured(std::optional<Holder> holder)
         : FlyringError("back-pressured", text(holder)), holder_(std::move(holder)) {}
-    /// Who is furthest behind; nothing if that one has gone meanwhile, or is not known.
+    /// The subscriber that is furthest behind. Empty if that subscriber has gone meanwhile, or is not known.
     const std::optional<Holder>& holder() const noexcept { return holder_; }
 
   private:
@@ -148,8 +149,8 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
-/// send, claim, send_batch or flush of a queue's producer would wait for a job that the calling thread works on: nobody
-/// else could make room, or finish it. Or a client of a service has as many calls under way as it may.
+/// Two cases. In a queue: send, claim, send_batch or flush would wait for a job that the calling thread itself works
+/// on, so the wait could never end. In a service: a client has as many calls under way as it may have.
 class Busy : public FlyringError {
   public:
     explicit Busy(Holder holder) : FlyringError("busy", text(holder)), holder_(std::move(holder)) {}
@@ -159,9 +160,9 @@ class Busy : public FlyringError {
                                    "ends (a call that expired or was cancelled counts until the server answered it), "
                                    "or create the service with more"),
           outstanding_(outstanding) {}
-    /// The own worker; nothing of a call.
+    /// In a queue: the caller's own worker. Empty in a service.
     const std::optional<Holder>& holder() const noexcept { return holder_; }
-    /// Of a call: how many are under way; else 0.
+    /// In a service: the number of calls under way. Otherwise 0.
     std::uint32_t outstanding() const noexcept { return outstanding_; }
 
   private:
@@ -176,7 +177,7 @@ class Busy : public FlyringError {
     std::uint32_t outstanding_ = 0;
 };
 
-/// A call's server died, closed, or was evicted.
+/// The server died, closed, or was evicted before it answered the call.
 class ServerGone : public FlyringError {
   public:
     ServerGone(bool may_have_run, std::string name, std::int32_t pid)
@@ -188,9 +189,9 @@ class ServerGone : public FlyringError {
           may_have_run_(may_have_run),
           name_(std::move(name)),
           pid_(pid) {}
-    /// False: no handler was given the request, and none will be.
+    /// False: no handler got the request, and none will get it.
     bool may_have_run() const noexcept { return may_have_run_; }
-    /// Of the server; empty if it has none.
+    /// The server's name; empty if it has none.
     const std::string& name() const noexcept { return name_; }
     std::int32_t pid() const noexcept { return pid_; }
 
@@ -200,7 +201,7 @@ class ServerGone : public FlyringError {
     std::int32_t pid_;
 };
 
-/// A call's time-out came before its answer.
+/// The call's time-out passed before the answer came.
 class Expired : public FlyringError {
   public:
     explicit Expired(bool may_have_run)
@@ -209,14 +210,14 @@ class Expired : public FlyringError {
                            (may_have_run ? "the request may have run: call again only if it does no harm to run twice"
                                          : "no handler was given the request: call again, with more time")),
           may_have_run_(may_have_run) {}
-    /// False: the server said that no handler was given it, or it was not even published.
+    /// False: the server reported that no handler got the request, or the request was never published.
     bool may_have_run() const noexcept { return may_have_run_; }
 
   private:
     bool may_have_run_;
 };
 
-/// The handler of a request failed; text() says how.
+/// The server's handler failed; text() says how.
 class ServiceError : public FlyringError {
   public:
     explicit ServiceError(std::string text)
@@ -229,7 +230,7 @@ class ServiceError : public FlyringError {
     std::string text_;
 };
 
-/// The file has not the magic of a channel, or is no regular file.
+/// The file does not begin with the magic of a channel, or is not a regular file.
 class NotAChannel : public FlyringError, public detail::WithPath {
   public:
     NotAChannel(std::string path, const std::string& reason)
@@ -237,7 +238,7 @@ class NotAChannel : public FlyringError, public detail::WithPath {
           WithPath(std::move(path)) {}
 };
 
-/// The file needs a newer Flyring: field() is `major` or `required_features`.
+/// The file needs a newer Flyring. field() is `major` or `required_features`.
 class VersionTooNew : public FlyringError, public detail::WithField {
   public:
     VersionTooNew(const std::string& path, std::string field, std::uint64_t found, std::uint64_t supported)
@@ -255,7 +256,7 @@ class VersionTooNew : public FlyringError, public detail::WithField {
     std::uint64_t supported_;
 };
 
-/// The file is shorter than its header says. Both lengths are bytes.
+/// The file is shorter than its header says. Both lengths are in bytes.
 class Truncated : public FlyringError {
   public:
     Truncated(const std::string& path, std::uint64_t expected, std::uint64_t actual)
@@ -271,7 +272,7 @@ class Truncated : public FlyringError {
     std::uint64_t actual_;
 };
 
-/// A header field breaks a rule of the spec; field() has the name in spec/layout.toml.
+/// A header field breaks a rule of the spec. field() is its name in spec/layout.toml.
 class CorruptHeader : public FlyringError, public detail::WithField {
   public:
     CorruptHeader(const std::string& path, std::string field, const std::string& reason)
@@ -280,7 +281,8 @@ class CorruptHeader : public FlyringError, public detail::WithField {
           WithField(std::move(field)) {}
 };
 
-/// A ring breaks a rule of the spec at position() (bytes since the ring's start). The other rings go on.
+/// A ring breaks a rule of the spec at position() (bytes since the ring's creation). The channel's other rings stay
+/// usable.
 class CorruptRing : public FlyringError, public detail::WithPosition, public detail::WithReason {
   public:
     CorruptRing(const std::string& path, std::uint32_t ring, std::int64_t position, std::string reason)
@@ -291,7 +293,7 @@ class CorruptRing : public FlyringError, public detail::WithPosition, public det
           WithReason(std::move(reason)) {}
 };
 
-/// The file system has too little room (bytes), or all counters are taken (counters).
+/// The file system has too little room (both numbers are bytes), or no counter is free (both numbers are counters).
 class NoSpace : public FlyringError {
   public:
     NoSpace(const std::string& text, std::uint64_t needed, std::uint64_t free)
@@ -314,7 +316,7 @@ class UnsuitableFileSystem : public FlyringError, public detail::WithPath, publi
           WithReason(std::move(reason)) {}
 };
 
-/// No permission, or the folder is not safe to use.
+/// The process lacks the permission, or the folder is not safe to use.
 class AccessDenied : public FlyringError, public detail::WithPath, public detail::WithReason {
   public:
     AccessDenied(std::string path, std::string reason)
@@ -323,16 +325,16 @@ class AccessDenied : public FlyringError, public detail::WithPath, public detail
           WithReason(std::move(reason)) {}
 };
 
-/// Who owns a slot: from NoFreeSlot.
+/// The owner of a slot, as NoFreeSlot reports it.
 struct SlotOwner {
     std::uint32_t slot;
-    /// Empty if it has none.
+    /// Empty if the owner has no name.
     std::string name;
-    /// As the owner saw it, in its own pid namespace.
+    /// The process id in the owner's own pid namespace.
     std::int32_t pid;
 };
 
-/// No slot of that kind can be taken: each has a living owner or is kept for a name that is away. Or the one with the
+/// No slot of that kind can be taken: each has a living owner, or is kept for an absent name. Or the slot with the
 /// wanted name has an owner.
 class NoFreeSlot : public FlyringError {
   public:
@@ -344,9 +346,9 @@ class NoFreeSlot : public FlyringError {
           owners_(std::move(owners)) {}
     /// "publisher" or "subscriber".
     const std::string& kind() const noexcept { return kind_; }
-    /// How many there are.
+    /// The number of slots of this kind in the channel.
     std::uint32_t slots() const noexcept { return slots_; }
-    /// The owners of those that came into question.
+    /// The owners of the slots that the call could have taken.
     const std::vector<SlotOwner>& owners() const noexcept { return owners_; }
 
   private:
@@ -355,7 +357,7 @@ class NoFreeSlot : public FlyringError {
     std::vector<SlotOwner> owners_;
 };
 
-/// A message is longer than the ring takes. Both are payload bytes.
+/// A message is longer than the ring allows. Both numbers are payload bytes.
 class MessageTooLarge : public FlyringError {
   public:
     MessageTooLarge(std::uint64_t length, std::uint64_t limit)
@@ -371,7 +373,7 @@ class MessageTooLarge : public FlyringError {
     std::uint64_t limit_;
 };
 
-/// A wait came to its time-out.
+/// A wait reached its time-out.
 class TimedOut : public FlyringError {
   public:
     explicit TimedOut(std::string what)
@@ -384,8 +386,8 @@ class TimedOut : public FlyringError {
     std::string what_for_;
 };
 
-/// A call was cancelled, or a wait called off. Nothing in C++ calls off a wait; code that goes from one language to
-/// another may have to say it.
+/// A call was cancelled. Waits in C++ are never cancelled; a binding on top of this one may throw it for a cancelled
+/// wait.
 class Cancelled : public FlyringError {
   public:
     explicit Cancelled(std::string what)
@@ -408,13 +410,13 @@ class InvalidArgument : public FlyringError {
     std::string argument_;
 };
 
-/// Use after close, or in a child process after fork of what the parent had opened.
+/// The object was used after its close, or in a forked child process although the parent opened it.
 class Closed : public FlyringError {
   public:
     explicit Closed(const std::string& text) : FlyringError("closed", text) {}
 };
 
-/// The slot is no longer this object's: it was evicted, retired, or taken by another owner.
+/// This object no longer owns its slot: the slot was evicted, retired, or taken by another owner.
 class SlotLost : public FlyringError {
   public:
     SlotLost(const std::string& kind, std::uint32_t slot)
@@ -435,13 +437,13 @@ class TwoThreads : public FlyringError {
                                           "an object of its own") {}
 };
 
-/// Something would make memory invalid that is still in use.
+/// The call would invalidate memory that is still in use.
 class ViewAlive : public FlyringError {
   public:
     explicit ViewAlive(const std::string& text) : FlyringError("view-alive", text) {}
 };
 
-/// A typed message is not what its schema says (spec/messages.md 1). It was consumed; polling goes on.
+/// A typed message does not match its schema (spec/messages.md 1). The message counts as consumed; polling can go on.
 class BadMessage : public FlyringError, public detail::WithPosition, public detail::WithReason {
   public:
     BadMessage(std::uint32_t ring, std::int64_t position, std::int32_t type, std::string reason)
@@ -457,8 +459,8 @@ class BadMessage : public FlyringError, public detail::WithPosition, public deta
     std::int32_t type_;
 };
 
-/// Another channel has taken the name of the one in use; channel_id() is that one's. Not sticky: the old channel goes
-/// on working, and the error comes again later.
+/// Another channel now has the name of this one; channel_id() is the new channel's id. The error is not sticky: the old
+/// channel still works, and the error comes again later.
 class ChannelReplaced : public FlyringError, public detail::WithPath {
   public:
     ChannelReplaced(std::string path, const Uuid& channel_id)
@@ -472,7 +474,7 @@ class ChannelReplaced : public FlyringError, public detail::WithPath {
     Uuid channel_id_;
 };
 
-/// A system call failed in a way that has no error of its own.
+/// A system call failed, and no other error class describes the failure.
 class IoError : public FlyringError, public detail::WithPath {
   public:
     IoError(std::string call, int error, std::string path)
@@ -481,7 +483,7 @@ class IoError : public FlyringError, public detail::WithPath {
           call_(std::move(call)),
           error_(error) {}
     const std::string& call() const noexcept { return call_; }
-    /// The errno of the call.
+    /// The errno of the system call.
     int error() const noexcept { return error_; }
 
   private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Everything that a user of Flyring needs. Nouns, verbs and errors are those of spec/api.md.
+// Includes the whole public API except flyring/sbe.hpp. Nouns, verbs and errors are those of spec/api.md.
 
 #include "flyring/answer.hpp"
 #include "flyring/call.hpp"

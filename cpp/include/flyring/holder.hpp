@@ -6,18 +6,18 @@
 
 namespace flyring {
 
-/// A subscriber that holds a publisher back. From Publisher::held_by.
+/// A subscriber that holds a publisher back, as Publisher::held_by returns it.
 struct Holder {
-    /// Subscriber slot.
+    /// Number of the subscriber slot.
     std::uint32_t slot;
     std::string name;
-    /// As its owner saw it, in its own pid namespace.
+    /// The process id in the owner's own pid namespace.
     std::int32_t pid;
     /// Whether the slot has an owner now.
     bool live;
-    /// A kept slot holds the publisher back without an owner, too.
+    /// Whether the slot is kept: such a slot holds publishers back even without an owner.
     bool kept;
-    /// Its gate in this ring, bytes.
+    /// The slot's gate on this ring: a position in bytes.
     std::int64_t position;
 };
 

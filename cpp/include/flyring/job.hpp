@@ -16,25 +16,25 @@ class WorkerCore;
 }
 
 /// One message of a queue, in the hand of one worker until it is done or released (spec/queue.md). From Worker::take,
-/// or what the handler of Worker::poll gets. The destructor releases a job that is not finished. For the worker's
-/// thread alone. What reads its bytes throws Closed once it is finished, or its worker was closed.
+/// or passed to the handler of Worker::poll. The destructor releases an unfinished job. To be used by the worker's
+/// thread only. Access to its bytes throws Closed after the job is finished or its worker closed.
 class Job {
   public:
     Job(Job&& other) noexcept;
     Job& operator=(Job&& other) noexcept;
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
-    // Inlined wherever it ends, as a claim's.
+    // Inlined everywhere, for the reason given at Claim's destructor.
     [[gnu::always_inline]] inline ~Job() {
         if (core_ != nullptr) drop();
     }
 
     const std::byte* data() const { return message().data(); }
-    /// Payload length, bytes.
+    /// Payload length in bytes.
     std::size_t size() const noexcept { return message_.size(); }
     bool empty() const noexcept { return message_.empty(); }
     Bytes payload() const { return message().payload(); }
-    /// The message, in place; of a job that was taken over from a dead worker: a copy. Valid until the job is finished.
+    /// The message in place; of a job that was taken over from a dead worker, a copy. Valid until the job is finished.
     const Message& message() const {
         check_open();
         return message_;
@@ -44,33 +44,33 @@ class Job {
     T as() const {
         return message().as<T>();
     }
-    /// The type that its producer gave it, at least 1.
+    /// The message type that the producer gave, at least 1.
     std::int32_t type() const noexcept { return message_.type(); }
-    /// Epoch 0: not known, since the job was released, or its producer's slot has another owner now.
+    /// The job's producer. Epoch 0: not known, because the job was released, or its producer's slot has a new owner.
     const Sender& sender() const { return message().sender(); }
-    /// Where it was published first: its identity in this channel, however often it is handed out.
+    /// Ring and position of the job's first publication: its identity in this channel, however often it is handed out.
     std::uint32_t ring() const noexcept { return ring_; }
     std::int64_t position() const noexcept { return message_.position(); }
-    /// How often it was handed out before, as far as anybody could count: never 0 if it was.
+    /// How often the job was handed out before, as far as that could be counted; never 0 if it was handed out before.
     std::int32_t attempts() const noexcept { return attempts_; }
     bool repeat() const noexcept { return attempts_ > 0; }
 
-    /// Finishes it: its bytes are given back. Throws SlotLost (the worker was evicted meanwhile, and the job is
-    /// another's) and Closed, also for a job that is finished.
+    /// Finishes the job and gives its bytes back. Throws SlotLost (the worker was evicted, and the job now belongs to
+    /// another worker) and Closed (the job is finished already, or the worker is closed).
     void done();
 
-    /// Gives it back, to the end of the queue, with one more of attempts. False: there is no room, or others release
-    /// just now; it stays in hand, and this worker's next take or poll hands it out again. Throws as done does, and
-    /// CorruptRing (the job stays in hand).
+    /// Gives the job back to the end of the queue, with `attempts` raised by 1. Returns false if there is no room, or
+    /// if another worker is releasing at this moment: the job stays in hand, and this worker's next take or poll hands
+    /// it out again. Throws as done does, and CorruptRing (the job stays in hand).
     bool release();
 
-    /// Whether it is in hand.
+    /// Whether the job is in hand, that is, not finished.
     [[gnu::always_inline]] explicit inline operator bool() const noexcept;
 
   private:
     friend class detail::WorkerCore;
 
-    /// Of no job yet: the core says of which.
+    /// Not a job yet; the worker's core fills it in.
     Job() noexcept : message_(nullptr, 0, 0, 0, nobody()) {}
     static const Sender& nobody() noexcept {
         static const Sender none;

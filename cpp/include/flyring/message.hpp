@@ -12,28 +12,29 @@
 
 namespace flyring {
 
-/// Who published a message (spec/channel.md 6.14).
+/// The publisher of a message (spec/channel.md 6.14).
 struct Sender {
-    /// Its publisher slot, and the ring that it writes.
+    /// The publisher's slot, which is also the number of its ring.
     std::uint32_t ring = 0;
-    /// Empty if it has none, or is not known.
+    /// Empty if the publisher has no name, or is not known.
     std::string name{};
-    /// How often the slot had been taken; 0: the sender is not known, because a subscriber came after it had gone.
+    /// How often the slot had been taken when the message was published. 0: the sender is not known, because the
+    /// subscriber came after the sender had gone.
     std::int64_t epoch = 0;
 };
 
-/// What a handler may return to poll. A handler that returns something else, or nothing, means CONTINUE.
+/// What a handler may return to poll. A handler that returns nothing, or another type, means CONTINUE.
 enum class Action {
     CONTINUE,
-    /// Store the gate now: what was handled so far counts as read, also if the process dies.
+    /// Store the gate now: the messages handled so far count as read, even if the process dies right after.
     COMMIT,
     /// This message is consumed; the poll ends.
     BREAK,
-    /// This message is not consumed; the poll ends, and the next one begins with it.
+    /// This message is not consumed; the poll ends, and the next poll begins with it.
     ABORT,
 };
 
-/// A message in place in its ring. Valid until the handler that got it returns; copy what you want to keep.
+/// A view of a message in place in its ring. Valid until the handler that got it returns; copy what you want to keep.
 class Message {
   public:
     Message(const std::byte* data, std::size_t size, std::int32_t type, std::int64_t position,
@@ -41,17 +42,17 @@ class Message {
         : data_(data), size_(size), position_(position), sender_(&sender), type_(type) {}
 
     const std::byte* data() const noexcept { return data_; }
-    /// Payload length, bytes.
+    /// Payload length in bytes.
     std::size_t size() const noexcept { return size_; }
     bool empty() const noexcept { return size_ == 0; }
     Bytes payload() const noexcept { return {data_, size_}; }
-    /// The type that its publisher gave it, at least 1.
+    /// The message type that the publisher gave, at least 1.
     std::int32_t type() const noexcept { return type_; }
-    /// The ring it came through, that is, its publisher's slot.
+    /// The ring that the message came through, which is also its publisher's slot.
     std::uint32_t ring() const noexcept { return sender_->ring; }
-    /// Valid as long as the message is.
+    /// The reference is valid as long as the message.
     const Sender& sender() const noexcept { return *sender_; }
-    /// Where its record starts, in bytes since the ring's start.
+    /// The position at which the message's record starts, in bytes since the ring's creation.
     std::int64_t position() const noexcept { return position_; }
 
     /// A copy of the first sizeof(T) payload bytes. Throws InvalidArgument if there are fewer.
@@ -65,7 +66,7 @@ class Message {
     }
 
   private:
-    // Not told about the object: then a message whose handler is inlined need not exist in memory.
+    // Takes the sizes, not the object: so the compiler can keep a message in registers when its handler is inlined.
     [[noreturn, gnu::cold, gnu::noinline]] static void too_short(std::size_t size, std::size_t wanted) {
         throw InvalidArgument("T", "a message of " + std::to_string(size) + " bytes holds no object of " +
                                        std::to_string(wanted) + "; look at size() or type() first");
@@ -78,7 +79,7 @@ class Message {
     std::int32_t type_;
 };
 
-/// A message that owns its bytes: what take returns.
+/// A message that owns its bytes, as take returns it.
 class OwnedMessage {
   public:
     explicit OwnedMessage(const Message& message)
@@ -96,7 +97,7 @@ class OwnedMessage {
     const Sender& sender() const noexcept { return sender_; }
     std::int64_t position() const noexcept { return position_; }
 
-    /// The same message as a view; valid as long as this object is.
+    /// A view of this message; valid as long as this object.
     operator Message() const noexcept { return {data(), size(), type_, position_, sender_}; }
 
     template <typename T>

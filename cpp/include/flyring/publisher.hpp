@@ -20,19 +20,20 @@ template <typename T>
 class TypedClaim;
 }
 
-/// offer returns it when subscribers have not made room yet.
+/// The value that offer returns when the ring has no room.
 inline constexpr std::int64_t back_pressured = layout::BACK_PRESSURED;
 
-/// The one writer of one ring, from Channel::publisher. For one thread at a time. Everything throws Closed after close
-/// and SlotLost if the slot was taken away; what is held back for a millisecond may throw ChannelReplaced; a moved-from
-/// object may only be destroyed or assigned to.
+/// The one writer of one ring, made by Channel::publisher. Not thread-safe. Concurrent use is detected on a best-effort
+/// basis and throws TwoThreads. After close, every verb throws Closed; if the slot was taken away, SlotLost. A verb
+/// that finds no room for a millisecond may throw ChannelReplaced. A moved-from object may only be destroyed or
+/// assigned to.
 class Publisher {
     using Core = detail::PublisherCore;
 
   public:
-    /// Copies one message into the ring. `type`: left out, 1, or 65536 on a channel with a schema, which no message of
-    /// that has. Returns the ring's new end position in bytes, or back_pressured. Throws MessageTooLarge,
-    /// InvalidArgument (type below 1), ViewAlive (a claim is open), TwoThreads. (spec/channel.md 6.1)
+    /// Copies one message into the ring. `type` defaults to 1; on a channel with a schema to 65536, which no message of
+    /// a schema has. Returns the ring's new end position in bytes, or back_pressured if there is no room. Throws
+    /// MessageTooLarge, InvalidArgument (type below 1), ViewAlive (a claim is open), TwoThreads. (spec/channel.md 6.1)
     [[gnu::always_inline]] inline std::int64_t offer(Bytes message, std::int32_t type) {
         return core_->offer(message.data(), message.size(), type);
     }
@@ -40,8 +41,9 @@ class Publisher {
         return core_->offer(message.data(), message.size(), Core::Raw{});
     }
 
-    /// The same, but waits until there is room. Throws BackPressured at the time-out, InvalidArgument (a time-out below
-    /// 0), else as offer does; a close by another thread ends the wait with Closed, within 100 ms. (6.16)
+    /// Like offer, but waits for room. Throws BackPressured at the time-out, InvalidArgument (a time-out below 0), Busy
+    /// (in a queue: only the calling thread itself could make room), otherwise as offer does. A close by another thread
+    /// ends the wait with Closed within 100 ms. (6.16)
     std::int64_t send(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send(message.data(), message.size(), type, timeout);
     }
@@ -49,8 +51,8 @@ class Publisher {
         return send(message, core_->raw_type(), timeout);
     }
 
-    /// Space for a message of `length` bytes to be written in place; waits until there is room. Until its commit or
-    /// abort everything else on this publisher throws ViewAlive. Throws as send does.
+    /// Reserves space for a message of `length` bytes, which the caller writes in place; waits for room. Until the
+    /// claim's commit or abort, every other verb that publishes throws ViewAlive. Throws as send does.
     [[gnu::always_inline]] inline Claim claim(std::size_t length, std::int32_t type,
                                               std::chrono::nanoseconds timeout = forever) {
         return {*core_, length, type, timeout};
@@ -59,31 +61,32 @@ class Publisher {
         return {*core_, length, Core::Raw{}, timeout};
     }
 
-    /// The same, but an empty claim, which is false, if there is no room.
+    /// Like claim, but does not wait: without room it returns an empty claim, which converts to false.
     [[gnu::always_inline]] inline Claim try_claim(std::size_t length, std::int32_t type) {
         return {*core_, length, type};
     }
     [[gnu::always_inline]] inline Claim try_claim(std::size_t length) { return {*core_, length, Core::Raw{}}; }
 
-    /// Space for a message of the SBE codec T: an encoder over it, its header written. `variable_length`: bytes for
-    /// groups and data. Throws as claim does. Include flyring/sbe.hpp. (spec/messages.md, part 3)
+    /// Reserves space for a message of the SBE codec T and returns an encoder over it, with the message header written.
+    /// `variable_length`: bytes for groups and variable-length data. Throws as claim does. Include flyring/sbe.hpp.
+    /// (spec/messages.md 3)
     template <typename T>
     [[gnu::always_inline]] inline sbe::TypedClaim<T> claim(std::size_t variable_length = 0,
                                                            std::chrono::nanoseconds timeout = forever);
 
-    /// The same, but an empty claim, which is false, if there is no room.
+    /// Like claim, but does not wait: without room it returns an empty claim, which converts to false.
     template <typename T>
     [[gnu::always_inline]] inline sbe::TypedClaim<T> try_claim(std::size_t variable_length = 0);
 
-    /// Copies as many of the messages as there is room for, in order, all of type `type` (left out: as in offer).
-    /// Returns how many. Throws as offer does; MessageTooLarge means that none was taken. (6.3)
+    /// Copies messages in order, as many as there is room for, all with type `type` (default as in offer). Returns how
+    /// many were published. Throws as offer does; after MessageTooLarge, none was published. (6.3)
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type) {
         return core_->offer_batch(messages, type);
     }
     std::size_t offer_batch(span<const Bytes> messages) { return offer_batch(messages, core_->raw_type()); }
 
-    /// The same, but waits until there is room for all of them, or the time-out: returns how many were taken until
-    /// then. What was taken before it throws stays published: position() says how far.
+    /// Like offer_batch, but waits until all messages are published or the time-out passes. Returns how many were
+    /// published. If it throws, the messages published before stay published; position() tells how far it came.
     std::size_t send_batch(span<const Bytes> messages, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send_batch(messages, type, timeout);
     }
@@ -91,32 +94,34 @@ class Publisher {
         return send_batch(messages, core_->raw_type(), timeout);
     }
 
-    /// Waits until every subscriber has read what was published: the gates of slots that somebody owns. A claim may be
-    /// open meanwhile. Throws TimedOut, ChannelReplaced, else as offer does. (6.16)
+    /// Waits until every subscriber has read what was published before the call. A kept slot without an owner is not
+    /// waited for. In a queue it waits until every job is taken, and done or released. A claim may be open meanwhile.
+    /// Throws TimedOut, ChannelReplaced, Busy (in a queue), otherwise as offer does. (6.16)
     void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
 
-    /// How long a wait looks for room before it sleeps; 20 microseconds. 0: it looks once. Throws
-    /// InvalidArgument for less.
+    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
+    /// a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
-    /// A hint, for the start of a handler that will answer through this publisher. Fetches the cache line in which the
-    /// next message will start, which a waiting reader has taken: it is here when that message is written. No other
-    /// process sees it. (spec/channel.md 6.1)
+    /// A hint for the start of a handler that will answer through this publisher. Fetches the cache line of the next
+    /// message, which a waiting reader may have taken, so that the line is here when the message is written. Has no
+    /// effect that another process can see. (spec/channel.md 6.1)
     [[gnu::always_inline]] inline void prefetch() const noexcept { core_->prefetch(); }
 
-    /// The subscriber whose gate is furthest behind; nothing if none is gating.
+    /// The subscriber whose gate is furthest behind; empty if no slot gates this ring.
     std::optional<Holder> held_by() { return core_->held_by(); }
 
-    /// How many subscribers read this ring. Asks the kernel about each slot's lock: not for a hot path.
+    /// How many subscribers read this ring; in a queue, how many workers are live. Makes a system call for each gating
+    /// slot: not for a hot path.
     std::uint32_t readers() { return core_->readers(); }
 
-    /// End of what was published, bytes since the ring's start.
+    /// The end of what was published, in bytes since the ring's creation.
     std::int64_t position() const noexcept { return core_->position(); }
     std::uint32_t ring() const noexcept { return core_->ring(); }
     const std::string& name() const noexcept { return core_->name(); }
-    /// How often the slot has been taken.
+    /// How often this slot has been taken, this time included.
     std::int64_t epoch() const noexcept { return core_->epoch(); }
-    /// The largest payload, bytes.
+    /// The largest payload, in bytes.
     std::size_t max_message_length() const noexcept { return core_->max_length(); }
 
     /// Aborts an open claim and gives the slot back. Does nothing if closed already. Throws TwoThreads.

@@ -24,14 +24,14 @@ namespace detail {
 
 class ServerCore;
 
-/// What a server and the requests that were kept have in common: whoever outlives the other.
+/// Shared by a server and its kept requests, so that either may outlive the other.
 struct ServerLink {
-    std::mutex mutex;            // the lock of the server object (spec/service.md 5)
-    ServerCore* core = nullptr;  // null: it is gone
+    std::mutex mutex;            // protects the server and its requests (spec/service.md 5)
+    ServerCore* core = nullptr;  // null once the server is gone
 };
 
-/// One request that a server was given. Of the poll's thread until it is kept; then what changes is under the server's
-/// lock, but the words that say so.
+/// The state of one request in a server's hand. Used by the polling thread alone until the request is kept. From then
+/// on changes happen under the server's lock, except those to the fields marked atomic.
 struct RequestState {
     std::uint32_t client = 0;
     std::uint32_t sequence = 0;
@@ -39,7 +39,7 @@ struct RequestState {
     std::int32_t type = 0;
     std::int64_t deadline = 0;
     std::int64_t position = 0;
-    std::int64_t count = 0;  // messages before it
+    std::int64_t count = 0;  // count of messages in front of its record
     const std::byte* payload = nullptr;
     std::size_t size = 0;
     const Sender* sender = nullptr;
@@ -48,24 +48,24 @@ struct RequestState {
     bool is_stream = false;
     bool kept = false;
     bool in_hand = false;
-    std::uint32_t refs = 0;       // atomic: in hand, and each handle
-    std::uint32_t handles = 0;    // that own it
-    std::uint32_t answered = 0;   // atomic: a final reply was given
+    std::uint32_t refs = 0;       // atomic: one for being in hand, one for each Request object
+    std::uint32_t handles = 0;    // kept Request objects
+    std::uint32_t answered = 0;   // atomic: 1 once there is a final reply
     std::uint32_t cancelled = 0;  // atomic
     RequestState* before = nullptr;
     RequestState* behind = nullptr;
 
-    // Of a stream that has begun.
+    // Only for a stream that has begun.
     std::uint32_t credit = 0;
     bool streaming = false;
-    bool pulling = false;  // the next item is being made: without the lock
+    bool pulling = false;  // `next` is running, without the lock
     bool has_item = false;
     bool exhausted = false;
     std::int32_t item_type = 0;
     std::vector<std::byte> item;
     std::function<bool(std::vector<std::byte>&)> next;
 
-    // Of one that was kept.
+    // Only for a kept request.
     std::vector<std::byte> copy;
     Sender copied_sender;
     std::shared_ptr<ServerLink> link;
@@ -73,8 +73,8 @@ struct RequestState {
 
 }  // namespace detail
 
-/// One request in a server's hand (spec/service.md 5). What the handler of Server::poll gets: valid until that returns.
-/// Or from keep(): valid as long as it lives, and may be answered from any thread.
+/// One request in a server's hand (spec/service.md 5). The one passed to the handler of Server::poll is valid until the
+/// handler returns. One made by keep() is valid as long as it lives, and any thread may answer it.
 class Request {
   public:
     Request(Request&& other) noexcept
@@ -90,11 +90,11 @@ class Request {
     }
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
-    /// One that was kept, and not answered, fails with `no answer`.
+    /// A kept request that was not answered fails with `no answer`.
     ~Request() { drop(); }
 
     const std::byte* data() const noexcept { return state_->payload; }
-    /// Payload length, bytes.
+    /// Payload length in bytes.
     std::size_t size() const noexcept { return state_->size; }
     bool empty() const noexcept { return state_->size == 0; }
     Bytes payload() const noexcept { return {state_->payload, state_->size}; }
@@ -106,43 +106,45 @@ class Request {
     T as() const {
         return message().as<T>();
     }
-    /// The type that its caller gave it, at least 1.
+    /// The type that the caller gave the request, at least 1.
     std::int32_t type() const noexcept { return state_->type; }
-    /// The number of its caller.
+    /// The number of the client that made the call.
     std::uint32_t client() const noexcept { return state_->client; }
     const Sender& sender() const noexcept { return *state_->sender; }
 
-    /// How long its caller still waits; nothing: as long as it takes. Not below 0.
+    /// How much longer the caller waits, at least 0; empty if the caller set no time-out.
     inline std::optional<std::chrono::nanoseconds> remaining() const noexcept;
-    /// Whether its caller does not wait any more, or has gone.
+    /// Whether the caller has stopped waiting, or is gone.
     bool cancelled() const noexcept { return detail::load_relaxed(&state_->cancelled) != 0; }
-    /// At least once: whether a handler was given it before.
+    /// Whether a handler may have got this request before; only with at-least-once delivery.
     bool repeat() const noexcept { return state_->repeat; }
-    /// Whether its caller takes a stream.
+    /// Whether the caller asked for a stream.
     bool is_stream() const noexcept { return state_->is_stream; }
-    /// Whether it was answered.
+    /// Whether the request has its final reply.
     bool answered() const noexcept { return detail::load_acquire(&state_->answered) != 0; }
 
-    /// Answers it. `type`: left out, 1, or 65536 on a channel with a schema. Throws InvalidArgument (it was answered
-    /// before, or type is below 1), MessageTooLarge (nothing was sent), SlotLost, Closed.
+    /// Answers the request. `type` defaults to 1; on a channel with a schema to 65536. Throws InvalidArgument (it was
+    /// answered before, or type is below 1), MessageTooLarge (nothing was sent), SlotLost, Closed.
     inline void reply(Bytes answer, std::int32_t type);
     inline void reply(Bytes answer);
-    /// The same, for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on. (spec/messages.md)
+    /// The same for an SBE message: `answer` is an encoder that sbe-tool generated, after its wrapAndApplyHeader.
+    /// (spec/messages.md)
     template <typename T, detail::IfEncoder<T> = 0>
     void reply(const T& answer) {
         reply(detail::encoded(answer), detail::type_of<T>);
     }
 
-    /// Its call ends with ServiceError and this text, of which 1024 bytes at most are sent. Throws as reply does.
+    /// Ends the call with ServiceError and this text, of which at most 1024 bytes are sent. Throws as reply does.
     inline void fail(std::string_view text);
 
-    /// The request, to be answered later, from any thread: a copy. The handler may return then.
+    /// Returns the request as an object with its own copy of the payload, so that any thread can answer it later. The
+    /// handler may then return without an answer.
     inline Request keep();
 
-    /// Answers a stream: next() gives an item, as an optional of bytes (a string, a vector of bytes), or nothing at the
-    /// end. It is called in this function and in the server's polls, one item ahead of what the caller has credit and
-    /// the ring room for. If it throws, the stream ends with ServiceError. Throws as reply does, and InvalidArgument if
-    /// the caller takes no stream.
+    /// Answers a stream. next() returns the next item as an optional of bytes (a string, a vector of bytes), empty at
+    /// the end. It runs inside this function and inside the server's polls, at most one item ahead of what the caller's
+    /// credit and the ring's room allow. If it throws, the stream ends with ServiceError. Throws as reply does, and
+    /// InvalidArgument if the caller did not ask for a stream.
     template <typename Next>
     void stream(Next next, std::int32_t type) {
         begin_stream(
@@ -169,7 +171,7 @@ class Request {
     inline std::int32_t raw_type() const;
     inline void begin_stream(std::function<bool(std::vector<std::byte>&)> next, std::int32_t type);
 
-    detail::ServerCore* core_;  // of one in its handler; one that was kept asks its link
+    detail::ServerCore* core_;  // used while the handler runs; a kept request asks its link
     detail::RequestState* state_;
     bool owns_;
 };

@@ -16,8 +16,8 @@
 #include "flyring/publisher.hpp"
 #include "flyring/request.hpp"
 
-// Typed messages (spec/messages.md): the codecs that sbe-tool generates for C++, over the ring's own memory. `T` is
-// such a codec, of any schema: it brings its message header and its byte order along.
+// Typed messages (spec/messages.md): the codecs that sbe-tool generates for C++, working on the ring's memory in place.
+// `T` is such a codec, of any schema; it defines its own message header and byte order.
 //
 //   using namespace flyring::sbe;
 //   if (auto update = publisher.try_claim<PriceUpdate>()) {
@@ -30,13 +30,14 @@
 //
 // Nothing here allocates or takes a lock. Messages come from other processes: leave SBE_NO_BOUNDS_CHECK undefined, and
 // generate codecs by flyring_sbe_generate (cmake/flyringSbe.cmake), which adds bounds checks that sbe-tool leaves out.
-// Then nothing outside of a message is read: the codec throws a std::runtime_error, out of poll.
+// Then a codec never reads beyond a message: it throws a std::runtime_error, which leaves poll.
 
 namespace flyring::sbe {
 
-/// Space in the ring with an encoder over it, from Publisher::claim<T> or try_claim<T>; false, and empty, if try_claim
-/// found no room. The message header is written, the block is not cleared: write every field. The destructor aborts a
-/// claim that is still open. May be moved until a group is begun: a group points into its encoder.
+/// Space in the ring with an encoder over it, made by Publisher::claim<T> or try_claim<T>. Without room, try_claim
+/// returns an empty claim, which converts to false. The message header is written; the block is not cleared, so write
+/// every field. The destructor aborts an open claim. A claim may be moved until a group is begun, because a group
+/// points into its encoder.
 template <typename T>
 class TypedClaim {
   public:
@@ -49,10 +50,10 @@ class TypedClaim {
     }
     [[gnu::always_inline]] inline T& operator*() { return *operator->(); }
 
-    /// Publishes the message. Returns and throws as Claim::commit.
+    /// Publishes the message. Returns and throws as Claim::commit does.
     [[gnu::always_inline]] inline std::int64_t commit() { return claim_.commit(); }
 
-    /// Gives the space up. Returns and throws as Claim::abort.
+    /// Discards the claimed space. Returns and throws as Claim::abort does.
     std::int64_t abort() { return claim_.abort(); }
 
   private:
@@ -77,7 +78,7 @@ class TypedClaim {
     }
 
     static constexpr std::size_t length(std::size_t variable) noexcept {
-        // More than memory holds is more than a ring takes: MessageTooLarge.
+        // Cap the sum so that it cannot overflow; a length of this size is MessageTooLarge in any ring.
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max() - fixed;
         return fixed + (variable < most ? variable : most);
     }
@@ -86,28 +87,28 @@ class TypedClaim {
     T encoder_;
 };
 
-/// A handler for the messages of one template. From on.
+/// A handler for the messages of one template, made by on.
 template <typename T, typename Handler>
 struct On {
     Handler handler;
 };
 
-/// A handler for all others. From otherwise.
+/// A handler for all other messages, made by otherwise.
 template <typename Handler>
 struct Otherwise {
     Handler handler;
 };
 
-/// Calls handler(T& decoder) or handler(T& decoder, const Message& message) for messages of T. Both are valid until the
-/// handler returns, and so is what was got from them: views, groups. The decoder can write, as sbe-tool's can all; do
-/// not: a subscriber's ring is mapped for reading only, so that it ends the process with SIGSEGV.
+/// Calls handler(T& decoder) or handler(T& decoder, const Message& message) for messages of T. Both arguments are valid
+/// until the handler returns, and so are views and groups got from them. Do not write through the decoder, although
+/// sbe-tool's decoders have setters: a subscriber maps its rings read-only, so a write ends the process with SIGSEGV.
 template <typename T, typename Handler>
 On<T, std::decay_t<Handler>> on(Handler&& handler) {
     static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
     return {std::forward<Handler>(handler)};
 }
 
-/// Calls handler(const Message&) for messages of no template that is handled; without it they are skipped.
+/// Calls handler(const Message&) for messages that no other handler takes. Without it such messages are skipped.
 template <typename Handler>
 Otherwise<std::decay_t<Handler>> otherwise(Handler&& handler) {
     return {std::forward<Handler>(handler)};
@@ -117,11 +118,11 @@ Otherwise<std::decay_t<Handler>> otherwise(Handler&& handler) {
 
 namespace flyring::detail {
 
-/// The message header, read once: another process may write there. The payload must hold it.
+/// The message header, read once, because another process may change it. The payload must be long enough to hold it.
 template <typename T>
 struct TypedHeader {
     explicit TypedHeader(const Message& message) {
-        // sbe-tool knows no constant buffer.
+        // sbe-tool's headers take no constant buffer.
         const typename T::messageHeader header(const_cast<char*>(reinterpret_cast<const char*>(message.data())), 0,
                                                message.size(), 0);
         schema_id = header.schemaId();
@@ -136,7 +137,7 @@ struct TypedHeader {
     std::uint64_t block_length;
 };
 
-/// All checks of spec/messages.md 1, in their order.
+/// Does all checks of spec/messages.md 1, in that order, and throws BadMessage at the first that fails.
 template <typename T>
 TypedHeader<T> check(const Message& message) {
     const auto refuse = [&](const std::string& reason) {
@@ -162,16 +163,17 @@ TypedHeader<T> check(const Message& message) {
     return header;
 }
 
-/// What a decoder is to read.
+/// What the decoder is wrapped around.
 struct Block {
     const std::byte* data;  // header and block
     std::uint64_t length;
     std::uint64_t version;
 };
 
-/// Of a message whose block is not as long as ours, because its publisher has another version, or that is bad: throws
-/// then. A decoder does not compare its fields with the end of the block: where not even the payload reaches as far as
-/// our block does, it gets a copy in front of zeros. The arguments are a Message, which need not exist in memory else.
+/// The slow path of block_of: for a message whose block has another length than the codec's (its publisher has another
+/// schema version), or that is bad (throws BadMessage). A decoder does not check its fixed fields against the end of
+/// the block. So a payload that is shorter than the codec's block is copied in front of zeros, and the decoder reads
+/// the copy. Takes a Message's parts, so that the Message need not exist in memory.
 template <typename T, std::size_t Size>
 [[gnu::noinline]] Block other_block(std::byte (&copy)[Size], const std::byte* data, std::size_t size, std::int32_t type,
                                     std::int64_t position, const Sender& sender) {
@@ -183,7 +185,7 @@ template <typename T, std::size_t Size>
     return {copy, header.block_length, header.version};
 }
 
-/// The checks as few as they can be.
+/// The fast path: one combined check for the usual message; everything else goes to other_block.
 template <typename T, std::size_t Size>
 [[gnu::always_inline]] inline Block block_of(const Message& message, std::byte (&copy)[Size]) {
     if (FLYRING_LIKELY(message.size() >= Size)) {
@@ -197,7 +199,7 @@ template <typename T, std::size_t Size>
     return other_block<T>(copy, message.data(), message.size(), message.type(), message.position(), message.sender());
 }
 
-/// What a handler of messages of T returns.
+/// The type that a handler of messages of T returns.
 template <typename T, typename Handler, bool WithMessage = std::is_invocable_v<Handler&, T&, const Message&>>
 struct ResultOf {
     using type = std::decay_t<std::invoke_result_t<Handler&, T&, const Message&>>;
@@ -207,7 +209,7 @@ struct ResultOf<T, Handler, false> {
     using type = std::decay_t<std::invoke_result_t<Handler&, T&>>;
 };
 
-/// Calls a handler. Its action, if it returns one.
+/// Calls a handler, and stores its action if it returns one.
 template <typename Call>
 [[gnu::always_inline]] inline void run(Action& action, Call&& call) {
     if constexpr (std::is_same_v<std::decay_t<decltype(call())>, Action>) {
@@ -217,7 +219,8 @@ template <typename Call>
     }
 }
 
-/// Hands a message of T's type to its handler. That is called in one place only, so that compilers inline it.
+/// Hands a message of T's type to its handler. The handler is called in this one place only, so that compilers inline
+/// it.
 template <typename T, typename Handler>
 [[gnu::always_inline]] inline void handle(Handler& handler, const Message& message, Action& action) {
     constexpr std::size_t header_length = T::messageHeader::encodedLength();
@@ -282,9 +285,9 @@ constexpr bool all_different() {
 
 namespace flyring::sbe {
 
-/// A handler for poll of Subscriber and LossySubscriber, and for a message that take returned. Returns the handler's
-/// Action, if one of them returns any. Throws BadMessage before the handler is called, and what the handler and the
-/// codec throw; the message is consumed. From dispatch.
+/// A handler for the poll of Subscriber and LossySubscriber, and for a message from take; made by dispatch. Returns an
+/// Action if one of its handlers does. Throws BadMessage before a handler is called, and what handler and codec throw;
+/// the message is then consumed.
 template <typename... Parts>
 class Dispatcher {
     static_assert(detail::all_different<Parts...>(), "one handler for a template id, and one otherwise");
@@ -313,9 +316,9 @@ Dispatcher<Parts...> dispatch(Parts... parts) {
     return Dispatcher<Parts...>(std::move(parts)...);
 }
 
-/// A handler for Server::poll and Server::serve. Its parts get handler(T& decoder, Request& request), and otherwise's
-/// handler(Request& request); without one, a request of no template that is handled fails. BadMessage, which is thrown
-/// before a handler is called, ends the call with ServiceError. From respond.
+/// A handler for Server::poll and Server::serve, made by respond. The handler of on gets (T& decoder, Request&
+/// request), that of otherwise (Request& request). Without otherwise, a request that no handler takes fails. A
+/// BadMessage is thrown before a handler is called, and ends the call with ServiceError.
 template <typename... Parts>
 class Responder {
   public:

@@ -12,8 +12,8 @@
 
 namespace flyring {
 
-/// A view of `size()` consecutive objects that another object owns: what C++20 calls std::span. Made from an array or
-/// from any container with data() and size(); converts to std::span where that exists.
+/// A view of `size()` consecutive objects that it does not own, like std::span of C++20. Made from an array or from any
+/// container with data() and size(); converts to std::span where that exists.
 template <typename T>
 class span {
   public:
@@ -49,12 +49,12 @@ class span {
     std::size_t size_ = 0;
 };
 
-/// The bytes of a message, read only.
+/// Read-only bytes, such as a message's payload.
 using Bytes = span<const std::byte>;
-/// Bytes that the caller fills in.
+/// Bytes that the caller may write.
 using MutableBytes = span<std::byte>;
 
-/// The bytes of the objects in `objects`; valid as long as they are.
+/// A view of the bytes of `objects`; valid as long as the objects.
 template <typename T>
 Bytes as_bytes(span<T> objects) noexcept {
     return {reinterpret_cast<const std::byte*>(objects.data()), objects.size_bytes()};
@@ -64,7 +64,7 @@ inline Bytes as_bytes(std::string_view text) noexcept {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-/// The bytes of one trivially copyable object; valid as long as the object is.
+/// A view of the bytes of one trivially copyable object; valid as long as the object.
 template <typename T, typename = std::enable_if_t<std::is_trivially_copyable_v<T>>>
 Bytes bytes_of(const T& object) noexcept {
     return {reinterpret_cast<const std::byte*>(&object), sizeof(T)};

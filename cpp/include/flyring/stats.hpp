@@ -14,23 +14,23 @@
 #include "flyring/detail/slots.hpp"
 #include "flyring/options.hpp"
 
-// What a channel holds at one moment, for people and programs that look after it (spec/api.md, Stats). Nothing is
-// locked or written, so two numbers may be of different moments; each alone is what the file said. -1: not known.
+// A snapshot of a channel, for people and monitoring programs (spec/api.md, Stats). It is read without a lock and
+// without a write, so two numbers may be of different moments; each one alone was in the file. -1 means: not known.
 
 namespace flyring {
 
 enum class SlotState {
     unused,
     live,
-    /// Of a publisher: its owner closed it properly.
+    /// Only for a publisher: its owner closed it properly.
     closed,
-    /// Its owner died, or a subscriber's went.
+    /// The owner died; of a subscriber, the owner died or left.
     away,
-    /// It is for stock Agrona, which holds no lock (spec/channel.md 6.15).
+    /// The slot belongs to a stock Agrona process, which holds no lock (spec/channel.md 6.15).
     foreign,
-    /// Of a queue's last publisher slot, which nobody owns: its ring has the jobs that were released.
+    /// Only for a queue's last publisher slot, which no process owns: its ring holds the released jobs.
     returns,
-    /// Of a queue's subscriber slot 0, which nobody owns: its gates say which jobs nobody has taken.
+    /// Only for a queue's subscriber slot 0, which no process owns: its gates separate taken jobs from untaken ones.
     shared,
 };
 
@@ -38,67 +38,69 @@ enum class SlotState {
 struct GateStats {
     std::uint32_t ring = 0;
     std::int64_t position = 0;
-    /// Bytes from here to what is published; messages, padding and owner records.
+    /// Bytes from this position to the end of what is published, padding and owner records included.
     std::int64_t lag = 0;
-    /// Of a queue's slot 0: the jobs that nobody has taken; of its workers -1.
+    /// Messages. For slot 0 of a queue, the jobs that no worker has taken; for a queue's workers -1.
     std::int64_t lag_messages = 0;
 };
 
-/// What a worker of a queue has in hand (spec/queue.md 2).
+/// The job that a worker of a queue has in hand (spec/queue.md 2).
 struct InHandStats {
     std::uint32_t ring = 0;
-    /// Where its job begins.
+    /// The position at which the job's record starts.
     std::int64_t position = 0;
-    /// Where its batch ends.
+    /// The position at which the worker's batch ends.
     std::int64_t end = 0;
-    /// How often the job was handed out before, but for what a released one carries along.
+    /// How often the job's present record was handed out before. A released job carries further attempts in its own
+    /// prefix, which are not counted here.
     std::int32_t attempts = 0;
-    /// ns of CLOCK_MONOTONIC (spec/channel.md 10); 0: not known yet.
+    /// Nanoseconds of CLOCK_MONOTONIC (spec/channel.md 10); 0: not known yet.
     std::int64_t busy_since = 0;
-    /// ns.
+    /// Nanoseconds.
     std::int64_t busy_for = 0;
 };
 
-/// What slots of publishers and of subscribers have.
+/// The fields that publisher slots and subscriber slots share.
 struct SlotStats {
     std::uint32_t slot = 0;
     SlotState state = SlotState::unused;
-    /// -1: the slot's fields are changing, or its owner died while it changed them.
+    /// Grows with each new owner; of a subscriber slot, also with each retire and evict. -1: the slot's fields are
+    /// changing, or their owner died while it changed them.
     std::int64_t epoch = 0;
     std::string name;
     std::int32_t pid = 0;
-    /// ns since 1970.
+    /// Nanoseconds since 1970-01-01 UTC.
     std::int64_t attached_at = 0;
 };
 
 struct SubscriberStats : SlotStats {
     bool kept = false;
-    /// It was evicted, and nobody has joined since.
+    /// The slot was evicted and has had no new owner since.
     bool evicting = false;
-    /// Messages that evictions of this slot lost.
+    /// Messages that this slot's owners lost by evictions.
     std::int64_t discarded = 0;
-    /// Of a worker that has a job.
+    /// Only for a worker that has a job in hand.
     std::optional<InHandStats> in_hand;
-    /// Of a client of a service: its calls without a final reply, and those that expired; -1 of others.
+    /// Only for a client of a service: its calls without a final reply, and its calls that expired. Otherwise -1.
     std::int32_t outstanding = -1;
     std::int64_t expired = -1;
-    /// Of the rings that it holds back.
+    /// One entry for each ring that this slot gates.
     std::vector<GateStats> gates;
 };
 
 /// A publisher slot and its ring, which has the same number.
 struct PublisherStats : SlotStats {
-    /// Where this owner's first record lies.
+    /// The position of the owner's first record.
     std::int64_t start = 0;
     std::int64_t published = 0;
     std::int64_t claimed = 0;
-    /// Ever published; -1 with a foreign publisher.
+    /// Messages published since the ring's creation; -1 with a foreign publisher.
     std::int64_t messages = 0;
-    /// ns of CLOCK_MONOTONIC (spec/channel.md 10); 0: not held back.
+    /// Nanoseconds of CLOCK_MONOTONIC (spec/channel.md 10); 0: not held back.
     std::int64_t blocked_since = 0;
-    /// ns.
+    /// Nanoseconds.
     std::int64_t blocked_for = 0;
-    /// Bytes of the record that found no room.
+    /// The size of the record that found no room, in bytes.
     std::int64_t blocked_length = 0;
     /// The subscriber slots that hold it back.
     std::vector<std::uint32_t> blocked_by;
@@ -108,7 +110,7 @@ struct CounterStats {
     std::int32_t id = 0;
     std::string label;
     std::int32_t type_id = 0;
-    /// 112 bytes.
+    /// Always 112 bytes.
     std::vector<std::byte> key;
     std::int64_t value = 0;
 };
@@ -117,20 +119,20 @@ struct Stats {
     std::string path;
     Uuid id{};
     Kind kind = Kind::none;
-    /// Bytes of one ring.
+    /// The size of one ring in bytes.
     std::uint32_t capacity = 0;
     /// Bytes.
     std::uint32_t alignment = 0;
     Foreign foreign = Foreign::none;
-    /// ns since 1970.
+    /// Nanoseconds since 1970-01-01 UTC.
     std::int64_t created_at = 0;
-    /// 0; 1: the channel was replaced; 2: its name was removed.
+    /// 0: the channel has its name; 1: it was replaced; 2: its name was removed.
     std::int32_t successor = 0;
-    /// Of a service; 0 of others.
+    /// Only for a service; otherwise 0.
     std::uint32_t clients = 0;
     Delivery delivery = Delivery::at_most_once;
     std::uint32_t max_outstanding = 0;
-    /// Of a service: the epoch of the server that serves; another one than slot 0's: none does.
+    /// Only for a service: the epoch of the server that serves. No server serves if slot 0 has another epoch.
     std::int64_t serving = 0;
     std::vector<PublisherStats> publishers;
     std::vector<SubscriberStats> subscribers;
@@ -139,7 +141,7 @@ struct Stats {
 
 namespace detail {
 
-/// Of the slot `index` with its lock on the byte `lock`.
+/// Reads the shared fields of slot `index`, whose lock is on the file's byte `lock`.
 inline SlotStats slot_stats(const ChannelFile& file, const SlotWords& words, std::uint32_t index, std::uint64_t lock,
                             bool foreign) {
     SlotStats stats;
@@ -189,14 +191,14 @@ inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) 
         if (gates[j] >= 0 && static_cast<std::uint64_t>(gates[j]) + ring.capacity() < needed)
             stats.blocked_by.push_back(j);
     }
-    if (stats.blocked_by.empty()) return stats;  // they have made room; the publisher has not looked yet
+    if (stats.blocked_by.empty()) return stats;  // the gates have moved since; the publisher has not looked yet
     stats.blocked_since = since;
     stats.blocked_length = std::max<std::int64_t>(0, wanted);
     stats.blocked_for = std::max<std::int64_t>(0, clock_ns(CLOCK_MONOTONIC) - monotonic_offset() - since);
     return stats;
 }
 
-/// The jobs of `ring` that nobody has taken (spec/channel.md 6.5); -1: not known.
+/// The number of jobs of `ring` that no worker has taken (spec/channel.md 6.5); -1: not known.
 inline std::int64_t untaken_jobs(const Ring& ring) noexcept {
     const std::int64_t taken = count_of_gate(ring, 0);
     const std::int64_t done = load_relaxed(ring.messages_done());
@@ -233,7 +235,7 @@ inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j
         if (!file.has_gate(k, j)) continue;
         const Ring ring = file.ring(k);
         std::int64_t* const word = file.gate(ring, j);
-        const std::int64_t gate = load_acquire(word);  // first, so that the lag is never too small
+        const std::int64_t gate = load_acquire(word);  // loaded first, so that the lag is never too small
         const std::int64_t count = load_relaxed(Ring::count_beside(word));
         if (gate < 0) continue;
         const std::int64_t published = published_of(file, ring);
@@ -248,7 +250,7 @@ inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j
     return stats;
 }
 
-/// All but the counters.
+/// The channel's stats except its counters.
 inline Stats stats_of(const ChannelFile& file) {
     Stats stats;
     stats.path = file.path;

@@ -14,12 +14,12 @@
 
 namespace flyring {
 
-// A wait strategy sits in the caller's loop: idle(work) returns at once when work > 0, otherwise it waits as its name
-// says.
+// A wait strategy sits in the caller's poll loop: idle(work) returns at once when work > 0. Otherwise it waits in the
+// way that the class describes.
 
-/// Never gives the core away: the lowest latency, for a core of your own. Looks 32 times without a pause, then with one
-/// between two looks. Without the pause, a reader whose core shares no cache would fetch the line that the publisher is
-/// writing again and again.
+/// Spins and never gives the core away: the lowest latency, for a dedicated core. The first 32 idle turns return at
+/// once; later ones execute one pause instruction each. Without the pause, a reader whose core shares no cache would
+/// fetch the line that the publisher is writing again and again.
 class SpinWait {
   public:
     void idle(int work) noexcept {
@@ -38,13 +38,13 @@ class SpinWait {
     int turns_ = 0;
 };
 
-/// Spins, and after a run of messages (four or more in the last poll) stands back for a while: then the publisher gets
-/// ahead undisturbed, and messages come in batches. The highest throughput; a message that comes right behind a run
-/// waits so much longer. Longer is faster, up to 10 microseconds, or 40 where cores share no cache, in a ring that is
-/// not full before.
+/// Spins like SpinWait with a pause. After a run of messages (four or more in the last poll) it stays away from the
+/// ring for `stand_back`, so that the publisher gets ahead undisturbed and messages come in batches. This gives the
+/// highest throughput, but a message right behind a run waits up to `stand_back` longer. A longer time is faster, up to
+/// 10 microseconds (40 where cores share no cache), as long as the ring does not fill up meanwhile.
 class BatchSpinWait {
   public:
-    /// Throws InvalidArgument for a time that is not above 0.
+    /// Throws InvalidArgument if `stand_back` is not above 0.
     explicit BatchSpinWait(std::chrono::nanoseconds stand_back = std::chrono::microseconds(5))
         : stand_back_(stand_back) {
         if (stand_back <= std::chrono::nanoseconds::zero()) {
@@ -70,12 +70,12 @@ class BatchSpinWait {
 
   private:
     static constexpr int long_run = 4;
-    static constexpr int pauses = 8;  // between two looks at the clock
+    static constexpr int pauses = 8;  // between two reads of the clock
     std::chrono::nanoseconds stand_back_;
     int run_ = 0;
 };
 
-/// Offers the core to another thread at each idle turn.
+/// Yields the core to another thread at each idle turn.
 class YieldWait {
   public:
     void idle(int work) noexcept {
@@ -84,7 +84,8 @@ class YieldWait {
     void reset() noexcept {}
 };
 
-/// Spins, then yields, then sleeps for twice as long each time: first `min_sleep`, at most `max_sleep`.
+/// Spins, then yields, then sleeps. The first sleep lasts `min_sleep`; each further one twice as long, up to
+/// `max_sleep`.
 class BackoffWait {
   public:
     explicit BackoffWait(unsigned spins = 10, unsigned yields = 5,
@@ -121,12 +122,13 @@ class BackoffWait {
     unsigned turn_ = 0;
 };
 
-/// Sleeps until something of a wait set is ready, which has what the caller's loop polls. The least CPU; a message
-/// comes 20 to 60 microseconds later than to one who spins, which the set does for 20 microseconds first.
+/// Sleeps until a member of the wait set is ready; the set must hold what the caller's loop polls. Uses the least CPU.
+/// A message that finds the thread asleep is seen 20 to 60 microseconds later than by a spinning thread. The set spins
+/// for 20 microseconds before it sleeps.
 class BlockWait {
   public:
-    /// Returns after `longest` at the latest: for a loop that has something else to look at too. WaitSet::wake() ends a
-    /// wait from any thread.
+    /// idle returns after `longest` at the latest, for a loop that has other work too. WaitSet::wake() ends a wait from
+    /// any thread. Throws InvalidArgument if `longest` is below 0.
     explicit BlockWait(WaitSet& set, std::chrono::nanoseconds longest = forever) : set_(&set), longest_(longest) {
         detail::check_timeout(longest);
     }

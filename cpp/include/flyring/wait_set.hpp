@@ -28,8 +28,8 @@
 
 namespace flyring {
 
-/// Subscribers and publishers, of one or several channels, that one thread waits for (spec/channel.md 6.16). Each must
-/// stay where it is, and live, until it is removed. For one thread at a time, but wake().
+/// A set of objects of one or several channels that one thread waits for (spec/channel.md 6.16). Each member must stay
+/// alive, and at its address, until it is removed. Not thread-safe, except wake().
 class WaitSet {
   public:
     using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*, Worker*, Server*, Client*>;
@@ -39,19 +39,19 @@ class WaitSet {
     WaitSet& operator=(const WaitSet&) = delete;
     ~WaitSet() = default;
 
-    /// Ready when a message may be there. Throws InvalidArgument if it is in the set.
+    /// Ready when a message may be there. Throws InvalidArgument if the member is in the set already.
     void add(Subscriber& subscriber) { add(&subscriber, *subscriber.core_); }
     void add(LossySubscriber& subscriber) { add(&subscriber, *subscriber.core_); }
-    /// Ready when there is room for what found none last.
+    /// Ready when there is room for the message that found no room last.
     void add(Publisher& publisher) { add(&publisher, *publisher.core_); }
-    /// Ready when a job may be there. Another worker may be faster.
+    /// Ready when a job may be there; another worker may take it first.
     void add(Worker& worker) { add(&worker, *worker.core_); }
-    /// Ready when a request may be there, or its poll has something to look after.
+    /// Ready when a request may be there, or when its poll has other work to do.
     void add(Server& server) { add(&server, *server.core_); }
-    /// Ready when a reply may be there, a call's time is over, or the server has gone.
+    /// Ready when a reply may be there, a call's time-out has passed, or the server is gone.
     void add(Client& client) { add(&client, *client.core_); }
 
-    /// Throws InvalidArgument if it is not in the set.
+    /// Removes a member. Throws InvalidArgument if it is not in the set.
     void remove(Subscriber& subscriber) { remove(*subscriber.core_); }
     void remove(LossySubscriber& subscriber) { remove(*subscriber.core_); }
     void remove(Publisher& publisher) { remove(*publisher.core_); }
@@ -61,25 +61,25 @@ class WaitSet {
 
     std::size_t size() const noexcept { return entries_.size(); }
 
-    /// Waits until one is ready, or wake(), or the time-out. Returns those that are ready, in the order in which they
-    /// were added, until the next call: none after the other two. What was closed, or lost its slot, or whose channel
-    /// was replaced, is ready: its next verb says what happened. A member that is ready may have no message all the
-    /// same. Throws InvalidArgument (a time-out below 0), TwoThreads.
+    /// Waits until a member is ready, wake() is called, or the time-out passes. Returns the ready members in the order
+    /// in which they were added; none after wake() or the time-out. The result is valid until the next call. A member
+    /// also counts as ready if it was closed, has lost its slot, or its channel was replaced: its next verb throws the
+    /// error. A ready member may still have no message. Throws InvalidArgument (a time-out below 0), TwoThreads.
     const std::vector<Member>& wait(std::chrono::nanoseconds timeout = forever);
 
-    /// Ends the wait that is under way, or the next one. From any thread.
+    /// Ends the current wait, or the next one. May be called by any thread.
     void wake() noexcept {
         wakes_.fetch_add(1, std::memory_order_release);
         (void)::syscall(SYS_futex, &wakes_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
     }
 
-    /// Whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no
-    /// futex_waitv (Linux 5.16, and the sandbox must allow it), or there are more than 127 pairs of words to sleep on
-    /// (one for each channel and direction).
+    /// Whether the set takes naps of at most a millisecond instead of sleeping until a peer wakes it. It does so if the
+    /// kernel has no futex_waitv (Linux 5.16; a sandbox may also forbid it). It also does so if the set has more than
+    /// 127 pairs of words to sleep on, one for each channel and direction.
     bool naps() const noexcept { return !has_waitv_ || pairs_.size() > most_pairs; }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. 0: it looks once. Throws
-    /// InvalidArgument for less.
+    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
+    /// a time below 0.
     void set_spin(std::chrono::nanoseconds time) { spin_ = detail::checked_spin(time); }
 
   private:
@@ -87,16 +87,16 @@ class WaitSet {
         Member object;
         detail::Member* member;
     };
-    /// What all members of one channel and direction sleep on.
+    /// The words that all members of one channel and direction sleep on.
     struct Pair {
         detail::WaitingWords words;
         std::uint32_t mask;
-        detail::Member* one;         // of these members
-        std::int32_t successor = 0;  // what the set knows of the channel's
+        detail::Member* one;         // any one of these members
+        std::int32_t successor = 0;  // the channel's successor word when the set looked last
 
         const detail::ChannelFile& file() const noexcept { return one->state().file; }
     };
-    /// As the kernel has it.
+    /// The kernel's struct futex_waitv.
     struct Waiter {
         std::uint64_t value;
         std::uint64_t address;
@@ -142,16 +142,16 @@ class WaitSet {
     inline void look_after();
     inline void pass_on() noexcept;
     static bool knows_waitv() noexcept {
-        // No waiters: refused as an argument by a kernel that has the call.
+        // A kernel that has the call refuses an empty list of waiters with EINVAL.
         return ::syscall(futex_waitv, nullptr, 0U, 0U, nullptr, CLOCK_MONOTONIC) == -1 && errno == EINVAL;
     }
 
     std::vector<Entry> entries_;
     std::vector<Pair> pairs_;
-    std::vector<Waiter> waiters_;  // of the pairs, and one more
+    std::vector<Waiter> waiters_;  // one for wakes_, then one for each pair
     std::vector<Member> ready_;
     std::atomic<std::uint32_t> wakes_{0};
-    std::uint32_t seen_ = 0;  // of wakes_
+    std::uint32_t seen_ = 0;  // value of wakes_ that was seen last
     std::atomic<bool> in_use_{false};
     bool has_waitv_ = knows_waitv();
     std::chrono::nanoseconds spin_ = detail::default_spin;
@@ -169,7 +169,7 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
     const std::int64_t deadline = detail::later(start, timeout.count());
     ready_.clear();
     const std::int64_t spin_end = std::min(deadline, detail::later(start, spin_.count()));
-    struct PassOn {  // it may have taken the wake of one worker for itself
+    struct PassOn {  // this wait may have used up a wake that was meant for one worker
         WaitSet& set;
         bool slept = false;
         ~PassOn() {
@@ -195,7 +195,7 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
     return ready_;
 }
 
-/// Finds what to sleep on.
+/// Collects the pairs of words to sleep on, one for each channel and direction.
 void WaitSet::pair_up() {
     pairs_.clear();
     for (const Entry& entry : entries_) {
@@ -212,7 +212,7 @@ void WaitSet::pair_up() {
     ready_.reserve(entries_.size());
 }
 
-/// One round, 1 to 6 of 6.16, for all pairs.
+/// One round of sleep for all pairs (spec/channel.md 6.16, sleep 1 to 6).
 void WaitSet::sleep(std::int64_t start, std::int64_t deadline) {
     waiters_.clear();
     waiters_.push_back({wakes_.load(std::memory_order_acquire), address_of(&wakes_), is_u32 | is_private, 0});
@@ -220,7 +220,7 @@ void WaitSet::sleep(std::int64_t start, std::int64_t deadline) {
         waiters_.push_back({detail::load_acquire(pair.words.sequence),  // sleep 1; pairs with wake 2
                             address_of(pair.words.sequence), is_u32, 0});
     }
-    bool reached = true;  // all who wake
+    bool reached = true;  // every waker sees the bits or answers the membarrier
     for (const Pair& pair : pairs_) {
         const bool writable = !pair.file().read_only;
         if (writable) __atomic_fetch_or(pair.words.asleep, pair.mask, __ATOMIC_RELAXED);  // sleep 2
@@ -234,10 +234,10 @@ void WaitSet::sleep(std::int64_t start, std::int64_t deadline) {
     const timespec until = detail::time_of(std::min(deadline, detail::later(now, cap)));
     const auto count = static_cast<unsigned>(waiters_.size());
     if (::syscall(futex_waitv, waiters_.data(), count, 0U, &until, CLOCK_MONOTONIC) >= 0) return;  // sleep 6
-    if (errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT) has_waitv_ = false;  // a sandbox since the constructor
+    if (errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT) has_waitv_ = false;  // a sandbox came meanwhile
 }
 
-/// Where it cannot sleep on all words. wake() ends it all the same.
+/// Sleeps for at most a millisecond, where the set cannot sleep on all words. wake() ends this sleep, too.
 void WaitSet::nap(std::int64_t deadline) {
     const std::uint32_t woken = wakes_.load(std::memory_order_acquire);
     if (is_anything()) return;
@@ -247,7 +247,7 @@ void WaitSet::nap(std::int64_t deadline) {
                     detail::all_rings);
 }
 
-/// For the other workers of its queues (spec/queue.md 10).
+/// Wakes one more worker of each queue in the set, if a job is there (spec/queue.md 10).
 void WaitSet::pass_on() noexcept {
     for (const Entry& entry : entries_) {
         if (!std::holds_alternative<Worker*>(entry.object) || !entry.member->begin_to_try()) continue;
@@ -256,12 +256,12 @@ void WaitSet::pass_on() noexcept {
     }
 }
 
-/// Does what nobody does for those who sleep, and finds those who have something to tell.
+/// Lets each member do the work of a wait's cap, and adds the members that have something to report to the ready ones.
 void WaitSet::look_after() {
     for (Pair& pair : pairs_) pair.successor = detail::load_relaxed(pair.file().successor());
     for (const Entry& entry : entries_) {
         detail::Member& member = *entry.member;
-        if (!member.begin_to_try()) continue;  // somebody closes it
+        if (!member.begin_to_try()) continue;  // another thread closes it now
         struct End {
             detail::Member& member;
             ~End() { member.end_of_try(); }

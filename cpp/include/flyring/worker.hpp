@@ -12,47 +12,51 @@
 
 namespace flyring {
 
-/// Takes the jobs of a queue: each goes to one worker, whichever is free. From Channel::worker. For one thread at a
-/// time. A moved-from object may only be destroyed or assigned to.
+/// Takes jobs from a queue. Each job goes to exactly one worker: any free one. Made by Channel::worker. Not
+/// thread-safe, except drain(). Other concurrent use is detected on a best-effort basis and throws TwoThreads. A
+/// moved-from object may only be destroyed or assigned to.
 class Worker {
   public:
-    /// The next job; nothing if there is none until the time-out. It stays in hand until it is done or released. Throws
-    /// ViewAlive (the last job of take is not finished), Closed, SlotLost, TwoThreads, CorruptRing (the other rings go
-    /// on with the next one), ChannelReplaced, InvalidArgument (a time-out below 0). (spec/queue.md 3)
+    /// Takes the next job; empty if there is none at the time-out. The job stays in hand until it is done or released.
+    /// Throws ViewAlive (the job of the last take is not finished), Closed, SlotLost, TwoThreads, CorruptRing (the
+    /// other rings go on with the next call), ChannelReplaced, InvalidArgument (a time-out below 0). (spec/queue.md 3)
     std::optional<Job> take(std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         return core_->take(timeout);
     }
 
-    /// Calls handler(Job&) for up to `limit` jobs, which it takes at once, as far as they lie within an eighth of the
-    /// ring: so each waits for those before it. Returns how many were consumed. While there is none, it waits until the
-    /// time-out. What its handler has not finished is done when that returns. A job whose handler throws is released,
-    /// and the exception comes out here. An Action that the handler returns: CONTINUE, COMMIT: done; BREAK: done, and
-    /// the poll ends; ABORT: released, and the poll ends: it does not count. A release that finds no room ends the
-    /// poll. What was taken and not handed out comes with the next take or poll. Throws as take does, and
-    /// InvalidArgument (the handler returned none of Action; the job is done).
+    /// Calls handler(Job&) for up to `limit` jobs and returns how many were consumed. Waits for the first job until the
+    /// time-out.
+    /// It takes the jobs at once, as far as they lie within an eighth of the ring, so each job waits for those before
+    /// it. If the handler returns without finishing its job, the job is done. If it throws, the job is released, and
+    /// the exception leaves poll. Jobs that were taken and not handed out come with the next take or poll.
+    /// The handler may return an Action. CONTINUE and COMMIT: the job is done. BREAK: the job is done, and the poll
+    /// ends. ABORT: the job is released and does not count, and the poll ends. A release that finds no room ends the
+    /// poll, too.
+    /// Throws as take does, and InvalidArgument if the handler returns an invalid Action; that job is done.
     template <typename Handler>
     int poll(Handler&& handler, int limit = 1, std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         return core_->poll(handler, limit, timeout);
     }
 
-    /// From any thread: the worker hands out what it has taken already, and then nothing more: take returns nothing and
-    /// poll 0, at once. Throws Closed, SlotLost.
+    /// Makes the worker hand out the jobs that it has taken already, and no others: from then on take returns nothing
+    /// and poll returns 0, at once. May be called by any thread. Throws Closed, SlotLost. (spec/queue.md 7)
     void drain() { core_->drain(); }
 
-    /// Whether all producers have closed and every job is done. False before the first producer came. Throws Closed,
+    /// Whether all producers have closed and every job is done. False before the first producer comes. Throws Closed,
     /// SlotLost. (spec/queue.md 9)
     bool ended() const { return core_->ended(); }
 
-    /// Of the subscriber slots.
+    /// The number of the worker's subscriber slot.
     std::uint32_t slot() const noexcept { return core_->slot(); }
     const std::string& name() const noexcept { return core_->name(); }
     std::int64_t epoch() const noexcept { return core_->epoch(); }
 
-    /// How long a wait looks before it sleeps; 20 microseconds. 0: it looks once. Throws InvalidArgument for less.
+    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
+    /// a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
-    /// Releases what is in hand and gives the slot back; what cannot be released goes to another worker all the same.
-    /// Does nothing if closed already. Throws ViewAlive from inside a handler.
+    /// Releases the jobs in hand and gives the slot back. A job that cannot be released goes to another worker all the
+    /// same. Does nothing if closed already. Throws ViewAlive from inside a handler.
     void close() {
         core_->state().close(*core_, [this] { core_->check_idle(); });
     }

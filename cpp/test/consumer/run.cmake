@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DCONSUMER=consumer|consumer_typed -DHOW=package|fetch -DSOURCE=<cpp folder> -DWORK=<scratch folder>
-#       -DCXX=<compiler> [-DJAR=<sbe-all.jar>] -P run.cmake: builds and runs the consumer the way a user does. The package
-# is installed by README's line, where there is none of what our own tests need.
+#       -DCXX=<compiler> [-DJAR=<sbe-all.jar>] -P run.cmake: builds and runs the consumer as a user does. Installs the
+#       package as the README says, without anything that this project's own tests need.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   message("${output}")
@@ -35,12 +35,12 @@ if(CONSUMER STREQUAL "consumer_typed")
   if(NOT output MATCHES "block: 16 ")
     message(FATAL_ERROR "two prices of 8 bytes are not a block of 16")
   endif()
-  # Built again: nothing to generate. Then an included file changes.
+  # Builds again: nothing is generated. Then changes an included file.
   run(${CMAKE_COMMAND} --build ${WORK}/build)
   if(output MATCHES "Generating SBE")
     message(FATAL_ERROR "codecs were generated although nothing had changed")
   endif()
-  execute_process(COMMAND ${CMAKE_COMMAND} -E sleep 1.1)  # make looks at times, and file systems may know seconds only
+  execute_process(COMMAND ${CMAKE_COMMAND} -E sleep 1.1)  # make compares times, and a file system may store seconds only
   file(READ ${WORK}/source/types/types.xml types)
   string(REPLACE int64 int32 types "${types}")
   file(WRITE ${WORK}/source/types/types.xml "${types}")
@@ -49,7 +49,7 @@ if(CONSUMER STREQUAL "consumer_typed")
   if(NOT output MATCHES "block: 8 ")
     message(FATAL_ERROR "the codecs are not those of the included file")
   endif()
-  # No target, no Java, no sbe-tool, a wrong schema: an error that says so.
+  # No target, no Java, no sbe-tool, a wrong schema: each leads to an error that says so.
   function(fails pattern)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
     string(REGEX REPLACE "[ \n]+" " " output "${output}")

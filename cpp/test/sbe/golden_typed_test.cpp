@@ -103,7 +103,7 @@ void encode(Book& book, const Json& body) {
 
 class GoldenTyped : public support::ChannelTest {
   protected:
-    /// A handler that notes what a message is, and encodes it again if it is of the codec's own version.
+    /// A handler that notes a message's content, and encodes the message again if it has the codec's own version.
     template <typename T>
     auto noting(const char* name) {
         return on<T>([this, name](T& message, const flyring::Message& raw) {

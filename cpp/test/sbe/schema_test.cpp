@@ -52,7 +52,7 @@ TEST_F(Versions, an_older_reader_skips_what_it_does_not_know) {
     EXPECT_EQ(poll<v1::Ack>([](v1::Ack& seen) {
                   EXPECT_EQ(seen.order(), 1U);
                   EXPECT_EQ(seen.actingVersion(), 3U);
-                  EXPECT_EQ(seen.sbePosition(), 8U + 14);  // the acting block's end, not ours
+                  EXPECT_EQ(seen.sbePosition(), 8U + 14);  // the end of the publisher's block, not of the codec's
               }),
               1);
     auto fill = publisher.claim<v3::Fill>(4 + 2 * 12 + 2 + 4 + 2 + 4);
@@ -102,7 +102,7 @@ TEST_F(Versions, a_newer_reader_sees_null_where_an_older_publisher_has_nothing) 
 }
 
 TEST_F(Versions, a_shorter_message_of_an_older_version_is_read_in_front_of_zeros) {
-    // Version 2 said to have a block of 8 bytes: `delay` is version 2's, and would lie behind the payload.
+    // A header that claims version 2 with a block of 8 bytes: version 2's `delay` would lie behind the payload.
     const std::uint16_t lying[8] = {8, 1, 21, 2, 0xffff, 0xffff, 0xffff, 0xffff};
     ASSERT_GT(publisher.offer({reinterpret_cast<const std::byte*>(lying), sizeof lying}, 1), 0);
     EXPECT_EQ(poll<v3::Ack>([](v3::Ack& each) {
@@ -177,7 +177,7 @@ TEST_F(Versions, groups_and_data_that_reach_behind_the_payload_are_the_codecs_er
 
 TEST_F(Versions, big_endian_and_a_header_of_its_own) {
     const std::vector<std::byte> dirt(1000, std::byte{0xff});
-    for (int i = 0; i < 8; ++i) {  // what is not written of a claim keeps it
+    for (int i = 0; i < 8; ++i) {  // bytes of a claim that are not written keep this
         ASSERT_GT(publisher.offer({dirt.data(), dirt.size()}), 0);
         ASSERT_EQ(subscriber.poll(dispatch()), 1);
     }

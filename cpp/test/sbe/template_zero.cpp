@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Must not compile, and say why.
+// Must not compile; the error must say why.
 #include <odd/Zero.h>
 
 #include <flyring/flyring.hpp>

@@ -270,7 +270,7 @@ TEST_F(Typed, it_dispatches_for_lossy_subscribers_and_taken_messages_too) {
     EXPECT_EQ(next, 2U);
 }
 
-/// What a bad message leads to: its reason; and the message after it comes.
+/// The reason of the BadMessage that a bad message leads to; also checks that the next message arrives.
 class BadMessage : public Typed {
   protected:
     void SetUp() override {
@@ -345,7 +345,7 @@ TEST_F(BadMessage, a_block_too_short_for_its_version_is_one) {
 
 TEST_F(BadMessage, nothing_else_is_one) {
     publish(1, {62, 1, 7, 1}, 62);
-    publish(1, {62, 1, 7, 1}, 1000);  // what follows is not looked at
+    publish(1, {62, 1, 7, 1}, 1000);  // bytes after it are not checked
     publish(1, {62, 1, 7, 0}, 62);
     publish(1, {62, 1, 7, 9}, 62);
     publish(1, {90, 1, 7, 9}, 90);
@@ -357,7 +357,7 @@ TEST_F(Typed, a_handler_or_codec_that_throws_has_consumed_its_message) {
     publisher.claim<PriceUpdate>().commit();
     auto book = publisher.claim<Book>(6);
     book->levelsCount(0);
-    book.commit();  // its data may say anything
+    book.commit();  // the length of its data may be any number
     publish(3, {44, 3, 7, 1}, 44);
     publisher.claim<PriceUpdate>().commit();
     int seen = 0;

@@ -8,11 +8,11 @@
 
 namespace flyring::detail {
 
-/// The calls of one client: those that are outstanding, by their sequence and in their order, and what is free again.
-/// A call that is dropped gives its memory back to it, or to the heap if the client has gone.
+/// The calls of one client: the outstanding ones, by sequence and in start order, and unused ones for reuse. A call
+/// whose last reference goes returns to this table; if the client is gone, it is deleted.
 class CallTable {
   public:
-    /// Keeps a call for as long as this lives.
+    /// Holds a reference to a call.
     class Hold {
       public:
         enum Adopt { adopt };
@@ -38,10 +38,10 @@ class CallTable {
         }
     }
 
-    /// How many are outstanding.
+    /// The number of outstanding calls.
     std::uint32_t size() const noexcept { return size_; }
 
-    /// A call with the next sequence; it is not outstanding yet.
+    /// Returns an unused call with the next free sequence; it is not outstanding yet.
     CallState& make(ClientCore& core) {
         if (free_.empty()) grow();
         CallState& call = *free_.back();
@@ -55,6 +55,7 @@ class CallTable {
         return call;
     }
 
+    /// Makes a call outstanding.
     void add(CallState& call) noexcept {
         ++call.refs;
         call.outstanding = true;
@@ -68,13 +69,14 @@ class CallTable {
         ++size_;
     }
 
+    /// The outstanding call with this sequence, or null.
     CallState* find(std::uint32_t sequence) const noexcept {
         CallState* call = buckets_[sequence & (buckets_.size() - 1)];
         while (call != nullptr && call->sequence != sequence) call = call->next_of_bucket;
         return call;
     }
 
-    /// It is not outstanding any more.
+    /// Ends the outstanding state of a call.
     void remove(CallState& call) noexcept {
         CallState** at = &bucket_of(call.sequence);
         while (*at != &call) at = &(*at)->next_of_bucket;
@@ -86,7 +88,7 @@ class CallTable {
         release(call);
     }
 
-    /// In the order of their start. `use` may remove its argument.
+    /// Calls use(call) for each outstanding call in start order. `use` may remove its argument.
     template <typename Use>
     void for_each(Use&& use) {
         for (CallState* call = first_call_; call != nullptr;) {
@@ -96,19 +98,20 @@ class CallTable {
         }
     }
 
+    /// Gives back one reference.
     static void release(CallState& call) noexcept {
         if (--call.refs > 0) return;
         if (call.table == nullptr) {
             delete &call;
         } else {
-            call.table->free_.push_back(&call);  // has room
+            call.table->free_.push_back(&call);  // grow() has reserved the room
         }
     }
 
   private:
     CallState*& bucket_of(std::uint32_t sequence) noexcept { return buckets_[sequence & (buckets_.size() - 1)]; }
 
-    /// One call more; room for all of them in whatever may hold them.
+    /// Makes one more call, and reserves room for all calls in each container.
     void grow() {
         const std::size_t more = all_.size() + 1;
         if (all_.capacity() < more) all_.reserve(2 * more);
@@ -128,10 +131,10 @@ class CallTable {
     }
 
     std::uint32_t size_ = 0;
-    std::uint32_t last_ = 0;  // sequence
+    std::uint32_t last_ = 0;  // last sequence given
     CallState* first_call_ = nullptr;
     CallState* last_call_ = nullptr;
-    std::vector<CallState*> buckets_;  // a power of two
+    std::vector<CallState*> buckets_;  // by sequence; their number is a power of two
     std::vector<CallState*> free_;
     std::vector<CallState*> all_;
 };

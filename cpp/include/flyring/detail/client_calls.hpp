@@ -7,7 +7,7 @@
 
 namespace flyring::detail {
 
-/// In the order of spec/api.md, errors.
+/// Throws the first error that applies, in the order of spec/api.md, "Which error comes first".
 void ClientCore::refuse(std::size_t length, std::int32_t type, Nanoseconds timeout) {
     if (!open()) throw_unusable();
     if (use() != idle && !may_nest()) throw_in_use();
@@ -16,10 +16,10 @@ void ClientCore::refuse(std::size_t length, std::int32_t type, Nanoseconds timeo
     if (length > max_length()) throw MessageTooLarge(length, max_length());
     if (!usable()) throw_unusable();
     if (corrupt_) throw_corrupt(state_->file.path, ring_, corrupt_at_, corrupt_why_);
-    throw_in_use();  // the other thread is done by now
+    throw_in_use();  // another thread used the client just now
 }
 
-/// Call 1: a new call, if there may be one more.
+/// Call 1: returns a new call, or throws Busy.
 CallState& ClientCore::admit() {
     const std::uint32_t most = state_->file.header.max_outstanding;
     if (FLYRING_UNLIKELY(calls_.size() >= most)) {
@@ -29,7 +29,8 @@ CallState& ClientCore::admit() {
     return calls_.make(*this);
 }
 
-/// Call 2 and 3. Throws Expired at the time-out; the call was not made then, as with every error.
+/// Call 2 and 3: publishes the request, waiting for a server and for room. Throws Expired at the time-out. After any
+/// error the call was not made.
 void ClientCore::begin(CallState& call, Bytes request, std::int32_t type, Nanoseconds timeout, bool may_wait) {
     const bool timed = timeout != forever;
     call.deadline = timed ? later(now(), timeout.count()) : 0;
@@ -52,7 +53,7 @@ void ClientCore::begin(CallState& call, Bytes request, std::int32_t type, Nanose
     }
 }
 
-/// Call 2. False: wait for one.
+/// Call 2: whether there is a server to call. False: wait for one.
 inline bool ClientCore::find_server() {
     const std::int64_t e = load_acquire(server_epoch_);  // pairs with take, evict
     if (FLYRING_LIKELY(e == known_ && e != 0)) return true;
@@ -68,7 +69,7 @@ inline bool ClientCore::find_server() {
     return true;
 }
 
-/// Call 3, and cancel and credit. False: no room.
+/// Call 3: publishes a call, a cancel or a credit. False: there is no room.
 inline bool ClientCore::publish(CallState& call, std::uint16_t operation, std::uint32_t credit, Bytes request,
                                 std::int32_t type) {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
@@ -105,7 +106,7 @@ void ClientCore::call(Bytes request, std::int32_t type, Nanoseconds timeout, Ans
     if (in_callback_) throw_in_use();
     const Verb verb(*this);
     CallState& call = admit();
-    const CallTable::Hold hold(call);  // whatever comes: nobody waits for it then
+    const CallTable::Hold hold(call);  // keeps the state even if this verb throws
     call.of_call = true;
     begin(call, request, type, timeout, true);
     const int looks = spin_.count() == 0 ? 1 : eager_looks + brief_looks;
@@ -125,7 +126,7 @@ void ClientCore::call(Bytes request, std::int32_t type, Nanoseconds timeout, Ans
     into = std::move(call.answer);
 }
 
-/// Until the call has ended.
+/// Waits until the call has ended.
 void ClientCore::look_for(CallState& call, CallWait& wait) {
     for (;;) {
         const bool again = wait.turn(For::reply);
@@ -133,7 +134,7 @@ void ClientCore::look_for(CallState& call, CallWait& wait) {
         run_pending();
         if (call.ended()) return;
         if (!again && call.deadline != 0) {
-            finish(call, CallEnd::expired);  // its time is over by the clock of the wait
+            finish(call, CallEnd::expired);  // its deadline has passed by the wait's clock
             return;
         }
         ask_gone_ = true;
@@ -157,7 +158,7 @@ CallState& ClientCore::start(Bytes request, std::int32_t type, Nanoseconds timeo
     call.credit = credit;
     call.callback = std::move(callback);
     begin(call, request, type, timeout, !verb.nested());
-    return call;  // outstanding: the table has it
+    return call;  // it is outstanding, so the table holds a reference
 }
 
 int ClientCore::poll(Nanoseconds timeout) {
@@ -210,7 +211,7 @@ void ClientCore::await(CallState& call, Nanoseconds timeout) {
     send_due();
 }
 
-/// The next item of a stream. False: there is none any more, or not yet.
+/// Takes the next item of a stream. False: there is none, or none yet.
 bool ClientCore::next(CallState& call, Nanoseconds timeout, std::optional<Answer>& into) {
     check_timeout(timeout);
     const auto take = [&] {
@@ -256,7 +257,7 @@ bool ClientCore::next(CallState& call, Nanoseconds timeout, std::optional<Answer
     return found;
 }
 
-/// 7
+/// Cancels a call (7).
 void ClientCore::cancel(CallState& call) {
     if (call.ended()) return;
     check(0, 1, Nanoseconds::zero());

@@ -34,16 +34,17 @@ class ClientCore final : public Member {
     ClientCore& operator=(const ClientCore&) = delete;
     inline ~ClientCore() override;
 
-    /// A call, and its answer. Its way, once the server is known and the ring has room: a load of the server's epoch,
-    /// the request, looks at where the reply will be, the reply, the gate.
+    /// Makes a call and waits for its answer. The fast path is taken if the server is known and the ring has room. It
+    /// loads the server's epoch, publishes the request, looks at the reply's place until the reply is there, and stores
+    /// the gate.
     inline void call(Bytes request, std::int32_t type, Nanoseconds timeout, Answer& into);
 
-    /// Publishes the request of a call. `credit` above 0: of a stream.
+    /// Publishes the request of a call. `credit` above 0 makes it a stream.
     inline CallState& start(Bytes request, std::int32_t type, Nanoseconds timeout, std::uint32_t credit,
                             Callback&& callback);
     inline int poll(Nanoseconds timeout);
 
-    // Of calls.
+    // Operations of Call.
     inline void await(CallState& call, Nanoseconds timeout);
     inline bool next(CallState& call, Nanoseconds timeout, std::optional<Answer>& into);
     inline void cancel(CallState& call);
@@ -60,12 +61,12 @@ class ClientCore final : public Member {
     }
     void abandon() noexcept override {
         Member::abandon();
-        abandoned_ = true;  // its callbacks are the parent's business
+        abandoned_ = true;  // its callbacks run in the parent only
         calls_.for_each([](CallState& call) {
             if (!call.ended()) call.set_end(CallEnd::closed);
         });
     }
-    /// Behind a close: tells callbacks of the calls that ended by it.
+    /// After a close: runs the callbacks of the calls that the close has ended.
     inline void tell_rest() noexcept;
 
     // Waiting (6).
@@ -79,7 +80,7 @@ class ClientCore final : public Member {
     inline std::int64_t cap(std::int64_t waited) const noexcept override;
     bool look_after() override {
         const bool replaced = is_replaced(state_->file);
-        if (replaced) idle_.look_next();  // and tells it
+        if (replaced) idle_.look_next();  // the next verb throws it
         ask_gone_ = true;
         return replaced || is_ready() || unsent_ || !server_is_there();
     }
@@ -93,18 +94,19 @@ class ClientCore final : public Member {
     std::int64_t late() const noexcept { return late_; }
     std::int32_t raw_type() const noexcept { return writer_.raw_type; }
     std::size_t max_length() const noexcept { return writer_.max_payload - layout::REQUEST_LENGTH; }
-    /// Of the server that lives; nothing if none does.
+    /// Name and epoch of the live server; empty if there is none.
     inline std::optional<std::pair<std::string, std::int64_t>> server();
 
   private:
     /// What a wait waits for.
     enum class For { reply, server, room };
-    /// How often a wait looks before it looks at the clock.
+    /// How often `call` looks for the reply before it begins a wait, which reads the clock.
     static constexpr int eager_looks = 32;
     static constexpr int brief_looks = 200;
     static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-    /// One verb: nobody closes the object meanwhile. Inside of a callback of this thread it may start calls.
+    /// Marks the object as trying for one verb, so that it cannot be closed meanwhile. Inside a callback of this
+    /// thread, a nested verb may start calls.
     class Verb {
       public:
         explicit Verb(ClientCore& core) noexcept : core_(core), was_(core.use()) { core.set_use(trying); }
@@ -118,7 +120,7 @@ class ClientCore final : public Member {
         std::uint32_t was_;
     };
 
-    /// Waits within a verb.
+    /// A wait within a verb.
     class CallWait {
       public:
         CallWait(ClientCore& core, Nanoseconds timeout) : core_(core), wait_(core), turns_(core, timeout, core.spin_) {}
@@ -126,9 +128,9 @@ class ClientCore final : public Member {
         CallWait& operator=(const CallWait&) = delete;
         ~CallWait() {
             core_.waits_for_ = For::reply;
-            wait_.end(trying);  // the verb goes on
+            wait_.end(trying);  // the rest of the verb follows
         }
-        /// Ends when it is time to look again. False: the deadline has passed.
+        /// Returns when it is time to look again. False: the deadline has passed.
         bool turn(For what) {
             core_.waits_for_ = what;
             wait_.put_back();
@@ -145,6 +147,7 @@ class ClientCore final : public Member {
         Turns turns_;
     };
 
+    /// Whether the caller is a callback of this client, in its thread.
     bool may_nest() const noexcept { return in_callback_ && use() == in_use; }
     [[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::size_t length, std::int32_t type,
                                                               Nanoseconds timeout);
@@ -163,7 +166,7 @@ class ClientCore final : public Member {
     bool find_server();
     bool publish(CallState& call, std::uint16_t operation, std::uint32_t credit, Bytes request, std::int32_t type);
 
-    // Drain, and what else a poll does.
+    // Drain, and the other steps of a poll.
     bool drain();
     void received(const std::byte* payload, std::size_t size, std::int32_t type, std::int64_t position);
     void store_gate();
@@ -176,7 +179,7 @@ class ClientCore final : public Member {
     void end_all(CallEnd how) noexcept;
     void tell(CallState& call);
     void tell_ended();
-    /// Of what happened, and nobody was told yet.
+    /// The number of events whose callbacks have not run yet.
     int pending() const noexcept { return static_cast<int>(events_.size() - told_); }
     void run_pending() {
         if (FLYRING_UNLIKELY(pending() != 0)) run_callbacks();
@@ -189,7 +192,7 @@ class ClientCore final : public Member {
                (load_acquire(server_epoch_) == known_ &&
                 is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0)) && is_serving());
     }
-    /// Whether the server that is known serves.
+    /// Whether the known server serves.
     bool is_serving() const noexcept {
         return load_acquire(state_->file.serving()) == known_;  // pairs with take server 2 and 7
     }
@@ -201,13 +204,13 @@ class ClientCore final : public Member {
     [[noreturn, gnu::noinline, gnu::cold]] inline void set_corrupt(const char* reason);
     inline void look_for(CallState& call, CallWait& wait);
 
-    SlotWriter writer_;  // of ring k
-    Ring ring_;          // N + k, read-only
+    SlotWriter writer_;  // writes ring k
+    Ring ring_;          // ring N + k, read-only
     std::int64_t cursor_ = 0;
-    std::int64_t stored_ = 0;  // what the gate holds
+    std::int64_t stored_ = 0;  // position in the gate
     std::int64_t count_ = 0;   // messages before the cursor
     std::int64_t* gate_ = nullptr;
-    const std::int64_t* server_epoch_ = nullptr;  // of slot 0
+    const std::int64_t* server_epoch_ = nullptr;  // epoch word of slot 0
     std::int64_t known_ = 0;
     Waker data_;
     Waker room_;
@@ -218,25 +221,25 @@ class ClientCore final : public Member {
     bool in_callback_ = false;
     bool abandoned_ = false;  // in a forked child
     bool corrupt_ = false;
-    bool ask_gone_ = false;           // with the next step
+    bool ask_gone_ = false;           // call ask_gone in the next step
     std::uint32_t empty_drains_ = 0;  // in a row
-    std::int64_t asked_at_ = 0;       // whether the server has gone, by the clock of polls
-    std::uint32_t due_ = 0;           // calls that have cancel to send
-    bool unsent_ = false;             // cancel or credit found no room
-    std::uint32_t streams_ = 0;       // that are under way
-    std::uint32_t deadlines_ = 0;     // calls that have one
+    std::int64_t asked_at_ = 0;       // coarse time at which ask_gone was last due
+    std::uint32_t due_ = 0;           // calls whose cancel is not sent yet
+    bool unsent_ = false;             // a cancel or credit found no room
+    std::uint32_t streams_ = 0;       // streams under way
+    std::uint32_t deadlines_ = 0;     // calls under way that have a deadline
     std::int64_t next_deadline_ = never;
-    std::int64_t looked_epoch_ = -1;  // what was seen of a server that does not live
+    std::int64_t looked_epoch_ = -1;  // epoch and `serving` at the last look that found no live server
     std::int64_t looked_serving_ = -1;
     std::int64_t expired_ = 0;
     std::int64_t late_ = 0;
     std::int64_t clock_offset_ = 0;
     std::int64_t corrupt_at_ = 0;
     const char* corrupt_why_ = "";
-    std::vector<CallState*> events_;  // to tell of
-    std::size_t told_ = 0;            // of these
+    std::vector<CallState*> events_;  // calls with something to tell their callback
+    std::size_t told_ = 0;            // of events_, already told
     IdlePolls idle_;
-    std::string server_name_;  // of the one that is known
+    std::string server_name_;  // of the known server
     std::int32_t server_pid_ = 0;
     Rings own_rings_;  // N + k
     std::shared_ptr<ChannelState> state_;
@@ -256,7 +259,7 @@ inline ClientCore::ClientCore(std::shared_ptr<ChannelState> state, const std::st
         } catch (const NoFreeSlot&) {
             if (clock_ns(CLOCK_MONOTONIC) >= deadline) throw;
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes nobody
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes no waiter
     }
 }
 
@@ -266,7 +269,7 @@ inline ClientCore::~ClientCore() {
     while (told_ != events_.size()) CallTable::release(*events_[told_++]);
 }
 
-/// 3
+/// Takes the first free client place (3).
 inline void ClientCore::take_place(const std::string& name) {
     const ChannelFile& file = state_->file;
     const std::uint32_t clients = file.header.clients();
@@ -307,7 +310,7 @@ inline void ClientCore::take_place(const std::string& name) {
     writer_.tells_replaced = false;
 }
 
-/// channel.md 6.4, of ring N + k.
+/// Joins ring N + k (channel.md 6.4).
 inline void ClientCore::join(std::uint32_t k) {
     const ChannelFile& file = state_->file;
     const Ring replies = file.ring(file.header.clients() + k);

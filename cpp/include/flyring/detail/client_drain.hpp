@@ -3,11 +3,11 @@
 
 #include "flyring/detail/client_core.hpp"
 
-// What a client takes, how its calls end, and what it waits for: spec/service.md 6, drain and gone, and 7.
+// How a client takes replies, ends calls, and waits (spec/service.md 6, drain and gone, and 7).
 
 namespace flyring::detail {
 
-/// 6, drain. Whether there was anything.
+/// Takes all replies that are there (6, drain). Returns whether the cursor moved.
 inline bool ClientCore::drain() {
     const Ring ring = ring_;
     const std::int64_t first = cursor_;
@@ -29,7 +29,7 @@ inline bool ClientCore::drain() {
         } else if (FLYRING_UNLIKELY(type != layout::TYPE_PADDING && type != layout::TYPE_OWNER)) {
             set_corrupt("a record has an unknown type");
         }
-        cursor_ = at + size;  // behind what may find no memory: then the record is looked at again
+        cursor_ = at + size;  // after calls that may throw bad_alloc, so that the record is then read again
         if (cursor_ - stored_ >= eighth) store_gate();
         if (cursor_ - first >= capacity) break;
     }
@@ -37,17 +37,17 @@ inline bool ClientCore::drain() {
     return cursor_ != first;
 }
 
-/// Poll 4 to 6.
+/// Stores the gate of ring N + k (channel.md 6.9, 4 to 6).
 inline void ClientCore::store_gate() {
     store_relaxed(Ring::count_beside(gate_), count_);
-    store_release(gate_, cursor_);  // pairs with recompute 2: what lies before it was read
+    store_release(gate_, cursor_);  // pairs with recompute 2: all reads below it come first
     stored_ = cursor_;
     if (room_.is_due()) room_.wake(waiting_bit(ring_.index));
     acquire_fence();  // poll 5; pairs with evict
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
 }
 
-/// Drain 2 and 3.
+/// Handles one reply (drain 2 and 3).
 inline void ClientCore::received(const std::byte* payload, std::size_t size, std::int32_t type, std::int64_t position) {
     ReplyPrefix prefix{};
     if (FLYRING_LIKELY(size >= sizeof prefix)) std::memcpy(&prefix, payload, sizeof prefix);
@@ -61,7 +61,7 @@ inline void ClientCore::received(const std::byte* payload, std::size_t size, std
     const Bytes bytes{payload + sizeof prefix, size - sizeof prefix};
     const bool repeat = (prefix.flags & layout::REPLY_FLAG_REPEAT) != 0;
     if (FLYRING_UNLIKELY((prefix.flags & layout::REPLY_FLAG_MORE) != 0)) {
-        // More than its credit: a hostile server's.
+        // Only a hostile server sends more items than the credit.
         if (call.ended() || call.items.size() - call.next_item >= call.credit) {
             ++late_;
             return;
@@ -96,7 +96,7 @@ inline void ClientCore::received(const std::byte* payload, std::size_t size, std
     set_outstanding();
 }
 
-/// A call ends, for its caller; it may be outstanding all the same.
+/// Ends a call for its caller; it may stay outstanding.
 inline void ClientCore::finish(CallState& call, CallEnd how) {
     if (call.deadline != 0) {
         if (--deadlines_ == 0) next_deadline_ = never;
@@ -111,13 +111,14 @@ inline void ClientCore::finish(CallState& call, CallEnd how) {
     if (!call.of_call && how != CallEnd::cancelled) tell(call);
 }
 
-/// Notes that there is something to tell of.
+/// Queues an event for the call's callback.
 inline void ClientCore::tell(CallState& call) {
     ++call.refs;
     events_.push_back(&call);
 }
 
-/// 6, a poll: drain, the own clock, gone?; and cancel that was not sent yet.
+/// One step of a poll (6): drain; end calls whose deadline has passed; gone?, if due; send cancel and credit that are
+/// due.
 inline void ClientCore::step() {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
     if (drain()) {
@@ -135,7 +136,7 @@ inline void ClientCore::step() {
     if (FLYRING_UNLIKELY(due_ != 0 || unsent_)) send_due();
 }
 
-/// What the own clock ends.
+/// Ends the calls whose deadline has passed by this process's clock (6, expired).
 inline void ClientCore::expire() {
     const std::int64_t time = now();
     if (time < next_deadline_) return;
@@ -150,20 +151,20 @@ inline void ClientCore::expire() {
     });
 }
 
-/// 6, gone?
+/// Tests whether the known server is gone, and if so ends its calls (6, gone?).
 [[gnu::cold, gnu::noinline]] inline void ClientCore::ask_gone() {
     ask_gone_ = false;
     empty_drains_ = 0;
     if (known_ == 0) return;
     const std::int64_t e = load_acquire(server_epoch_);  // gone 1; pairs with take, evict
     const bool held = is_locked_by_another(lock_.description(), state_->file.subscriber_lock(0));
-    if (e == known_ && held && is_serving()) return;  // gone 2: behind the test
-    drain();                                          // gone 3: behind 1
+    if (e == known_ && held && is_serving()) return;  // gone 2: after the test of the lock
+    drain();                                          // gone 3: after 1
     if (!least_) {                                    // gone 4
         const Ring ring = state_->file.ring(number_);
-        std::int64_t taken_end = load_acquire(taken_end_of(ring));  // behind the test; pairs with poll 6
+        std::int64_t taken_end = load_acquire(taken_end_of(ring));  // after the test of the lock; pairs with poll 6
         const std::int64_t gate = load_acquire(ring.gate(0));
-        if (taken_end < gate || taken_end > writer_.cleared) taken_end = gate;  // 2
+        if (taken_end < gate || taken_end > writer_.cleared) taken_end = gate;  // out of range: counts as the gate
         calls_.for_each([&](CallState& call) {
             if (!call.ended()) {
                 finish(call, CallEnd::server_gone);
@@ -180,7 +181,7 @@ inline void ClientCore::expire() {
     known_ = 0;  // gone 5
 }
 
-/// 7: cancel and credit that were not sent yet.
+/// Sends cancel and credit that are due, as far as there is room (7).
 inline void ClientCore::send_due() {
     unsent_ = false;
     if (FLYRING_LIKELY(due_ == 0 && streams_ == 0)) return;
@@ -200,7 +201,8 @@ inline void ClientCore::send_due() {
     unsent_ = !room;
 }
 
-/// Tells of what happened. A callback may start calls, and throw: the others are told with the next verb.
+/// Runs the callbacks of queued events. A callback may start calls. If a callback throws, the next verb runs the other
+/// callbacks.
 [[gnu::cold, gnu::noinline]] inline void ClientCore::run_callbacks() {
     if (in_callback_) return;
     struct In {
@@ -228,7 +230,7 @@ inline void ClientCore::send_due() {
 
 // --- ends ----------------------------------------------------------------------------------------------------------
 
-/// Ends what has not ended. The calls stay in the table: this may be another thread's close.
+/// Ends all calls that have not ended. They stay in the table, because a close in another thread may run this.
 inline void ClientCore::end_all(CallEnd how) noexcept {
     calls_.for_each([&](CallState& call) {
         if (call.ended()) return;
@@ -238,13 +240,13 @@ inline void ClientCore::end_all(CallEnd how) noexcept {
         try {
             call.text = state_->file.path;
         } catch (const std::bad_alloc&) {
-            // Then the error has no path.
+            // The error then has no path.
         }
         call.set_end(how);
     });
 }
 
-/// 3, close.
+/// What a close stores (3, close), and the end of all calls.
 void ClientCore::give_back(bool owned) noexcept {
     if (owned) {
         const ChannelFile& file = state_->file;
@@ -257,7 +259,8 @@ void ClientCore::give_back(bool owned) noexcept {
     end_all(owned ? CallEnd::closed : CallEnd::slot_lost);
 }
 
-/// channel.md 5.4. While the lock is ours the slot has no other owner.
+/// Takes back the gate and closes the publisher slot (channel.md 5.4). While this object holds the lock, the slot has
+/// no other owner.
 inline void ClientCore::take_back() noexcept {
     if (!lock_.still_held()) return;
     const ChannelFile& file = state_->file;
@@ -267,7 +270,7 @@ inline void ClientCore::take_back() noexcept {
     stop_gating(file, slot_);
 }
 
-/// Of calls that ended all at once. By the client's thread.
+/// Runs the callbacks of calls that end_all has ended. To be called by the client's thread.
 inline void ClientCore::tell_ended() {
     calls_.for_each([&](CallState& call) {
         if (!call.of_call) tell(call);
@@ -294,7 +297,7 @@ void ClientCore::lose_slot() {
     throw SlotLost("subscriber", slot_);
 }
 
-/// 10, of ring N + k: it is not looked at again.
+/// Marks ring N + k as corrupt, ends all calls, and throws CorruptRing (10). The ring is not read again.
 void ClientCore::set_corrupt(const char* reason) {
     acquire_fence();  // as in poll 5
     if (!usable()) throw_unusable();
@@ -314,7 +317,7 @@ void ClientCore::tell_rest() noexcept {
     try {
         tell_ended();
     } catch (...) {
-        // A callback's; the other calls have ended all the same.
+        // The exception of a callback. All calls have ended anyway.
     }
 }
 

@@ -7,7 +7,7 @@
 
 #include "flyring/span.hpp"
 
-// Whole messages in encoders that sbe-tool generates for C++ (spec/messages.md 1).
+// Messages in encoders that sbe-tool generates for C++ (spec/messages.md 1).
 
 namespace flyring::detail {
 
@@ -20,7 +20,7 @@ struct IsEncoder<T, std::void_t<decltype(T::sbeTemplateId()), decltype(T::messag
 template <typename T>
 using IfEncoder = std::enable_if_t<IsEncoder<T>::value, int>;
 
-/// Header and message of an encoder that was wrapped by wrapAndApplyHeader, and written.
+/// The bytes of header and message in an encoder, after its wrapAndApplyHeader and all fields.
 template <typename T>
 Bytes encoded(const T& encoder) {
     static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");

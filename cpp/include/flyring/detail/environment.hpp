@@ -8,15 +8,15 @@
 
 namespace flyring::detail {
 
-/// Values that otherwise come from the system (spec/channel.md 10). Tests put them here, through InEnvironment.
+/// Values that replace the system's (spec/channel.md 10). Only tests set them, through InEnvironment.
 struct Environment {
     std::optional<Uuid> channel_id;
     std::optional<Uuid> boot_id;
-    /// ns since 1970; what a new channel's header says.
+    /// `created_at` of a new channel, ns since 1970.
     std::optional<std::int64_t> created_at;
-    /// ns since 1970; the wall clock for everything else.
+    /// The wall clock for all other purposes, ns since 1970.
     std::optional<std::int64_t> now;
-    /// ns of CLOCK_MONOTONIC; what `blocked_since` gets.
+    /// CLOCK_MONOTONIC, in ns, for `blocked_since`, `busy_since` and the deadlines of a service.
     std::optional<std::int64_t> monotonic;
     std::optional<std::int32_t> pid;
 };

@@ -24,7 +24,7 @@
 #include "flyring/detail/waiting.hpp"
 #include "flyring/options.hpp"
 
-// A channel's file: made whole, attached after validation (spec/channel.md 3).
+// A channel's file: created complete, attached after validation (spec/channel.md 3).
 
 namespace flyring::detail {
 
@@ -41,7 +41,7 @@ inline Uuid new_uuid() {
     return uuid;
 }
 
-/// Reads a UUID as text; bytes that are not there are 0.
+/// Parses a UUID; bytes that the text lacks are 0.
 inline Uuid parse_uuid(const std::string& text) {
     Uuid uuid{};
     std::size_t digits = 0;
@@ -58,7 +58,7 @@ inline Uuid boot_id(const Environment& environment) {
     return environment.boot_id ? *environment.boot_id : parse_uuid(read_small_file("/proc/sys/kernel/random/boot_id"));
 }
 
-/// The wall clock, ns since 1970.
+/// The wall clock in ns since 1970, or the injected one (10).
 inline std::int64_t wall_clock(const Environment& environment) {
     return environment.now ? *environment.now : clock_ns(CLOCK_REALTIME);
 }
@@ -67,7 +67,7 @@ inline std::int32_t process_id(const Environment& environment) {
     return environment.pid ? *environment.pid : ::getpid();
 }
 
-/// A new description of the file behind `fd`, for a lock of its own (5.1).
+/// Opens a new description of the file behind `fd`, for a lock of its own (5.1).
 inline Fd open_description(const Fd& fd, const std::string& path) {
     check_ours(fd, "open of /proc/self/fd", path);
     Fd description(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDWR | O_CLOEXEC));
@@ -76,10 +76,10 @@ inline Fd open_description(const Fd& fd, const std::string& path) {
     return description;
 }
 
-/// What a file is opened for.
+/// How the file is opened.
 enum class Purpose { write, read };
 
-/// Refuses what channels do not work on (3.1), unless `any` file system will do.
+/// Throws UnsuitableFileSystem unless the file's file system is allowed (3.1), or `any` is true.
 inline void check_file_system(const Fd& fd, const std::string& path, bool any, Purpose purpose) {
     constexpr std::uint64_t btrfs = 0x9123683e;
     constexpr std::uint64_t overlay = 0x794c7630;
@@ -106,7 +106,8 @@ inline void check_file_system(const Fd& fd, const std::string& path, bool any, P
     }
 }
 
-/// Sees whether a lock taken through one description is seen through a second (5.1, self-test).
+/// Throws UnsuitableFileSystem unless a lock taken through one description is seen through a second one (5.1,
+/// self-test).
 inline void check_locks(const Fd& fd, std::uint64_t control_offset, const std::string& path) {
     const std::uint64_t byte = control_offset + layout::CONTROL_LOCK_TEST;
     const Fd taker = open_description(fd, path);
@@ -117,31 +118,31 @@ inline void check_locks(const Fd& fd, std::uint64_t control_offset, const std::s
     unlock_byte(taker, byte);
 }
 
-/// A channel's file, attached: descriptor, mapping, and a checked copy of the header. The descriptor never holds a
-/// lock.
+/// An attached channel file: descriptor, mappings, and a checked copy of the header. The descriptor itself never holds
+/// a lock.
 struct ChannelFile {
     std::string path;
     Fd fd;
     Header header;
-    std::uint64_t length = 0;  // bytes; a newer minor version may have more than is mapped
-    Mapping mapping;           // cannot be written if the channel is read-only
-    Mapping readable;          // the same file again, read-only: through it subscribers read (section 9)
+    std::uint64_t length = 0;  // bytes; a file of a newer minor version may be longer than the mapping
+    Mapping mapping;           // read-only if the channel is
+    Mapping readable;          // a second, read-only mapping, through which subscribers read (section 9)
     std::string schema;
     Environment environment;
     bool read_only = false;
-    bool wakes = true;  // those who sleep; else this process opted out (6.16)
+    bool wakes = true;  // false: this process has opted out of waking sleepers (6.16)
 
     void check_writable() const {
         if (read_only) throw AccessDenied(path, "the channel was opened read-only; open it for writing to do this");
     }
 
-    /// Throws unless `possible`: what a foreign slot rules out (6.15).
+    /// Throws InvalidArgument unless `possible`, for what a foreign slot rules out (6.15).
     static void check_foreign(bool possible, const char* why) {
         if (!possible) throw InvalidArgument("foreign", why);
     }
 
     std::byte* control() const noexcept { return mapping.data() + header.control_offset(); }
-    /// Not 0: look whether the channel was replaced (6.13).
+    /// The words on which readers, publishers, and workers of a queue sleep (6.16).
     WaitingWords data() const noexcept {
         return {word_at<std::uint32_t>(control(), layout::CONTROL_DATA_SEQUENCE),
                 word_at<std::uint32_t>(control(), layout::CONTROL_DATA_ASLEEP)};
@@ -150,32 +151,33 @@ struct ChannelFile {
         return {word_at<std::uint32_t>(control(), layout::CONTROL_ROOM_SEQUENCE),
                 word_at<std::uint32_t>(control(), layout::CONTROL_ROOM_ASLEEP)};
     }
-    /// What workers of a queue sleep on; of other kinds nobody may store there.
+    /// Only in a queue; in other kinds these words must not be written.
     WaitingWords jobs() const noexcept {
         return {word_at<std::uint32_t>(control(), layout::CONTROL_JOBS_SEQUENCE),
                 word_at<std::uint32_t>(control(), layout::CONTROL_JOBS_ASLEEP)};
     }
     bool is_queue() const noexcept { return header.kind == Kind::queue; }
     bool is_service() const noexcept { return header.kind == Kind::service; }
-    /// Of a service: the epoch of the server that serves (spec/service.md 2).
+    /// Only in a service: the epoch of the server that serves (spec/service.md 2).
     std::int64_t* serving() const noexcept { return word_at<std::int64_t>(control(), layout::CONTROL_SERVING); }
-    /// Of a service: the subscriber slot that reads a ring: slot 0 the requests, slot 1 + k the replies to client k.
+    /// Only in a service: the subscriber slot that reads a ring. Slot 0 reads the requests, slot 1 + k the replies to
+    /// client k.
     std::uint32_t reader_of(std::uint32_t ring) const noexcept {
         return ring < header.clients() ? 0 : 1 + ring - header.clients();
     }
-    /// Whether that slot has a gate on that ring: of a service each ring has one.
+    /// Whether a slot has a gate on a ring: in a service, each ring has one gate.
     bool has_gate(std::uint32_t ring, std::uint32_t slot) const noexcept {
         return !is_service() || reader_of(ring) == slot;
     }
-    /// It, if it has one.
+    /// That gate; only if has_gate() is true.
     std::int64_t* gate(const Ring& ring, std::uint32_t slot) const noexcept {
         return ring.gate(is_service() ? 0 : slot);
     }
-    /// Whether that slot's gates stay whatever its fields say: slot 0 of a service is never retired (spec/service.md
-    /// 2).
+    /// Whether a slot counts as kept whatever its fields say: slot 0 of a service (spec/service.md 2).
     bool always_kept(std::uint32_t slot) const noexcept { return is_service() && slot == 0; }
-    /// Of a queue: the jobs that changed hands (spec/queue.md 2).
+    /// Only in a queue: the number of jobs that changed hands (spec/queue.md 2).
     std::int64_t* handovers() const noexcept { return word_at<std::int64_t>(control(), layout::CONTROL_HANDOVERS); }
+    /// Not 0: check whether the channel was replaced (6.13).
     std::int32_t* successor() const noexcept { return word_at<std::int32_t>(control(), layout::CONTROL_SUCCESSOR); }
     std::uint64_t publisher_slot_offset(std::uint32_t slot) const noexcept {
         return header.control_offset() + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
@@ -183,7 +185,7 @@ struct ChannelFile {
     std::uint64_t subscriber_slot_offset(std::uint32_t slot) const noexcept {
         return publisher_slot_offset(header.publishers) + layout::CONTROL_SLOT_LENGTH * slot;
     }
-    /// The bytes on which the owners of slots hold a lock (5.1).
+    /// The offset of the byte that a slot's owner has locked (5.1).
     std::uint64_t publisher_lock(std::uint32_t slot) const noexcept {
         return publisher_slot_offset(slot) + layout::CONTROL_SLOT_LOCK;
     }
@@ -191,7 +193,7 @@ struct ChannelFile {
         return subscriber_slot_offset(slot) + layout::CONTROL_SLOT_LOCK;
     }
     Ring ring(std::uint32_t index) const noexcept { return ring_in(mapping, index); }
-    /// Its words cannot be written through this one.
+    /// The same ring through the read-only mapping.
     Ring readable_ring(std::uint32_t index) const noexcept { return ring_in(readable, index); }
 
     void map(const Fd& to) {
@@ -206,7 +208,8 @@ struct ChannelFile {
     }
 };
 
-/// P and S of a channel with these options; a queue has one of each more than producers and workers.
+/// P and S of a channel with these options. A queue has one publisher slot more than producers, and one subscriber slot
+/// more than workers.
 inline std::uint32_t publishers_of(const Options& options) noexcept {
     if (options.kind == Kind::queue) return options.producers.value_or(layout::DEFAULT_PRODUCERS) + 1;
     if (options.kind == Kind::service) return 2 * options.clients.value_or(layout::DEFAULT_CLIENTS);
@@ -292,7 +295,7 @@ inline Header check_options(const Options& options) {
     return header;
 }
 
-/// A file that has no name yet, or a temporary one that goes away with this object.
+/// A new file without a name; or one with a temporary name, which the destructor removes.
 class UnnamedFile {
   public:
     explicit UnnamedFile(const std::string& path) : path_(path) {
@@ -314,18 +317,18 @@ class UnnamedFile {
     }
 
     const Fd& fd() const noexcept { return fd_; }
-    /// Until the file has its name, the new owner has to keep the descriptor open.
+    /// The new owner must keep the descriptor open until the file has its name.
     Fd take_fd() noexcept { return std::move(fd_); }
 
-    /// Throws ChannelExists if there is a file of that name.
+    /// Gives the file its name. Throws ChannelExists if a file has this name.
     void link() { link_to(path_); }
 
-    /// Takes the name from the file that may have it.
+    /// Gives the file its name, and takes the name from the file that had it, if any.
     void replace() {
         if (temporary_.empty()) {
             std::string name = unique_name();
             link_to(name);
-            temporary_ = std::move(name);  // needs no memory
+            temporary_ = std::move(name);  // allocates nothing, so it cannot fail
         }
         if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_errno("rename", path_);
         temporary_.clear();
@@ -349,7 +352,7 @@ class UnnamedFile {
     std::string path_;
     std::string temporary_;
     Fd fd_;
-    int number_ = -1;  // of the descriptor
+    int number_ = -1;  // the descriptor's number
 };
 
 [[noreturn]] inline void throw_no_space(const std::string& path, std::uint64_t needed, std::uint64_t free) {
@@ -359,9 +362,9 @@ class UnnamedFile {
                   needed, free);
 }
 
-/// Gives the file its whole length, so that no access to it can fail for want of space (3.2, 3).
+/// Reserves the file's whole length, so that no later access fails for lack of space (3.2, 3).
 inline void allocate(const Fd& fd, std::uint64_t length, const std::string& path) {
-    struct rlimit limit{};  // beyond it the kernel ends the process with SIGXFSZ
+    struct rlimit limit{};  // a write beyond the limit raises SIGXFSZ
     if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < length) {
         throw_no_space(path, length, limit.rlim_cur);
     }
@@ -377,7 +380,7 @@ inline void allocate(const Fd& fd, std::uint64_t length, const std::string& path
     if (error != 0) throw_errno("posix_fallocate", path, error);
 }
 
-/// Writes everything of a new channel that is not zero (3.2, 4).
+/// Writes all bytes of a new channel that are not zero (3.2, 4).
 inline void write_content(const ChannelFile& file) {
     write_header(file.mapping.data(), file.header);
     const Uuid boot = boot_id(file.environment);
@@ -415,7 +418,7 @@ inline void write_content(const ChannelFile& file) {
     }
 }
 
-/// attach (3.3).
+/// Opens, validates and maps a channel (3.3).
 inline ChannelFile open_file(const std::string& channel, const OpenOptions& options,
                              const Environment& environment = {}) {
     ChannelFile file;
@@ -447,8 +450,8 @@ inline ChannelFile open_file(const std::string& channel, const OpenOptions& opti
     return file;
 }
 
-/// Says in the channel that has the name now what becomes of it: a hint for those who have it open (3.2, successor).
-/// Wakes them when it ends, which is when the name has changed. Whatever fails on the way is ignored.
+/// Stores `successor` in the channel that has the name now, as a hint for the processes that have it open (3.2). Its
+/// destructor runs after the name has changed, and wakes these processes. Any failure is ignored.
 class Successor {
   public:
     Successor(const std::string& channel, std::int32_t what) noexcept {
@@ -456,7 +459,7 @@ class Successor {
             old_ = open_file(channel, {});
             store_relaxed(old_->successor(), what);
         } catch (const std::exception&) {
-            // It decides nothing.
+            // Only a hint: nothing depends on it.
         }
     }
     Successor(const Successor&) = delete;
@@ -472,8 +475,8 @@ class Successor {
     std::optional<ChannelFile> old_;
 };
 
-/// create, or replace (3.2). attach(ChannelFile) makes what is returned. The name comes last: what can fail has not
-/// failed then.
+/// Creates or replaces a channel (3.2), and returns what attach(ChannelFile) returns. The name comes last: by then
+/// nothing else can fail.
 template <typename Attach>
 auto create_file(const std::string& channel, const Options& options, const Environment& environment, bool replace,
                  Attach&& attach) {
@@ -506,8 +509,8 @@ auto create_file(const std::string& channel, const Options& options, const Envir
     return attached;
 }
 
-/// The rings that a subscriber named, in ascending order (of a queue: not the one for what is released); empty if it
-/// named none. Throws InvalidArgument.
+/// The rings that the caller of subscriber or lossy_subscriber named, in ascending order; empty if it named none. A
+/// queue's returns ring cannot be named. Throws InvalidArgument.
 inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, const std::optional<Rings>& named) {
     if (!named) return {};
     std::vector<std::uint32_t> rings = *named;
@@ -523,7 +526,7 @@ inline std::vector<std::uint32_t> sorted_rings(const ChannelFile& file, const st
     return rings;
 }
 
-/// unlink (3.2).
+/// Removes a channel's name (3.2, unlink).
 inline void unlink_file(const std::string& channel) {
     const std::string path = channel_path(channel);
     check_default_folder(channel);

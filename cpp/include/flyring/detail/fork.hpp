@@ -8,9 +8,9 @@
 
 namespace flyring::detail {
 
-/// What must not be used in a forked child: the child's first act is to call lost_by_fork() on each of its parent's.
-/// A final class enlists at the end of its constructors and delists first in its destructor: another thread may fork at
-/// any time, and finds whole objects only.
+/// Base of objects that must not be used in a forked child. A fork's child first calls lost_by_fork() on each such
+/// object of its parent. A final class enlists at the end of its constructors and delists first in its destructor:
+/// another thread may fork at any time, and then finds complete objects only.
 class ForkAware {
   public:
     ForkAware(const ForkAware&) = delete;
@@ -23,10 +23,11 @@ class ForkAware {
     void enlist();
     void delist() noexcept;
 
-    /// Before fork, so that the child finds the object whole: takes its lock. Parent and child give it back.
+    /// Called before a fork: takes the object's lock, so that the child finds the object in a consistent state. Parent
+    /// and child release it.
     virtual void before_fork() noexcept = 0;
     virtual void after_fork() noexcept = 0;
-    /// Runs in the child, which has this one thread: closes descriptors and marks the object, nothing else.
+    /// Runs in the child, which has only this thread: closes descriptors and marks the object as unusable.
     virtual void lost_by_fork() noexcept = 0;
 
   private:
@@ -39,7 +40,7 @@ class ForkAware {
         }
     };
 
-    /// Never destroyed: objects with static storage duration may end after any other.
+    /// Never destroyed, because objects with static storage duration may end after it.
     static List& list() {
         static List& only = *new List;
         return only;

@@ -11,37 +11,37 @@
 #include "flyring/detail/release.hpp"
 #include "flyring/detail/ring.hpp"
 
-// What a worker has in hand: the jobs of one take, or of a worker that died (spec/queue.md 3, 5, 8, 9).
+// What a worker has in hand: the jobs of one take, or those adopted from a dead worker (spec/queue.md 3, 5, 8, 9).
 
 namespace flyring::detail {
 
-/// What came of preparing the next job in hand.
+/// The result of preparing the next job in hand.
 enum class Prepared {
     job,
-    none,  // the batch is over
-    bad,   // what is there is no job: `reason`
+    none,  // the batch has no more jobs
+    bad,   // the record is no valid job: see `reason`
 };
 
-/// A batch; its first job is at `position`.
+/// A batch of jobs; the next one is at `position`.
 struct Hand {
     JobSource* source = nullptr;  // null: nothing is in hand
     std::int64_t position = 0;
-    std::int64_t end = 0;               // of the batch
-    std::int64_t job_end = 0;           // of the job that was handed out
-    std::int32_t attempts = 0;          // what stands beside the gate
-    std::int32_t first_attempts = 0;    // the same, at the beginning of this batch
-    bool copied = false;                // it was adopted: its bytes may change
-    bool stayed = false;                // its job was handed out, and comes again
-    const char* reason = nullptr;       // what is wrong with its job
-    std::unique_ptr<std::byte[]> copy;  // of a job that was adopted
+    std::int64_t end = 0;               // end of the batch
+    std::int64_t job_end = 0;           // end of the current job
+    std::int32_t attempts = 0;          // the number beside the gate
+    std::int32_t first_attempts = 0;    // the same at the start of this batch
+    bool copied = false;                // the batch was adopted: its bytes may change
+    bool stayed = false;                // the current job is handed out once more
+    const char* reason = nullptr;       // why the current record is no job
+    std::unique_ptr<std::byte[]> copy;  // the bytes of an adopted job
 
-    /// `length`: of the longest record.
+    /// Allocates the buffer for copies. `length`: bytes of the longest record.
     void reserve(std::size_t length) {
-        if (!copy) copy.reset(new std::byte[length]);  // not cleared: pages that no copy needs are never touched
+        if (!copy) copy.reset(new std::byte[length]);  // not cleared, so unused pages are never touched
     }
 
     bool empty() const noexcept { return source == nullptr; }
-    /// Whether its jobs lie in place, on a producer's ring, and nobody had them before: nearly all do.
+    /// Whether the batch is of the usual kind: in place, on a producer's ring, handed out for the first time.
     bool is_plain() const noexcept { return !copied && !stayed && attempts == 0 && !source->returns; }
 
     void hold(JobSource& from, std::int64_t first, std::int64_t last) noexcept {
@@ -58,7 +58,7 @@ struct Hand {
     }
     void drop() noexcept { source = nullptr; }
 
-    /// The next job, to be handed out. One that stayed gets another number of attempts before.
+    /// Finds the next job, to be handed out. If it is handed out once more, raises its number of attempts first (8).
     Prepared prepare(JobRecord& job) noexcept {
         if (FLYRING_UNLIKELY(stayed)) {
             stayed = false;
@@ -68,7 +68,7 @@ struct Hand {
         return find(job);
     }
 
-    /// The next job, which is handed out no more.
+    /// Finds the next job without counting an attempt.
     Prepared find(JobRecord& job) noexcept {
         if (FLYRING_UNLIKELY(copied)) return find_copy(job);
         const Ring ring = source->ring;
@@ -84,20 +84,20 @@ struct Hand {
         return identify(job, ring.payload_at(p), length, type, p);
     }
 
-    /// The end of done 5, behind the handler: on to the batch's next job. False: that was the last one.
+    /// Done 5, after the handler: goes on to the batch's next job. False: that was the last one.
     bool go_on() noexcept {
         stayed = false;
         const std::int64_t next = FLYRING_LIKELY(job_end >= end) ? end : next_in_batch(job_end);
         std::int64_t* const gate = source->gate;
         if (FLYRING_LIKELY(next >= end)) {
-            store_release(gate, layout::NOT_GATING);  // done 5: behind the handler; pairs with room 2b
+            store_release(gate, layout::NOT_GATING);  // done 5: after the handler; pairs with room 2b
             source = nullptr;
             return false;
         }
         position = next;
         if (attempts != first_attempts) {
             attempts = first_attempts;
-            store_relaxed(attempts_beside(gate), attempts);  // the number was the last job's
+            store_relaxed(attempts_beside(gate), attempts);  // the raised number was the last job's
         }
         store_release(gate, position);  // done 5; pairs with room 2b, adopt 2
         return true;
@@ -109,7 +109,7 @@ struct Hand {
         return Prepared::bad;
     }
 
-    /// Adopt 7: the same of a batch whose bytes may change.
+    /// Adopt 7: finds the next job of a batch whose bytes may change, and copies it.
     [[gnu::cold, gnu::noinline]] Prepared find_copy(JobRecord& job) noexcept {
         const Ring ring = source->ring;
         while (position < end) {
@@ -125,7 +125,7 @@ struct Hand {
                 copy_job(copy.get(), ring.payload_at(p),
                          static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
             }
-            if (is_lapped(ring, p)) break;  // it was done; who passed it has, or had, the jobs behind it
+            if (is_lapped(ring, p)) break;  // it was done; the worker that passed it got the jobs behind it
             if (!good) return refuse("a job that was taken over is none any more");
             if (is_job) {
                 job_end = p + size;
@@ -137,7 +137,7 @@ struct Hand {
         return Prepared::none;
     }
 
-    /// 9: what identifies a job.
+    /// Fills in `job`, with the identity and attempts that a released job carries in its prefix (9).
     Prepared identify(JobRecord& job, const std::byte* payload, std::int32_t length, std::int32_t type,
                       std::int64_t from) noexcept {
         const std::size_t size = static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH;
@@ -160,7 +160,7 @@ struct Hand {
         return Prepared::job;
     }
 
-    /// Where the batch's next job is, from `from` on: padding is passed over. Its end: there is none.
+    /// The position of the batch's next job from `from` on, after padding; the batch's end if there is none.
     std::int64_t next_in_batch(std::int64_t from) const noexcept {
         const Ring ring = source->ring;
         while (from < end) {
@@ -168,7 +168,7 @@ struct Hand {
             const std::int32_t type = load_relaxed(ring.type_at(from));
             if (type != layout::TYPE_PADDING && type != layout::TYPE_OWNER) return from;
             if (copied && is_lapped(ring, from)) return end;
-            if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH)) return from;  // find says so
+            if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH)) return from;  // find reports it
             from += ring.align(length);
         }
         return end;

@@ -36,7 +36,7 @@ inline const char* kind_name(Kind kind) noexcept {
     return "none";
 }
 
-/// A header's fields, copied out of the file and checked.
+/// The fields of a header, copied from the file and checked.
 struct Header {
     Uuid channel_id{};
     std::int64_t created_at = 0;
@@ -50,23 +50,23 @@ struct Header {
     std::uint32_t schema_id = 0;
     std::uint32_t schema_version = 0;
     std::uint64_t schema_length = 0;
-    Delivery delivery = Delivery::at_most_once;  // of a service
-    std::uint32_t max_outstanding = 0;           // of a service
+    Delivery delivery = Delivery::at_most_once;  // only for a service
+    std::uint32_t max_outstanding = 0;           // only for a service
 
-    /// Whether foreign software can be at one end: its ring must be one Agrona ring buffer (6.15).
+    /// Whether a foreign process can be at one end: the ring must be one Agrona ring buffer (6.15).
     bool may_be_foreign() const noexcept {
         return kind == Kind::inbox && alignment == 8 && publishers == 1 && subscribers == 1;
     }
 
-    /// Publisher slots, and rings, that a publisher may take: of a queue not the last one, for what is released.
+    /// The publisher slots, and rings, that publishers may take: all, except a queue's last one, its returns ring.
     std::uint32_t producers() const noexcept { return kind == Kind::queue ? publishers - 1 : publishers; }
-    /// Of a queue: subscriber slots of workers, which come behind slot 0.
+    /// Only for a queue: its worker slots, which follow slot 0.
     std::uint32_t workers() const noexcept { return kind == Kind::queue ? subscribers - 1 : 0; }
 
-    /// Of a service: its clients (spec/service.md 1).
+    /// Only for a service: its clients (spec/service.md 1).
     std::uint32_t clients() const noexcept { return kind == Kind::service ? publishers / 2 : 0; }
 
-    // Sections (4.1): what follows from the dimensions.
+    // Offsets and lengths of the sections (4.1); they follow from the dimensions.
     std::uint64_t control_offset() const noexcept { return layout::HEADER_LENGTH; }
     std::uint64_t control_length() const noexcept {
         return section(layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * (std::uint64_t{publishers} + subscribers));
@@ -79,7 +79,7 @@ struct Header {
     std::uint64_t counter_values_length() const noexcept { return layout::COUNTER_VALUE_STRIDE * counters; }
     std::uint64_t rings_offset() const noexcept { return section(counter_values_offset() + counter_values_length()); }
     std::uint64_t ring_stride() const noexcept {
-        // Of a service each ring has one gate.
+        // In a service, each ring has one gate.
         const std::uint64_t more_gates = subscribers > 1 && kind != Kind::service ? subscribers - 1 : 0;
         return capacity + section(layout::TRAILER_LENGTH + layout::TRAILER_GATE_STRIDE * more_gates);
     }
@@ -126,8 +126,8 @@ inline void write_header(std::byte* page, const Header& header) noexcept {
     put(page + HEADER_CRC, crc32c(page, HEADER_CRC_LENGTH));
 }
 
-/// Checks the first `size` bytes (at most a page) of a file of `file_size` bytes, in the order of 3.3: the first
-/// failure is the error.
+/// Checks the header of a file of `file_size` bytes, whose first `size` bytes (at most a page) are at `page`. The order
+/// is that of 3.3; the first failure is the error.
 class HeaderReader {
   public:
     HeaderReader(const std::byte* page, std::uint64_t size, std::uint64_t file_size, const std::string& path)
@@ -177,7 +177,7 @@ class HeaderReader {
         require(field<std::uint64_t>(offset) == expected, name);
     }
 
-    /// Checks 1, 3 and 4, as far as the file reaches.
+    /// Checks 1, 3 and 4 of 3.3, as far as the file reaches.
     void check_identity() const {
         using namespace layout;
         if (!readable<std::uint64_t>(HEADER_MAGIC) || field<std::uint64_t>(HEADER_MAGIC) != MAGIC) {
@@ -196,14 +196,14 @@ class HeaderReader {
         }
     }
 
-    /// Checks 8 and 9.
+    /// Checks 8 and 9 of 3.3, and returns the fields.
     Header read_fields() const {
         using namespace layout;
         Header header;
         require(field<std::int32_t>(HEADER_HEADER_LENGTH) == static_cast<std::int32_t>(HEADER_LENGTH), "header_length");
         header.foreign = static_cast<Foreign>(field<std::uint64_t>(HEADER_REQUIRED_FEATURES));
         require(field<std::uint64_t>(HEADER_REQUIRED_FEATURES) != SUPPORTED_REQUIRED_FEATURES,
-                "required_features");  // one of the two at most; others were refused already
+                "required_features");  // at most one of the two bits; check 4 has refused other bits
         std::copy_n(page_ + HEADER_CHANNEL_ID, header.channel_id.size(), header.channel_id.begin());
         header.created_at = field<std::int64_t>(HEADER_CREATED_AT);
         header.kind = static_cast<Kind>(ranged(HEADER_KIND, "kind", KIND_INBOX, KIND_SERVICE));

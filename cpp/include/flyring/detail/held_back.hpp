@@ -12,17 +12,17 @@
 #include "flyring/detail/slots.hpp"
 #include "flyring/holder.hpp"
 
-// The subscribers that hold a publisher back: which they are, retire those that died, evict those that lag
-// (spec/channel.md 6.2 steps 3 and 4, 6.7, 6.11). `needed` is what RingWriter::needed says.
+// What a publisher without room does with the subscribers that hold it back: find them, retire the dead, evict those
+// that lag (spec/channel.md 6.2 steps 3 and 4, 6.7, 6.11). `needed` is the result of RingWriter::needed.
 
 namespace flyring::detail {
 
-/// Recompute 0: whether it is time to look for a successor (6.13).
+/// Recompute 0: checks at times whether the channel was replaced (6.13).
 class SuccessorWatch {
   public:
     void look(const ChannelFile& file) {
         if (FLYRING_LIKELY(load_relaxed(file.successor()) == 0)) return;
-        if (told_) {  // an offer that is repeated goes through
+        if (told_) {  // a repeated offer goes through
             told_ = false;
             return;
         }
@@ -37,11 +37,12 @@ class SuccessorWatch {
   private:
     static constexpr std::int64_t interval = 1'000'000;  // ns
     std::int64_t last_ = 0;
-    bool told_ = false;  // the last look found it replaced
+    bool told_ = false;  // the last check threw ChannelReplaced
 };
 
-/// Recompute 3: evicts the slots whose gate plus `lag` is below `needed`. Whether there was one. `description` is that
-/// of the publisher's own slot; if the control lock cannot be tried through it, nobody is evicted this time.
+/// Recompute 3: evicts the slots whose gate + `lag` is below `needed`. Returns whether there was one. `description` is
+/// that of the publisher's own slot. If the control lock cannot be taken through it at once, no slot is evicted this
+/// time.
 inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& description, std::int64_t lag,
                           std::uint64_t needed) {
     const auto lags = [&](std::uint32_t slot) {
@@ -55,20 +56,20 @@ inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& d
     if (!control) return false;  // not this time
     bool evicted = false;
     for (std::uint32_t slot = first; slot < file.header.subscribers; ++slot) {
-        if (!lags(slot)) continue;  // looked at again: the slot may have another owner since
+        if (!lags(slot)) continue;  // look again: the slot may have a new owner
         evict_slot(file, slot);
         evicted = true;
     }
     return evicted;
 }
 
-/// 6.7, for the slots whose gate plus the capacity is below `needed`. `description` is that of the publisher's own
-/// slot: its locks do not conflict with each other, so it can try the lock of another slot, and it is there even in a
-/// process that has no descriptor left or may not open the file any more. A lock that cannot be tried says nothing: its
+/// Retires dead owners of slots whose gate + capacity is below `needed` (6.7). `description` is that of the publisher's
+/// own slot. Locks of one description do not conflict, so this one can be used to try the lock of another slot. It also
+/// works in a process that has no descriptor left or may not open the file any more. If a lock cannot be tried, its
 /// slot is left alone.
 inline void retire(const ChannelFile& file, const Ring& ring, const Fd& description, std::uint64_t needed) noexcept {
-    if (file.header.foreign != Foreign::none) return;  // its lock says nothing
-    if (file.is_queue()) return;  // a worker's gate says where its job lies, and slot 0 is nobody's (spec/queue.md 4)
+    if (file.header.foreign != Foreign::none) return;  // a foreign end holds no lock
+    if (file.is_queue()) return;  // a worker's gate locates its job; slot 0 has no owner (spec/queue.md 4)
     const auto holds_back = [&](std::uint32_t slot) {
         if (!file.has_gate(ring.index, slot) || file.always_kept(slot)) return false;
         const std::int64_t gate = load_acquire(file.gate(ring, slot));  // pairs with poll 4
@@ -78,7 +79,7 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         if (!holds_back(slot)) continue;
         const std::uint64_t lock = file.subscriber_lock(slot);
-        if (try_lock_byte(description, lock) != 0) continue;  // its owner lives
+        if (try_lock_byte(description, lock) != 0) continue;  // its owner is alive
         const SlotGuard guard(description, lock);
         if (!holds_back(slot)) continue;
         const SlotWords words = subscriber_slot(file, slot);
@@ -87,11 +88,11 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
     }
 }
 
-/// 6.11, take back: the gates of slots that were evicted, where they hold the publisher back. A victim's store may have
-/// become visible after the evictor's, and its handler may never return.
+/// Takes back the gates of evicted slots that hold the publisher back (6.11, take back). A gate store of the victim may
+/// have become visible after the evictor's, and the victim's handler may never return.
 inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const Fd& description,
                               std::uint64_t needed) noexcept {
-    if (file.header.foreign != Foreign::none) return;  // nobody can be evicted
+    if (file.header.foreign != Foreign::none) return;  // a foreign end cannot be evicted
     if (file.is_queue()) return;                       // the gates of evicted workers are for adopters
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         if (!file.has_gate(ring.index, slot) || file.always_kept(slot)) continue;
@@ -100,12 +101,13 @@ inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const F
         const SlotWords words = subscriber_slot(file, slot);
         if (load_acquire(words.evicting()) == 0) continue;  // pairs with evict
         const ControlLock control(description, file, std::try_to_lock);
-        // Again: the next owner may have joined meanwhile, and a joiner holds the control lock.
+        // Test again under the lock: the slot's next owner may have joined meanwhile, and a joiner holds the control
+        // lock.
         if (control && load_acquire(words.evicting()) != 0) stop_gating(file, slot);
     }
 }
 
-/// How many subscribers read the ring: gates of slots that have an owner. Of a queue: its workers that live.
+/// How many subscribers read the ring: gating slots with an owner; in a queue, live workers.
 inline std::uint32_t count_readers(const ChannelFile& file, const Ring& ring, const Fd& description) {
     std::uint32_t readers = 0;
     for (std::uint32_t slot = file.is_queue() ? 1 : 0; slot < file.header.subscribers; ++slot) {
@@ -117,7 +119,7 @@ inline std::uint32_t count_readers(const ChannelFile& file, const Ring& ring, co
     return readers;
 }
 
-/// The subscriber whose gate is furthest behind; nothing if none is gating.
+/// The slot whose gate is furthest behind; empty if no slot gates the ring.
 inline std::optional<Holder> find_holder(const ChannelFile& file, const Ring& ring, const Fd& description) {
     std::optional<Holder> holder;
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {

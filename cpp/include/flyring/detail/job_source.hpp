@@ -7,26 +7,26 @@
 #include "flyring/detail/readers.hpp"
 #include "flyring/detail/ring.hpp"
 
-// One ring of a queue, from which a worker takes jobs (spec/queue.md 3).
+// One ring of a queue, as a worker takes jobs from it (spec/queue.md 3).
 
 namespace flyring::detail {
 
-/// What came of looking for jobs in a ring.
+/// The result of looking for jobs in a ring.
 enum class Found {
     nothing,
     jobs,
-    bad,  // what is there is no record; the caller says so
+    bad,  // the record is invalid; the caller throws
 };
 
 struct JobSource {
     Ring ring;             // read-only
     std::int64_t* shared;  // gate[0]
-    std::int64_t* gate;    // this worker's
-    std::int32_t least;    // length of the shortest job's record; on the returns ring its origin is in front
+    std::int64_t* gate;    // this worker's gate
+    std::int32_t least;    // least length of a job's record; longer on the returns ring, for the prefix
     bool returns;
-    bool corrupt;  // it is not looked at again
+    bool corrupt;  // not looked at any more
 
-    /// What one turn may do besides: pass over padding and lose to other workers.
+    /// How often one turn passes over padding or loses a job to another worker, at most.
     static constexpr int tries = layout::LOSSY_TRIES;
 
     JobSource(const Ring& readable, std::int64_t* shared_gate, std::int64_t* own_gate, bool returns_ring) noexcept
@@ -37,20 +37,21 @@ struct JobSource {
           returns(returns_ring),
           corrupt(false) {}
 
-    /// Whether there may be a job, or something to tell.
+    /// Whether there may be a job, or an error to report.
     bool is_ready() const noexcept {
         if (corrupt) return false;
         const std::int64_t p = load_acquire(shared);                         // take 1; pairs with take 3
         return !ring.is_position(p) || load_acquire(ring.length_at(p)) > 0;  // pairs with publish 6
     }
 
-    /// Take 1 to 3, of up to `limit` jobs: [position, end). Bad: `reason`, at `position`. made_room() wakes producers.
+    /// Takes up to `limit` jobs, which lie in [position, end) (take 1 to 3). On `bad`, `reason` says what is wrong at
+    /// `position`. made_room() wakes producers.
     template <typename MadeRoom>
     [[gnu::always_inline]] inline Found take(int limit, std::int64_t& position, std::int64_t& end, const char*& reason,
                                              MadeRoom&& made_room) const {
         std::int64_t passed = 0;
         for (int attempt = 0; attempt < tries; ++attempt) {
-            // Take 1; pairs with take 3: the record is looked at behind it.
+            // Take 1, before the look at the record; pairs with take 3.
             const std::int64_t p = position = load_acquire(shared);
             if (FLYRING_UNLIKELY(!ring.is_position(p))) {
                 if (is_refused(p, reason, "gate[0] is no position")) return Found::bad;
@@ -65,18 +66,19 @@ struct JobSource {
                     if (is_refused(p, reason, wrong)) return Found::bad;
                     continue;
                 }
-                // Take 1: a store would take gate[0] back over jobs that others took meanwhile.
+                // Take 1: a plain store could move gate[0] back over jobs that others took meanwhile.
                 if (!exchange_gate(shared, p, p + size)) continue;
                 made_room();
                 passed += size;
-                if (passed >= ring.capacity()) return Found::nothing;  // a hostile ring may hold nothing else
+                if (passed >= ring.capacity()) return Found::nothing;  // a hostile ring may hold nothing but padding
                 continue;
             }
             const std::int64_t e = limit == 1 ? p + size : end_of_batch(p, p + size, limit);
-            store_relaxed(attempts_beside(gate), 0);   // take 2: an earlier job's number is not this one's
+            store_relaxed(attempts_beside(gate), 0);   // take 2: not the number of an earlier job
             store_release(taken_end_beside(gate), e);  // take 2; pairs with adopt 2
             store_release(gate, p);                    // take 2; pairs with room 2b, adopt 2
-            // Take 3; pairs with take 1, room 2b, adopt 2: who sees gate[0] behind the job sees the stores above.
+            // Take 3; pairs with take 1, room 2b, adopt 2: a process that sees gate[0] after the job sees the stores
+            // above.
             if (FLYRING_LIKELY(exchange_gate(shared, p, e))) {
                 end = e;
                 return Found::jobs;
@@ -88,7 +90,7 @@ struct JobSource {
     }
 
   private:
-    /// Why there is no job, padding or owner record; null: there is one of the last two.
+    /// Why the record is invalid; null if it is padding or an owner record.
     [[gnu::cold, gnu::noinline]] const char* what_is_wrong(std::int64_t position, std::int32_t length,
                                                            std::int32_t type) const noexcept {
         if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
@@ -99,7 +101,8 @@ struct JobSource {
         return type == layout::TYPE_PADDING || type == layout::TYPE_OWNER ? nullptr : "a record has an unknown type";
     }
 
-    /// Take 1, of a record that is not good. False: another worker took it meanwhile, and the place was written again.
+    /// Take 1 for an invalid record: sets `reason`. False: another worker took it meanwhile, and the place was written
+    /// again.
     [[gnu::cold, gnu::noinline]] bool is_refused(std::int64_t position, const char*& reason,
                                                  const char* wrong) const noexcept {
         acquire_fence();  // the loads of the record come before this one of gate[0]
@@ -107,8 +110,8 @@ struct JobSource {
         return load_acquire(shared) == position;
     }
 
-    /// The end of up to `limit` jobs that begin at `position`, the first of which ends at `end`: they lie directly
-    /// behind one another, and not more than an eighth of the ring behind `position`, unless that is one job.
+    /// The end of a batch of up to `limit` jobs from `position` on, the first of which ends at `end`. They lie directly
+    /// behind one another, and end within an eighth of the ring, except a single longer job.
     std::int64_t end_of_batch(std::int64_t position, std::int64_t end, int limit) const noexcept {
         const Ring words = ring;
         const std::int64_t lap_end = (position | words.mask()) + 1;
@@ -119,7 +122,7 @@ struct JobSource {
             const std::int32_t length = load_acquire(words.length_at(end));  // pairs with publish 6
             const std::int32_t type = load_relaxed(words.type_at(end));
             const std::int64_t next = next_record(end, words.align(length), stride);
-            // Nothing there, or no job; or not good, which is found when it comes first.
+            // Nothing there, or no job. An invalid record is reported when it comes first.
             if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || next > last || type <= 0) break;
             end = next;
         }

@@ -22,11 +22,11 @@
 
 namespace flyring::detail {
 
-/// A reader without a slot: the steps of spec/channel.md 6.10. Reads through a mapping that cannot be written. A
-/// LossySubscriber owns it.
+/// A reader without a slot: the steps of spec/channel.md 6.10. It reads through a read-only mapping. A LossySubscriber
+/// owns it.
 class LossyCore final : public Member {
   public:
-    /// Where this subscriber is in one ring.
+    /// The state of this subscriber in one ring.
     struct Reader {
         Ring ring;
         Sender sender;
@@ -34,8 +34,8 @@ class LossyCore final : public Member {
         std::int64_t count = 0;  // messages published before the cursor
         std::int64_t lost_messages = 0;
         std::int64_t lost_bytes = 0;
-        std::int64_t gave_up = -1;  // messages_begun when there was no count to start or jump with
-        bool started = false;       // cursor and count belong together
+        std::int64_t gave_up = -1;  // messages_begun at the last start or jump that found no consistent count
+        bool started = false;       // the cursor and its count are set
         bool corrupt = false;
     };
 
@@ -52,7 +52,7 @@ class LossyCore final : public Member {
         return poll_in_use(handler, limit);
     }
 
-    /// The same; while there is nothing, it waits.
+    /// Polls, and waits for the first message until the time-out.
     template <typename Handler>
     int poll(Handler& handler, int limit, Nanoseconds timeout) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || timeout.count() < 0)) refuse(timeout);
@@ -94,7 +94,7 @@ class LossyCore final : public Member {
 
     bool look_after() override {
         const bool replaced = is_replaced(state_->file);
-        if (replaced) idle_polls_.look_next();  // and tells it
+        if (replaced) idle_polls_.look_next();  // the next poll throws it
         return replaced || is_ready();
     }
 
@@ -103,51 +103,53 @@ class LossyCore final : public Member {
     const std::vector<std::uint32_t>& rings() const noexcept { return rings_; }
 
   private:
-    /// What one poll may still do in one ring besides handing out messages, whatever a hostile publisher writes there:
-    /// skip a capacity of padding, and jump this often. Then it goes on with the next ring.
+    /// Bounds what one poll does in one ring besides handing out messages, whatever a hostile publisher writes: it
+    /// skips at most one capacity of padding, and jumps at most `jumps` times. Then it goes on with the next ring.
     struct Turn {
         std::int64_t start;
         int jumps = 8;
     };
 
-    /// A record that may be a message; its type and payload are to be believed only if the reader is not lapped then.
+    /// A record that may be a message. Its fields count only if the reader is not lapped after reading them.
     struct Found {
-        std::int32_t length = 0;  // with its header; 0: nothing was found
+        std::int32_t length = 0;  // with its header; 0: no record
         std::int32_t type = 0;
         std::size_t size() const noexcept { return static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH; }
     };
 
-    /// poll, with the object marked as in use.
+    /// The body of poll; the object is marked as in use.
     template <typename Handler>
     [[gnu::always_inline]] int poll_in_use(Handler& handler, int limit) {
         peeked_ = nullptr;
         if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
-        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
+        // `limit` is captured by value: by reference, compilers do not see that it is a constant, and each message pays
+        // for it.
         const int done = poll_rings<returns_action<Handler>>(
             readers_, next_ring_, limit, last_action_,
             [this, &handler, limit](Reader& reader, int before)
                 __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
-        if constexpr (returns_action<Handler>) {  // nothing was stored, which would have found it out
-            if (FLYRING_UNLIKELY(last_action_ == Action::ABORT && !open())) throw_unusable();  // a forked child
+        if constexpr (returns_action<Handler>) {  // no epoch was compared since
+            if (FLYRING_UNLIKELY(last_action_ == Action::ABORT && !open())) throw_unusable();  // in a forked child
         }
         if (done == 0) {
             idle_polls_.found_nothing(state_->file);
             return 0;
         }
         idle_polls_.found_something();
-        if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // a child that was forked in the handler
+        if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // a child forked in the handler
         return done;
     }
 
-    /// Whether a poll that handed out nothing is not to be followed by another one.
+    /// Whether a poll that handed out nothing is the last one of this call.
     template <typename Handler>
     bool is_over(int limit) const noexcept {
         if constexpr (returns_action<Handler>) return limit <= 0 || last_action_ == Action::ABORT;
         return limit <= 0;
     }
 
-    /// What a wait looks at. A reader that must jump or start may need a count for that (6.10), and a publisher that
-    /// died between two of its stores has left none: it tries once.
+    /// Whether a poll of this ring may find something. A reader that must start or jump needs a consistent count
+    /// (6.10). If the publisher died between its stores of the two counts, the reader tries once for each value of
+    /// messages_begun.
     static bool may_have_message(const Reader& reader) noexcept {
         if (reader.corrupt) return false;
         if (reader.started && !lapped(reader)) {
@@ -158,6 +160,7 @@ class LossyCore final : public Member {
         return begun == done || begun != reader.gave_up;
     }
 
+    /// Polls one ring. `done`: messages handed out before; returns their number afterwards.
     template <typename Handler>
     int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
         if (!is_ready(reader)) return done;
@@ -171,7 +174,7 @@ class LossyCore final : public Member {
                 continue;
             }
             const std::int64_t position = reader.cursor;
-            consume(reader, found);  // before the handler: consumed even if that throws
+            consume(reader, found);  // before the handler: consumed even if the handler throws
             ++done;
             const Message message(buffer_.get(), found.size(), found.type, position, reader.sender);
             if constexpr (returns_action<Handler>) {
@@ -189,7 +192,7 @@ class LossyCore final : public Member {
         return done;
     }
 
-    /// Lossy 1 to 3, and 4 for what is no message: goes to the next message.
+    /// Lossy 1 to 3: finds the next message, and skips padding and owner records (4).
     Found find_message(Reader& reader, Turn& turn) {
         const Ring ring = reader.ring;
         for (;;) {
@@ -212,7 +215,7 @@ class LossyCore final : public Member {
         }
     }
 
-    /// Whether what was read at the cursor may belong to a later lap.
+    /// Whether the bytes read at the cursor may belong to a later lap.
     static bool lapped(const Reader& reader) noexcept {
         acquire_fence();  // pairs with publish 3 and 9: claimed before any byte changes
         const std::int64_t claimed = load_acquire(reader.ring.claimed());  // before the load of published in the jump
@@ -220,23 +223,24 @@ class LossyCore final : public Member {
                reader.cursor + reader.ring.capacity() - static_cast<std::int64_t>(layout::RECORD_HEADER_LENGTH);
     }
 
-    /// For this count.
+    /// Notes that messages_begun of now gave no consistent count.
     static void give_up(Reader& reader) noexcept { reader.gave_up = load_relaxed(reader.ring.messages_begun()); }
 
+    /// Moves the cursor behind a message.
     static void consume(Reader& reader, const Found& found) noexcept {
         reader.cursor += reader.ring.align(found.length);
         reader.count = wrapping_add(reader.count, 1);
     }
 
-    /// Copies `length` bytes of a payload, rounded up to 8, which its record always has. Relaxed: a publisher may be
-    /// writing there.
+    /// Copies `length` bytes of a payload, rounded up to 8; a record always has these bytes. Relaxed, because a
+    /// publisher may be writing there.
     static void copy_words(std::byte* to, const std::byte* from, std::size_t length) noexcept {
         for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
             put(to + at, load_relaxed(word_at<std::uint64_t>(from, at)));
         }
     }
 
-    /// Whether this ring can be read. Starts it, if that was not possible before.
+    /// Whether this ring can be read. Sets its first cursor, if that was not possible before.
     bool is_ready(Reader& reader) {
         if (FLYRING_LIKELY(reader.started && !reader.corrupt)) return true;
         return !reader.corrupt && start(reader);
@@ -251,19 +255,19 @@ class LossyCore final : public Member {
     [[gnu::noinline]] inline bool wait_for_message(Wait& wait, Turns& turns);
     bool find_oldest(Reader& reader, std::int64_t after, std::int64_t keep, Counted& found);
 
-    std::size_t next_ring_ = 0;  // where the next poll starts
+    std::size_t next_ring_ = 0;  // index of the reader with which the next poll starts
     std::vector<Reader> readers_;
-    std::unique_ptr<std::byte[]> buffer_;  // of the message that is handed out
-    std::int64_t longest_ = 0;             // record of a message, bytes; the buffer has room for it
+    std::unique_ptr<std::byte[]> buffer_;  // the copy of the message that is handed out
+    std::int64_t longest_ = 0;             // longest record of a message, bytes; the size of the buffer
     IdlePolls idle_polls_;
-    Reader* peeked_ = nullptr;  // whose next message was peeked at
+    Reader* peeked_ = nullptr;  // the reader of the last peek; null: none
     Found peeked_at_;
     std::vector<std::uint32_t> rings_;
     std::shared_ptr<ChannelState> state_;
     Start start_;
     WhenLapped when_lapped_;
     Nanoseconds spin_ = default_spin;
-    Action last_action_ = Action::CONTINUE;  // of a handler that returns actions
+    Action last_action_ = Action::CONTINUE;  // only for a handler that returns actions
 };
 
 inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::optional<Rings>& rings, Start start,
@@ -276,7 +280,7 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::opti
     }
     state_->enter(*this, [&] {
         longest_ = static_cast<std::int64_t>(file.header.capacity / layout::MAX_MESSAGE_DIVISOR);
-        // Not cleared: pages that no message needs are never touched.
+        // Not cleared, so that unused pages are never touched.
         buffer_.reset(new std::byte[static_cast<std::size_t>(longest_)]);
         for (const std::uint32_t ring : rings_) {
             readers_.push_back({file.readable_ring(ring), unknown_sender(ring)});
@@ -285,14 +289,14 @@ inline LossyCore::LossyCore(std::shared_ptr<ChannelState> state, const std::opti
             try {
                 this->start(reader);
             } catch (const CorruptRing&) {
-                reader.corrupt = false;  // the first poll says so; the other rings go on
+                reader.corrupt = false;  // the first poll throws it; the other rings go on
             }
         }
         set_owner({}, 0, const_cast<std::int64_t*>(&no_epoch), no_epoch);
     });
 }
 
-/// Sets the first cursor. False: not possible now.
+/// Sets the first cursor (6.10, start). False: there is no consistent count now.
 inline bool LossyCore::start(Reader& reader) {
     const auto claimed_at_most = static_cast<std::int64_t>(reader.ring.capacity() - layout::RECORD_HEADER_LENGTH);
     Counted found{};
@@ -314,7 +318,7 @@ inline bool LossyCore::start(Reader& reader) {
     return reader.started;
 }
 
-/// The oldest boundary behind `after` that `claimed` is at most `keep` bytes ahead of. False: there is none.
+/// Finds the oldest boundary above `after` that lies at most `keep` bytes below `claimed`. False: there is none.
 inline bool LossyCore::find_oldest(Reader& reader, std::int64_t after, std::int64_t keep, Counted& found) {
     const Ring ring = reader.ring;
     const Boundaries boundaries = read_boundaries(ring);
@@ -331,8 +335,8 @@ inline bool LossyCore::find_oldest(Reader& reader, std::int64_t after, std::int6
     return any;
 }
 
-/// Lossy 5: goes to a boundary that leaves it a quarter of the ring, or to what is published next, and counts what is
-/// lost. False: this ring's turn in this poll is over.
+/// Lossy 5: jumps to a boundary that leaves the reader a quarter of the ring, or to `published`, and counts the loss.
+/// False: this ring's turn in this poll is over.
 bool LossyCore::jump(Reader& reader, Turn& turn) {
     const std::int64_t keep = std::int64_t{reader.ring.capacity()} / 4 * 3;
     Counted found{};
@@ -352,7 +356,7 @@ bool LossyCore::jump(Reader& reader, Turn& turn) {
     return --turn.jumps > 0;
 }
 
-/// Lossy 4 for a record that is no message. False: this ring's turn in this poll is over.
+/// Lossy 4 for padding and owner records: skips them. False: this ring's turn in this poll is over.
 bool LossyCore::skip(Reader& reader, Turn& turn, const Found& found) {
     const Ring& ring = reader.ring;
     alignas(std::uint64_t) std::byte payload[80];
@@ -419,7 +423,7 @@ inline void LossyCore::throw_unusable() {
     throw Closed("a lossy subscriber of channel " + state_->file.path + " is used after it was " + why_unusable_);
 }
 
-/// 6.16: until there is something to poll. False: the deadline has passed.
+/// Waits until there is something to poll (6.16). False: the deadline has passed.
 bool LossyCore::wait_for_message(Wait& wait, Turns& turns) {
     for (;;) {
         wait.put_back();
@@ -433,6 +437,7 @@ bool LossyCore::wait_for_message(Wait& wait, Turns& turns) {
     }
 }
 
+/// Marks a ring as corrupt, so that it is not read again, and throws CorruptRing.
 void LossyCore::set_corrupt(Reader& reader, std::int64_t position, const char* reason) {
     reader.corrupt = true;
     throw_corrupt(state_->file.path, reader.ring, position, reason);

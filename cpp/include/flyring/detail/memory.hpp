@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-// Access to words that other processes read and write: the machine assumptions of spec/channel.md.
+// Access to words that other processes read and write; checks the machine assumptions of spec/channel.md 1.
 
 #if !defined(__linux__)
 #error "Flyring needs Linux: open-file-description locks, O_TMPFILE, MAP_POPULATE"
@@ -16,7 +16,7 @@ static_assert(sizeof(void*) == 8, "positions and mappings need 64-bit addresses"
 
 #define FLYRING_LIKELY(condition) (__builtin_expect(static_cast<long>(condition), 1) != 0)
 #define FLYRING_UNLIKELY(condition) (__builtin_expect(static_cast<long>(condition), 0) != 0)
-/// Tells the compiler what is always so.
+/// Tells the compiler that a condition always holds.
 #define FLYRING_ASSUME(condition) ((condition) ? static_cast<void>(0) : __builtin_unreachable())
 
 namespace flyring::detail {
@@ -51,12 +51,13 @@ inline void full_fence() noexcept {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/// Keeps the compiler from moving a store in front of earlier ones: who is killed leaves what the program says.
+/// Keeps the compiler from moving a store in front of earlier ones, so that a killed process leaves its stores in
+/// program order.
 inline void compiler_fence() noexcept {
     __atomic_signal_fence(__ATOMIC_RELEASE);
 }
 
-/// Sum and difference of counts, which may be anything in a hostile file.
+/// Sum and difference of counts, with wrap-around: in a hostile file a count may be anything.
 inline std::int64_t wrapping_add(std::int64_t count, std::int64_t more) noexcept {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(count) + static_cast<std::uint64_t>(more));
 }
@@ -65,7 +66,7 @@ inline std::int64_t wrapping_subtract(std::int64_t count, std::int64_t less) noe
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(count) - static_cast<std::uint64_t>(less));
 }
 
-/// Hides from the compiler that `value` may equal another one.
+/// Hides the origin of `value` from the compiler.
 inline std::int64_t opaque(std::int64_t value) noexcept {
     asm("" : "+r"(value));
     return value;
@@ -75,15 +76,15 @@ template <typename Word>
 [[gnu::always_inline]] inline void copy_word(std::byte* to, const std::byte* from) noexcept {
     Word word;
     std::memcpy(&word, from, sizeof word);
-    asm("" : "+r"(word));  // so that the compiler does not make vectors of them
+    asm("" : "+r"(word));  // keeps the compiler from combining words into vectors
     std::memcpy(to, &word, sizeof word);
 }
 
-/// What copy_small copies at most, bytes.
+/// The most bytes that copy_small copies.
 inline constexpr std::size_t small = 64;
 
-/// Copies a small message: in words, not in vectors. It was often written just before, in words, and a vector that
-/// spans several stores has to wait until they have left the store buffer.
+/// Copies a small message in words, not in vectors. Its bytes were often written just before, in words; a vector load
+/// that spans several pending stores must wait until they leave the store buffer.
 [[gnu::always_inline]] inline void copy_small(std::byte* to, const std::byte* from, std::size_t length) noexcept {
     FLYRING_ASSUME(length <= small);
     std::size_t at = 0;
@@ -114,16 +115,16 @@ inline constexpr std::size_t small = 64;
     if ((length & 1) != 0) to[at] = from[at];
 }
 
-/// Fetches a line that will be written soon.
+/// Fetches a cache line for a write that comes soon.
 inline void prefetch_to_write(const void* at) noexcept {
 #if defined(__x86_64__)
-    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));  // compilers need a flag for it
+    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));  // an intrinsic would need a compiler flag
 #else
     __builtin_prefetch(at, 1);
 #endif
 }
 
-/// Tells the processor that this thread spins, so that its sibling gets the shared units.
+/// Tells the processor that this thread spins, so that its sibling hyper-thread gets the shared units.
 inline void cpu_relax() noexcept {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -132,7 +133,7 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-/// The word of type T that lies `offset` bytes behind `base`. The layout keeps every word aligned to its size.
+/// The word of type T at `base` + `offset` bytes. The layout keeps every word aligned to its size.
 template <typename T>
 inline T* word_at(std::byte* base, std::uint64_t offset) noexcept {
     return reinterpret_cast<T*>(base + offset);
@@ -143,7 +144,7 @@ inline const T* word_at(const std::byte* base, std::uint64_t offset) noexcept {
     return reinterpret_cast<const T*>(base + offset);
 }
 
-/// Copies a T out of bytes that need not be aligned.
+/// Reads a T from bytes that need not be aligned.
 template <typename T>
 inline T get(const std::byte* bytes) noexcept {
     T value;

@@ -12,7 +12,7 @@
 #include "flyring/detail/layout.hpp"
 #include "flyring/errors.hpp"
 
-// Where a channel's file is: spec/channel.md 3.1.
+// The path of a channel's file (spec/channel.md 3.1).
 
 namespace flyring::detail {
 
@@ -25,7 +25,7 @@ inline bool folder_named_by_environment() {
     return folder != nullptr && *folder != '\0';
 }
 
-/// `path`, independent of the working folder.
+/// `path` as an absolute path.
 inline std::string absolute(const std::string& path) {
     if (path[0] == '/') return path;
     const std::unique_ptr<char, void (*)(void*)> folder(::getcwd(nullptr, 0), std::free);
@@ -45,7 +45,7 @@ inline void check_name(const char* argument, const std::string& name) {
     }
 }
 
-/// The file that `channel`, a name or a path, stands for. Throws InvalidArgument.
+/// The path of the file that `channel`, a name or a path, stands for. Throws InvalidArgument.
 inline std::string channel_path(const std::string& channel) {
     if (is_path(channel)) return absolute(channel);
     check_name("name", channel);
@@ -57,7 +57,8 @@ inline std::string folder_of(const std::string& path) {
     return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Refuses the default folder if it is not ours alone: another user could have made it. Nothing if it is missing.
+/// Throws AccessDenied if the default folder is not this user's alone: another user may have made it. A missing folder
+/// is no error.
 inline void check_default_folder(const std::string& channel) {
     if (is_path(channel) || folder_named_by_environment()) return;
     const std::string folder = channel_folder();
@@ -74,7 +75,7 @@ inline void check_default_folder(const std::string& channel) {
     if (reason != nullptr) throw AccessDenied(folder, reason);
 }
 
-/// Makes the folder that names stand for, if it is missing, and checks it.
+/// Makes the folder of named channels, if it is missing, and checks it.
 inline void make_folder(const std::string& channel) {
     if (is_path(channel)) return;
     const std::string folder = channel_folder();

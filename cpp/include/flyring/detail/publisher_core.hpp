@@ -26,8 +26,8 @@
 
 namespace flyring::detail {
 
-/// The one writer of a ring: a RingWriter with its slot (spec/channel.md 5.2), its open claim, its owner record,
-/// batches (6.3), and what it refuses. Has one address for life; a Publisher owns it.
+/// The one writer of a ring: a SlotWriter (spec/channel.md 5.2, 6.1, 6.2) with open claims, batches (6.3), waits and
+/// argument checks. Its address never changes. A Publisher owns it.
 class PublisherCore final : public Member {
   public:
     PublisherCore(std::shared_ptr<ChannelState> state, const std::string& name, std::uint64_t max_lag);
@@ -35,7 +35,7 @@ class PublisherCore final : public Member {
     PublisherCore& operator=(const PublisherCore&) = delete;
     ~PublisherCore() override { state_->leave(*this); }
 
-    /// Of a Publisher: a claim that is open owns this object from then on.
+    /// The deleter of a Publisher. If a claim is open, the claim owns this object from then on.
     struct EndPublisher {
         void operator()(PublisherCore* core) const noexcept {
             if (core->use() != claim_open) {
@@ -47,18 +47,18 @@ class PublisherCore final : public Member {
         }
     };
 
-    /// The type of bytes whose publisher says none. It is valid, and read when it is stored: before, it would take a
-    /// register.
+    /// Stands for the default type of raw bytes. It is always valid, and is read only where it is stored: read earlier,
+    /// it would occupy a register.
     struct Raw {};
 
     // The hot path.
 
-    /// `type`: an int32_t, or Raw.
+    /// Publishes one message (6.1, all steps). `type`: an int32_t, or Raw.
     template <typename Type>
     [[gnu::always_inline]] inline std::int64_t offer(const std::byte* payload, std::size_t length, Type type) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || !is_valid(type))) refuse(length, number_of(type));
         set_use(in_use);
-        // Copies of these words: so compilers keep them in registers across the atomic stores.
+        // Local copies, so that compilers keep these words in registers across the atomic stores.
         const Ring ring = writer_.ring;
         const std::int64_t at = writer_.end;
         const std::uint64_t end = writer_.end_of(length);
@@ -71,7 +71,7 @@ class PublisherCore final : public Member {
         } else if (FLYRING_LIKELY(length <= writer_.max_payload)) {
             std::memcpy(to, payload, length);  // publish 5
         } else {
-            return offer_reserving(payload, length, number_of(type));  // it refuses a length with which `end` wraps
+            return offer_reserving(payload, length, number_of(type));  // refuses lengths for which `end` wraps
         }
         RingWriter::set_type(ring, at, number_of(type));
         RingWriter::commit(to, length + header_length);
@@ -79,11 +79,12 @@ class PublisherCore final : public Member {
         writer_.advance(ring, new_end, wrapping_add(writer_.count, 1));
         set_use(idle);
         wake_readers();
-        FLYRING_ASSUME(new_end > 0);  // so that the caller's test for back_pressured costs nothing
+        FLYRING_ASSUME(new_end > 0);  // lets compilers drop the caller's test for back_pressured
         return new_end;
     }
 
-    /// Publish 1 to 4, and the type. Null: back-pressured. Else the caller has a claim, and must end it.
+    /// Publish 1 to 4, and the type of 5: opens a claim and returns its payload. Null: back-pressured, and no claim is
+    /// open.
     template <typename Type>
     [[gnu::always_inline]] inline std::byte* claim(std::size_t length, Type type) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || !is_valid(type))) refuse(length, number_of(type));
@@ -94,7 +95,7 @@ class PublisherCore final : public Member {
         return open_claim(length, type);
     }
 
-    /// Publish 6 to 10 for the open claim, of which the caller knows where it is.
+    /// Publish 6 to 10 for the open claim; the caller passes its payload and length.
     [[gnu::always_inline]] inline std::int64_t commit_claim(std::byte* payload, std::size_t length) {
         if (FLYRING_UNLIKELY(!usable())) lose_claim();
         const std::int64_t end = close_claim(payload, length, wrapping_add(writer_.count, 1));
@@ -102,12 +103,13 @@ class PublisherCore final : public Member {
         return end;
     }
 
+    /// Publishes the open claim as padding (6.1, abort).
     std::int64_t abort_claim() {
         if (!usable()) lose_claim();
         return abort_open_claim();
     }
 
-    /// The open claim ends without a commit or abort.
+    /// Ends the open claim when its handle is destroyed without commit or abort.
     [[gnu::noinline, gnu::cold]] static void drop_claim(PublisherCore* core) noexcept {
         if (core->usable()) {
             core->abort_open_claim();
@@ -118,7 +120,7 @@ class PublisherCore final : public Member {
 
     void prefetch() const noexcept { writer_.prefetch(); }
 
-    // The same, waiting for room. The time-out of claim, and of offer, is BackPressured.
+    // The same verbs, waiting for room. At the time-out, send and claim throw BackPressured.
 
     inline std::int64_t send(const std::byte* payload, std::size_t length, std::int32_t type, Nanoseconds timeout);
     template <typename Type>
@@ -126,20 +128,20 @@ class PublisherCore final : public Member {
     inline std::size_t send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout);
     inline void flush(Nanoseconds timeout);
     void set_spin(Nanoseconds time) { spin_ = checked_spin(time); }
-    /// Before a claim that may wait.
+    /// Checks the time-out of a claim that may wait.
     template <typename Type>
     [[gnu::always_inline]] inline PublisherCore& accept(Type type, Nanoseconds timeout) {
         if (FLYRING_UNLIKELY(timeout.count() < 0)) refuse(0, number_of(type), timeout);
         return *this;
     }
 
-    // The rest.
+    // Other verbs.
 
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type);
     std::optional<Holder> held_by();
     std::uint32_t readers();
     [[noreturn, gnu::cold, gnu::noinline]] inline void throw_back_pressured();
-    /// Of bytes whose publisher says none.
+    /// The default type of raw bytes.
     std::int32_t raw_type() const noexcept { return writer_.raw_type; }
     inline void close() noexcept override;
     inline void give_back(bool owned) noexcept override;
@@ -175,11 +177,11 @@ class PublisherCore final : public Member {
     std::int32_t number_of(Raw) const noexcept { return writer_.raw_type; }
     static constexpr std::int32_t number_of(std::int32_t type) noexcept { return type; }
 
-    /// Publish 6 to 9 for the open claim: the ring has `count` messages then.
+    /// Publish 6 to 9 for the open claim, after which the ring has `count` messages.
     [[gnu::always_inline]] inline std::int64_t close_claim(std::byte* payload, std::size_t length, std::int64_t count,
                                                            std::uint32_t next_use = idle) noexcept {
         const Ring ring = writer_.ring;
-        // Not kept from the claim: as a word of memory between one claim and the next it would cost its latency.
+        // Computed again instead of kept from the claim: a word in memory between the two would add its latency.
         const auto end = static_cast<std::int64_t>(writer_.end_of(length));
         RingWriter::commit(payload, length + header_length);
         writer_.advance(ring, end, count);
@@ -187,22 +189,24 @@ class PublisherCore final : public Member {
         return end;
     }
 
-    /// Ends the open claim without publishing it, and throws why.
+    /// Ends the open claim without publishing it, and throws Closed or SlotLost.
     [[noreturn, gnu::noinline, gnu::cold]] inline void lose_claim();
-    /// Ends the open claim of an object that is closed or has lost its slot.
+    /// Ends the open claim of an object that is closed or has lost its slot. May delete this object.
     void end_lost_claim() noexcept {
         set_use(idle);
         if (publisher_ended_) delete this;
     }
 
+    /// Aborts the open claim of a usable object.
     std::int64_t abort_open_claim(std::uint32_t next_use = idle) noexcept {
         RingWriter::set_type(writer_.ring, writer_.end, layout::TYPE_PADDING);
         return close_claim(writer_.ring.payload_at(writer_.end), claim_length_, writer_.count, next_use);
     }
 
+    /// Throws the first error that applies, in the order of spec/api.md.
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(std::size_t length, std::int32_t type,
                                                               Nanoseconds timeout = Nanoseconds::zero());
-    /// Publish 5, for a type; the payload is the caller's.
+    /// Publish 5 for a claim: stores the type; the caller writes the payload.
     template <typename Type>
     [[gnu::always_inline]] inline std::byte* open_claim(std::size_t length, Type type) noexcept {
         set_use(claim_open);
@@ -211,19 +215,19 @@ class PublisherCore final : public Member {
         const std::int64_t at = writer_.end;
         RingWriter::set_type(ring, at, number_of(type));
         std::byte* const payload = ring.payload_at(at);
-        FLYRING_ASSUME(payload != nullptr);  // so that the caller's test costs nothing
+        FLYRING_ASSUME(payload != nullptr);  // lets compilers drop the caller's test
         return payload;
     }
-    /// Called with this object's address, not with the writer's, which would cost the hot path a register.
+    /// A call through this object's address: with the writer's address the hot path would need one register more.
     [[gnu::noinline]] bool announce_long(std::size_t length) noexcept { return writer_.announce_long(length); }
     [[gnu::noinline, gnu::cold]] inline std::int64_t offer_reserving(const std::byte* payload, std::size_t length,
                                                                      std::int32_t type);
     [[gnu::noinline, gnu::cold]] inline bool reserve_in_use(std::size_t length);
-    /// Publish 10.
+    /// Publish 10: wakes sleeping readers, if there are any.
     [[gnu::always_inline]] inline void wake_readers() const noexcept {
         if (waker_.is_due() || jobs_.is_due()) wake_readers_now();
     }
-    /// Called with this object's address, as above.
+    /// A call through this object's address, as above.
     [[gnu::noinline, gnu::cold]] void wake_readers_now() const noexcept {
         if (jobs_.is_due()) jobs_.wake_one();
         if (waker_.is_due()) waker_.wake(waker_bit_);
@@ -241,16 +245,16 @@ class PublisherCore final : public Member {
       public:
         RoomWait(PublisherCore& core, Nanoseconds timeout, Use rest = idle)
             : core_(core), wait_((core.take_for_wait(rest), core), rest), turns_(core, timeout, core.spin_, true) {}
-        /// Of a queue: it ends with Busy where nobody else can make room.
+        /// In a queue: the wait ends with Busy if only the calling thread itself could make room.
         void unless_busy(Nanoseconds timeout) noexcept {
             looks_for_own_ = core_.state_->file.is_queue() && timeout.count() > 0;
         }
-        /// The same of a flush, which waits until no job lies below `end`.
+        /// The same for a flush, which waits until no gate lies below `end`.
         void unless_busy(Nanoseconds timeout, std::int64_t end) noexcept {
             unless_busy(timeout);
             flushed_ = static_cast<std::uint64_t>(end) + core_.writer_.ring.capacity();
         }
-        /// Ends when it is time to try again. False: the deadline has passed.
+        /// Returns when it is time to try again. False: the deadline has passed.
         template <typename Ready>
         bool turn(Ready&& ready) {
             wait_.put_back();
@@ -269,8 +273,8 @@ class PublisherCore final : public Member {
         PublisherCore& core_;
         Wait wait_;
         Turns turns_;
-        bool looks_for_own_ = false;  // workers
-        std::uint64_t flushed_ = 0;   // what a gate and the capacity must come to; 0: it waits for room
+        bool looks_for_own_ = false;  // for workers of the calling thread
+        std::uint64_t flushed_ = 0;   // for a flush: the least gate + capacity; 0: waits for room
     };
     [[gnu::cold, gnu::noinline]] inline void check_busy(std::uint64_t needed);
     [[gnu::cold, gnu::noinline]] inline void flush_queue(Nanoseconds timeout);
@@ -284,7 +288,7 @@ class PublisherCore final : public Member {
 
     SlotWriter writer_;
     Waker waker_;
-    Waker jobs_;  // of a queue's workers; elsewhere never due
+    Waker jobs_;  // for a queue's workers; in other kinds never due
     std::uint32_t waker_bit_ = 0;
     std::size_t claim_length_ = 0;  // bytes of payload
     bool publisher_ended_ = false;  // the open claim owns this object
@@ -306,7 +310,7 @@ inline PublisherCore::PublisherCore(std::shared_ptr<ChannelState> state, const s
     state_->enter(*this, [&] { take_slot(); });
 }
 
-/// 5.2, and what follows from it for this object.
+/// Takes a publisher slot (5.2), and sets up this object.
 inline void PublisherCore::take_slot() {
     const ChannelFile& file = state_->file;
     std::uint32_t taken = 0;
@@ -325,7 +329,7 @@ inline void PublisherCore::take_slot() {
     writer_.begin(lock_.description(), clock_offset, max_lag_);
 }
 
-/// In the order of spec/api.md, errors.
+/// The order of the checks is that of spec/api.md, "Which error comes first".
 void PublisherCore::refuse(std::size_t length, std::int32_t type, Nanoseconds timeout) {
     if (!open()) throw_unusable();
     check_idle();
@@ -334,7 +338,7 @@ void PublisherCore::refuse(std::size_t length, std::int32_t type, Nanoseconds ti
     check_timeout(timeout);
     if (length > writer_.max_payload) throw MessageTooLarge(length, writer_.max_payload);
     if (!usable()) throw_unusable();
-    throw_two_threads();  // the other one is done by now
+    throw_two_threads();  // another thread used the object just now
 }
 
 inline void PublisherCore::throw_unusable() {
@@ -347,12 +351,12 @@ void PublisherCore::lose_claim() {
     try {
         throw_unusable();
     } catch (...) {
-        end_lost_claim();  // this object may be gone then
+        end_lost_claim();  // may delete this object
         throw;
     }
 }
 
-/// All of 6.1, where offer's short form does not do.
+/// All steps of 6.1, for the cases that offer's fast path does not cover.
 std::int64_t PublisherCore::offer_reserving(const std::byte* payload, std::size_t length, std::int32_t type) {
     if (!reserve_in_use(length)) return layout::BACK_PRESSURED;
     publish_reserved(payload, length, type);
@@ -361,7 +365,7 @@ std::int64_t PublisherCore::offer_reserving(const std::byte* payload, std::size_
     return writer_.end;
 }
 
-/// reserve, with the object marked as in use; idle again unless there is room.
+/// Reserves room with the object marked as in use. Marks it as idle again if there is no room.
 bool PublisherCore::reserve_in_use(std::size_t length) {
     set_use(in_use);
     bool room = false;
@@ -382,7 +386,7 @@ void PublisherCore::check_batch(span<const Bytes> messages, std::int32_t type, N
     if (use() != idle || !usable() || wrong) refuse(longest, type, timeout);
 }
 
-/// 6.3
+/// Publishes as many messages as there is room for (6.3). An error after the first batch is not thrown.
 inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::int32_t type) {
     check_batch(messages, type);
     const InUse guard(*this);
@@ -390,14 +394,14 @@ inline std::size_t PublisherCore::offer_batch(span<const Bytes> messages, std::i
     try {
         publish_batches(messages, type, taken);
     } catch (...) {
-        if (taken == 0) throw;  // else the caller must learn how many went; what is wrong is found again
+        if (taken == 0) throw;  // otherwise return the number; the next call finds the error again
     }
     return taken;
 }
 
-/// As many of `messages` as there is room for, from number `taken` on, which it raises.
+/// Publishes as many of `messages` as there is room for (6.3), from index `taken` on, and raises `taken`.
 void PublisherCore::publish_batches(span<const Bytes> messages, std::int32_t type, std::size_t& taken) {
-    struct Wake {  // of readers, for what went, also if it throws then
+    struct Wake {  // wakes readers for what was published, also if a later step throws
         PublisherCore& core;
         const std::size_t& taken;
         const std::size_t before = taken;
@@ -414,7 +418,7 @@ void PublisherCore::publish_batches(span<const Bytes> messages, std::int32_t typ
     }
 }
 
-/// How many of `messages`, `size` bytes in all, can be published together now.
+/// Returns how many of `messages` can be published together now (6.3), and their total in `size`.
 inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std::uint64_t& size) {
     if (writer_.owner_pending && !writer_.publish_owner_record()) return 0;
     const std::uint64_t first = writer_.size_of(messages[0].size());
@@ -435,6 +439,7 @@ inline std::size_t PublisherCore::reserve_batch(span<const Bytes> messages, std:
     return count_within(static_cast<std::uint64_t>(writer_.limit - writer_.end) - header_length);
 }
 
+/// Publishes `messages`, for which there is room, so that all become visible with the first one's length (6.3).
 inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64_t size, std::int32_t type) noexcept {
     const Bytes first = messages[0];
     const std::int64_t count = wrapping_add(writer_.count, static_cast<std::int64_t>(messages.size()));
@@ -442,7 +447,7 @@ inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64
         const Ring ring = writer_.ring;
         std::int64_t at = static_cast<std::int64_t>(writer_.end_of(first.size()));
         for (const Bytes& message : messages.subspan(1)) {
-            // Plain: no reader reaches these records before the first one's length is there.
+            // No ordering: readers reach these records only through the first one's length, which is stored last.
             store_relaxed(ring.length_at(at), static_cast<std::int32_t>(message.size() + header_length));
             store_relaxed(ring.type_at(at), type);
             if (!message.empty()) std::memcpy(ring.payload_at(at), message.data(), message.size());
@@ -452,14 +457,14 @@ inline void PublisherCore::publish_batch(span<const Bytes> messages, std::uint64
     });
 }
 
-/// 6.16
+/// The cap of a wait for room (6.16).
 std::int64_t PublisherCore::cap(std::int64_t waited) const noexcept {
     constexpr std::int64_t second = 1'000'000'000;  // ns
     if (!subscribers_wake(state_->file, writer_.ring)) return short_cap;
     return waited < second ? first_room_cap : room_cap;
 }
 
-/// In a wait set, 6.2, 3 and 4: what an offer would do for the one that found no room.
+/// In a wait set: evicts, retires and takes back as an offer without room does (6.2, 3 and 4).
 bool PublisherCore::look_after() {
     const ChannelFile& file = state_->file;
     if (!is_ready() && writer_.is_time_to_test()) {
@@ -471,7 +476,7 @@ bool PublisherCore::look_after() {
     return is_ready() || is_replaced(file);
 }
 
-/// Before a wait. Who closes the object is done soon.
+/// Takes the object for a wait. If another thread closes it, waits for that, which ends soon.
 void PublisherCore::take_for_wait(Use rest) {
     while (!exchange_use(rest, trying)) {
         if (use() != closing && use() != rest) throw_two_threads();
@@ -497,7 +502,7 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
     throw_back_pressured();
 }
 
-/// claim has found no room.
+/// The rest of a claim that has found no room: waits for it.
 template <typename Type>
 std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanoseconds timeout) {
     RoomWait wait(*this, timeout);
@@ -511,7 +516,7 @@ std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanosecon
     throw_back_pressured();
 }
 
-/// How many were taken until the time-out.
+/// Publishes `messages`, waiting for room. Returns how many were published before the time-out.
 inline std::size_t PublisherCore::send_batch(span<const Bytes> messages, std::int32_t type, Nanoseconds timeout) {
     check_batch(messages, type, timeout);
     std::size_t taken = 0;
@@ -526,13 +531,14 @@ inline std::size_t PublisherCore::send_batch(span<const Bytes> messages, std::in
     return taken;
 }
 
-/// Whether the owner of a subscriber slot has not read up to `position`.
+/// Whether the gate of a subscriber slot is >= 0 and below `position`.
 bool PublisherCore::lags_behind(std::uint32_t slot, std::int64_t position) const noexcept {
     const std::int64_t gate = load_acquire(writer_.ring.gate(slot));  // pairs with poll 4
     return gate >= 0 && gate < position;
 }
 
-/// Waits until every subscriber has read what was published. Publishes nothing: a claim may be open beside it.
+/// Waits until every subscriber with an owner has read what was published. It publishes nothing, so a claim may be
+/// open.
 void PublisherCore::flush(Nanoseconds timeout) {
     if (!open()) throw_unusable();
     check_idle();
@@ -560,8 +566,8 @@ void PublisherCore::flush(Nanoseconds timeout) {
                    std::to_string(ring()) + " of channel " + file.path);
 }
 
-/// The same in a queue: until no gate lies below what was published, that of slot 0 first, and no job has changed hands
-/// during the look (spec/queue.md 4).
+/// The flush of a queue: waits until no gate lies below what was published. Each look tests slot 0 first, and counts
+/// only if no job changed hands meanwhile (spec/queue.md 4).
 void PublisherCore::flush_queue(Nanoseconds timeout) {
     const ChannelFile& file = state_->file;
     const std::int64_t end = writer_.end;
@@ -585,8 +591,8 @@ void PublisherCore::flush_queue(Nanoseconds timeout) {
     }
 }
 
-/// Throws Busy if the gate of a worker whose job the calling thread works on, and the capacity, come to less than
-/// `needed`: nobody else could make room, or finish that job. Not while this object is trying.
+/// Throws Busy if this producer is held back by a job that the calling thread itself works on: that worker's gate plus
+/// the capacity is below `needed`. Only this thread can move that gate. Must not be called while this object is trying.
 void PublisherCore::check_busy(std::uint64_t needed) {
     if (!usable()) return;
     std::optional<Holder> holder;
@@ -610,7 +616,7 @@ inline std::optional<Holder> PublisherCore::held_by() {
     return find_holder(state_->file, writer_.ring, lock_.description());
 }
 
-/// The object is taken.
+/// Throws BackPressured with the holder of now. The object must be taken.
 void PublisherCore::throw_back_pressured() {
     throw BackPressured(find_holder(state_->file, writer_.ring, lock_.description()));
 }
@@ -622,10 +628,10 @@ inline std::uint32_t PublisherCore::readers() {
     return count_readers(state_->file, writer_.ring, lock_.description());
 }
 
-/// 5.2, close.
+/// Aborts an open claim, then closes (5.2, close).
 inline void PublisherCore::close() noexcept {
     const bool claimed = (was_waiting() ? load_relaxed(&rest_) : use()) == claim_open;
-    if (claimed && usable()) abort_open_claim(use());  // which stays: the claim still knows this object
+    if (claimed && usable()) abort_open_claim(use());  // its use stays: the claim still refers to this object
     Member::close();
 }
 

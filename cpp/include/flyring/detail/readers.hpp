@@ -11,11 +11,11 @@
 #include "flyring/errors.hpp"
 #include "flyring/message.hpp"
 
-// What a subscriber and a lossy subscriber do alike with their rings. A Reader says where a subscriber is in one ring.
+// What subscribers and lossy subscribers have in common. A Reader is the state of a subscriber in one ring.
 
 namespace flyring::detail {
 
-/// Whether a handler returns an Action. Another value means nothing.
+/// Whether a handler returns an Action. A result of another type is ignored.
 template <typename Handler>
 inline constexpr bool returns_action =
     std::is_same_v<std::decay_t<std::invoke_result_t<Handler&, const Message&>>, Action>;
@@ -24,6 +24,7 @@ constexpr bool ends_poll(Action action) noexcept {
     return action == Action::BREAK || action == Action::ABORT;
 }
 
+/// Returns an action, or throws InvalidArgument if the value is no Action.
 inline Action checked(Action action) {
     if (FLYRING_UNLIKELY(action < Action::CONTINUE || action > Action::ABORT)) {
         throw InvalidArgument("action", std::to_string(static_cast<int>(action)) + " is none of Action");
@@ -31,17 +32,17 @@ inline Action checked(Action action) {
     return action;
 }
 
-/// cursor + size. As long as records keep their size, that of the last one is taken: then the processor can fetch the
-/// next records before it has this one's length, which is often still in the publisher's cache.
+/// cursor + size. As long as all records have one size, it is computed from the last record's size. So the processor
+/// can fetch the next records before it has this record's length, which is often still in the publisher's cache.
 inline std::int64_t next_record(std::int64_t cursor, std::int64_t size, std::int64_t& stride) noexcept {
     if (FLYRING_LIKELY(size == stride)) return opaque(cursor + opaque(stride));
     stride = size;
     return opaque(cursor + size);
 }
 
-/// Calls poll_ring(reader, done) for each ring, from `next` on, until `limit` messages were handed out. It gets how
-/// many there were before, and returns how many there are then. The next poll starts after the ring that last gave a
-/// message (spec/channel.md 6.9). With `Actions`, `last` is what the handler returned last, and may end the poll.
+/// Calls poll_ring(reader, done) for each ring, starting with the reader at `next`, until `limit` messages were handed
+/// out. poll_ring gets the number so far and returns the new one. Sets `next` behind the ring that last gave a message
+/// (spec/channel.md 6.9). With `Actions`, `last` is the handler's last action, which may end the poll.
 template <bool Actions, typename Reader, typename PollRing>
 [[gnu::always_inline]] inline int poll_rings(std::vector<Reader>& readers, std::size_t& next, int limit,
                                              const Action& last, PollRing&& poll_ring) {
@@ -62,7 +63,7 @@ template <bool Actions, typename Reader, typename PollRing>
     return done;
 }
 
-/// Throws InvalidArgument if there is none of that ring.
+/// The reader of a ring. Throws InvalidArgument if the ring was not chosen.
 template <typename Reader>
 const Reader& reader_of(const std::vector<Reader>& readers, std::uint32_t ring) {
     for (const Reader& reader : readers) {

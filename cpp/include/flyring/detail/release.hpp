@@ -12,11 +12,11 @@
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/waiting.hpp"
 
-// A job goes back to the others, to the end of the returns ring (spec/queue.md 8).
+// Releasing a job: it is copied to the end of the returns ring, for any worker (spec/queue.md 8).
 
 namespace flyring::detail {
 
-/// Copies `length` bytes of a payload, and no more. Relaxed: a producer may be writing there.
+/// Copies exactly `length` bytes of a payload. Relaxed, because a producer may be writing there.
 inline void copy_job(std::byte* to, const std::byte* from, std::size_t length) noexcept {
     std::size_t at = 0;
     for (; at + sizeof(std::uint64_t) <= length; at += sizeof(std::uint64_t)) {
@@ -25,32 +25,32 @@ inline void copy_job(std::byte* to, const std::byte* from, std::size_t length) n
     for (; at < length; ++at) to[at] = static_cast<std::byte>(load_relaxed(word_at<std::uint8_t>(from, at)));
 }
 
-/// One job, as a worker hands it out.
+/// The parts of one job, as a worker hands it out.
 struct JobRecord {
     const std::byte* payload = nullptr;
     std::size_t size = 0;
     std::int32_t type = 0;
     std::int32_t attempts = 0;
-    std::uint32_t ring = 0;     // where it was published first
-    std::int64_t position = 0;  // and at which position
+    std::uint32_t ring = 0;     // ring of the first publication
+    std::int64_t position = 0;  // position of the first publication
 };
 
-/// What became of a release.
+/// The result of a release.
 enum class Released {
     yes,
-    no,    // others release just now, or there is no room: the job stays in hand
-    lost,  // the slot was: the job is another's
+    no,    // no room, or another worker is releasing: the job stays in hand
+    lost,  // the slot is lost: the job belongs to another worker
 };
 
-/// The writer of the returns ring, for as long as one release takes. A worker owns it.
+/// The writer of the returns ring during one release. Each worker owns such an object.
 class Returns {
   public:
     Returns() noexcept = default;
     explicit Returns(const ChannelFile& file) noexcept {
         const std::uint32_t last = file.header.publishers - 1;
         writer_.ring = file.ring(last);
-        writer_.owner_pending = false;  // it has no owners who would say so
-        // Nothing is cleared ahead: the next one to release then has nothing to recover.
+        writer_.owner_pending = false;  // the returns ring has no owner records
+        // Nothing is cleared ahead, so that the next release has nothing to recover.
         writer_.window = 0;
         writer_.subscribers = file.header.subscribers;
         writer_.handovers = file.handovers();
@@ -59,20 +59,20 @@ class Returns {
         lock_ = file.publisher_lock(last);
     }
 
-    /// Release 1 to 5, but the end: the caller is done with the job then. `description`: the worker's own; its locks do
-    /// not conflict with each other. `lost` compares the epoch. Throws CorruptRing.
+    /// Release 1 to 5, except done, which the caller does. `description`: that of the worker's own slot; locks of one
+    /// description do not conflict. lost() compares the epoch. Throws CorruptRing.
     template <typename Lost>
     Released release(const std::string& path, const Fd& description, const JobRecord& job, Lost&& lost) {
         if (try_lock_byte(description, lock_) != 0) return Released::no;  // release 1
         const SlotGuard guard(description, lock_);
-        const Counted found = recover(writer_.ring, path);  // release 2: what a dead one left
+        const Counted found = recover(writer_.ring, path);  // release 2: in case the last owner died
         writer_.end = writer_.cleared = found.position;
         writer_.count = found.count;
         writer_.set_next_boundary();
         writer_.set_fast_end();
         const std::size_t length = layout::RELEASED_LENGTH + job.size;
         const std::uint64_t size = writer_.size_of(length);
-        if (length > writer_.max_payload) return Released::no;  // a hostile record; a producer refuses it
+        if (length > writer_.max_payload) return Released::no;  // only a hostile record is so long
         if (size > writer_.to_ring_end()) {
             if (!find_room(writer_.to_ring_end())) return Released::no;
             writer_.pad();
@@ -84,7 +84,7 @@ class Returns {
         put(to + layout::RELEASED_ATTEMPTS, more_attempts(job.attempts, 1));
         put(to + layout::RELEASED_ORIGIN_POSITION, job.position);
         copy_job(to + layout::RELEASED_LENGTH, job.payload, job.size);
-        acquire_fence();  // release 4: behind the copy; pairs with evict, its epoch before bytes are overwritten
+        acquire_fence();  // release 4: after the copy; pairs with evict: the epoch before bytes are overwritten
         const bool gone = lost();
         RingWriter::set_type(writer_.ring, writer_.end, gone ? layout::TYPE_PADDING : job.type);
         RingWriter::commit(to, length + layout::RECORD_HEADER_LENGTH);  // release 5
@@ -96,7 +96,7 @@ class Returns {
     std::uint32_t ring() const noexcept { return writer_.ring.index; }
 
   private:
-    /// Release 2: never waits. Those who would make room may be waiting for this worker.
+    /// Release 2: never waits, because the workers that would make room may be waiting for this one.
     bool find_room(std::uint64_t size) noexcept {
         if (writer_.needed(size) >= static_cast<std::uint64_t>(layout::MAX_POSITION)) return false;
         if (!writer_.has_room(size)) writer_.recompute();

@@ -11,11 +11,11 @@
 #include "flyring/detail/file.hpp"
 #include "flyring/errors.hpp"
 
-// Has another channel taken the name of ours? (spec/channel.md 6.13)
+// The check whether another channel has taken this channel's name (spec/channel.md 6.13).
 
 namespace flyring::detail {
 
-/// The id of the channel that has the name now; nothing if that cannot be told.
+/// The id of the channel that has this path now; empty if that cannot be told.
 inline std::optional<Uuid> channel_at(const std::string& path) {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat status{};
@@ -28,11 +28,11 @@ inline std::optional<Uuid> channel_at(const std::string& path) {
             .read()
             .channel_id;
     } catch (const FlyringError&) {
-        return std::nullopt;  // no whole channel
+        return std::nullopt;  // not a complete channel
     }
 }
 
-/// The id of the channel that has the name of ours now; nothing if that is ours, or cannot be told.
+/// The id of the channel that has replaced this one; empty if none has, or if that cannot be told.
 [[gnu::cold, gnu::noinline]] inline std::optional<Uuid> find_replacement(const ChannelFile& file) {
     struct stat status{};
     if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0 || status.st_nlink > 0) return std::nullopt;
@@ -44,16 +44,16 @@ inline bool is_replaced(const ChannelFile& file) {
     return find_replacement(file).has_value();
 }
 
-/// Throws ChannelReplaced if so.
+/// Throws ChannelReplaced if another channel has the name.
 [[gnu::cold, gnu::noinline]] inline void check_replaced(const ChannelFile& file) {
     if (const std::optional<Uuid> now = find_replacement(file)) throw ChannelReplaced(file.path, *now);
 }
 
-/// Counts the polls in a row that found nothing. After many of them, looks whether the channel was replaced.
+/// Counts empty polls in a row. After many of them, checks whether the channel was replaced.
 class IdlePolls {
   public:
     void found_something() noexcept { count_ = 0; }
-    /// The next one that finds nothing looks.
+    /// Makes the next empty poll check.
     void look_next() noexcept { count_ = layout::POLLS_TO_LOOK - 1; }
     void found_nothing(const ChannelFile& file) {
         if (FLYRING_LIKELY(++count_ < layout::POLLS_TO_LOOK)) return;

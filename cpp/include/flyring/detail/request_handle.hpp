@@ -3,7 +3,7 @@
 
 #include "flyring/detail/server_core.hpp"
 
-// What a request's handle does: in its handler, or from any thread once it was kept (spec/service.md 5).
+// The operations of Request: inside its handler, or from any thread once it is kept (spec/service.md 5).
 
 namespace flyring {
 
@@ -15,7 +15,7 @@ inline std::optional<std::chrono::nanoseconds> Request::remaining() const noexce
 
 namespace detail {
 
-/// Calls use(core) for a request's handle: with the lock, if it was kept.
+/// Calls use(core) for a request; with the lock if the request is kept.
 template <typename Use>
 void with_server(ServerCore* core, RequestState& request, Use&& use) {
     if (FLYRING_LIKELY(!request.kept)) {
@@ -86,7 +86,7 @@ void Request::drop() noexcept {
             held.core->settle(request);
         }
     } catch (...) {
-        // The server lost its slots: the call ends as *server gone*, or goes to the next server.
+        // The server has lost its slots: the call ends as *server gone*, or goes to the next server.
     }
     detail::ServerCore::release_kept(request);
 }

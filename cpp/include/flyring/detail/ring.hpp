@@ -16,7 +16,7 @@
 
 namespace flyring::detail {
 
-/// Where the words of one ring are in this process. Cheap to copy; valid as long as the mapping is.
+/// The addresses of one ring's words in this process. Cheap to copy; valid as long as the mapping.
 struct Ring {
     std::byte* data = nullptr;
     std::uint32_t index = 0;
@@ -28,11 +28,11 @@ struct Ring {
     std::uint32_t capacity() const noexcept { return static_cast<std::uint32_t>(mask_ + 1); }
     std::uint32_t alignment() const noexcept { return static_cast<std::uint32_t>(-units_); }
     std::int64_t mask() const noexcept { return mask_; }
-    /// The size of a record of that length, a multiple of the alignment.
+    /// The size of a record of this length: rounded up to the alignment.
     std::int64_t align(std::int64_t length) const noexcept { return (length - 1 - units_) & units_; }
-    /// All bits but those below the alignment.
+    /// A mask of all bits except those below the alignment.
     std::uint64_t units() const noexcept { return static_cast<std::uint64_t>(std::int64_t{units_}); }
-    /// log2 of an eighth of the capacity.
+    /// log2(capacity / 8).
     unsigned eighth_shift() const noexcept { return static_cast<unsigned>(__builtin_ctz(capacity())) - 3; }
     std::int64_t start() const noexcept {
         return static_cast<std::int64_t>(layout::START_STRIDE * index % layout::START_MODULUS);
@@ -57,7 +57,7 @@ struct Ring {
         return word_at<std::int64_t>(data + mask_ + 1, offset);
     }
     std::int64_t* claimed() const noexcept { return trailer_word(layout::TRAILER_CLAIMED); }
-    /// Agrona's.
+    /// Only for a stock Agrona writer (6.15).
     std::int64_t* head_cache() const noexcept { return trailer_word(layout::TRAILER_HEAD_CACHE); }
     std::int64_t* published() const noexcept { return trailer_word(layout::TRAILER_PUBLISHED); }
     std::int64_t* messages_begun() const noexcept { return trailer_word(layout::TRAILER_MESSAGES_BEGUN); }
@@ -75,21 +75,21 @@ struct Ring {
         return trailer_word(slot == 0 ? layout::TRAILER_GATE
                                       : layout::TRAILER_MORE_GATES + (slot - 1) * layout::TRAILER_GATE_STRIDE);
     }
-    /// Beside it: the messages before the gate.
+    /// The count word beside that gate: messages before the gate's position.
     std::int64_t* gate_count(std::uint32_t slot) const noexcept { return count_beside(gate(slot)); }
     static std::int64_t* count_beside(std::int64_t* gate) noexcept {
         return gate + layout::GATE_COUNT / sizeof(std::int64_t);
     }
 
-    /// Whether what a file says may be a position (section 9).
+    /// Whether a value from the file is a valid position (section 9).
     bool is_position(std::int64_t position) const noexcept {
         return position >= 0 && position < layout::MAX_POSITION && (position & ~units_) == 0;
     }
 
   private:
-    // As the hot path needs them.
-    std::int32_t units_ = 0;  // less the alignment: all bits but those below it
-    std::int64_t mask_ = -1;  // the capacity less 1
+    // In the form that the hot path needs.
+    std::int32_t units_ = 0;  // minus the alignment: all bits except those below it
+    std::int64_t mask_ = -1;  // capacity - 1
 };
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_corrupt(const std::string& path, const Ring& ring,
@@ -106,21 +106,21 @@ inline void init_ring(const Ring& ring, std::uint32_t subscribers, bool kept_slo
     }
     for (std::uint32_t slot = 0; slot < subscribers; ++slot) *ring.gate(slot) = layout::NOT_GATING;
     if (kept_slot_0) *ring.gate(0) = ring.start();
-    if (foreign != Foreign::none) *ring.gate_count(0) = layout::COUNT_UNKNOWN;  // that end does not count
-    if (foreign == Foreign::subscriber) *ring.boundary(0) = -1;                 // and stays so (6.1, 8)
+    if (foreign != Foreign::none) *ring.gate_count(0) = layout::COUNT_UNKNOWN;  // a foreign end stores no counts
+    if (foreign == Foreign::subscriber) *ring.boundary(0) = -1;                 // stays -1 (6.1, 8)
 }
 
-/// A position, and how many messages were published before it.
+/// A position and its count: the messages that end at or before it.
 struct Counted {
     std::int64_t position;
     std::int64_t count;
 };
 
-/// A position and its count that belong together (6.10, consistent count). False: the publisher stopped or died between
-/// the stores of publish 7; the position alone is right then.
+/// Reads `published` and its count so that they belong together (6.10, consistent count). False: the publisher stopped
+/// or died between the stores of publish 7; then only the position is right.
 inline bool consistent_count(const Ring& ring, Counted& found) noexcept {
     for (std::int32_t attempt = 0; attempt < layout::LOSSY_TRIES; ++attempt) {
-        found.count = load_acquire(ring.messages_done());  // pairs with publish 7, stored last there
+        found.count = load_acquire(ring.messages_done());  // pairs with publish 7, which stores it last
         found.position = load_acquire(ring.published());   // pairs with publish 7
         if (load_relaxed(ring.messages_begun()) == found.count) return true;
     }
@@ -131,7 +131,7 @@ inline bool consistent_count(const Ring& ring, Counted& found) noexcept {
 struct Boundaries {
     Counted found[layout::BOUNDARIES];
     std::size_t size = 0;
-    std::optional<std::int64_t> bad;  // one that is no position, or lies behind what is published
+    std::optional<std::int64_t> bad;  // a boundary that is no position, or above `published`
 };
 
 inline Boundaries read_boundaries(const Ring& ring) noexcept {
@@ -152,8 +152,8 @@ inline Boundaries read_boundaries(const Ring& ring) noexcept {
     return read;
 }
 
-/// How many messages end at or before `gate`, which keeps what lies behind it from being overwritten (6.5). -1: not
-/// known.
+/// The count of a gate's position (6.5): walks the records from the gate to the next boundary. The gate keeps these
+/// records from being overwritten. -1: not known.
 inline std::int64_t count_at(const Ring& ring, std::int64_t gate) noexcept {
     const Boundaries boundaries = read_boundaries(ring);
     if (boundaries.bad || !ring.is_position(gate)) return layout::COUNT_UNKNOWN;
@@ -186,7 +186,7 @@ inline std::int64_t count_at(const Ring& ring, std::int64_t gate) noexcept {
     return at == to.position && to.count >= messages ? to.count - messages : layout::COUNT_UNKNOWN;
 }
 
-/// The same of a gate that its subscriber may move meanwhile. Below 0: not gating, or not known.
+/// The count of the position of a gate that its subscriber may move meanwhile (6.5). -1: not gating, or not known.
 inline std::int64_t count_of_gate(const Ring& ring, std::uint32_t slot) noexcept {
     for (int attempt = 0; attempt < 10; ++attempt) {
         const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4
@@ -197,7 +197,7 @@ inline std::int64_t count_of_gate(const Ring& ring, std::uint32_t slot) noexcept
     return layout::COUNT_UNKNOWN;
 }
 
-/// Recover 1.
+/// Recover 1: throws CorruptRing if p = `published` and q = `claimed` are out of range.
 inline void check_claim(const Ring& ring, std::int64_t p, std::int64_t q, const std::string& path) {
     if (!ring.is_position(p)) throw_corrupt(path, ring, p, "published is no position");
     if (!ring.is_position(q)) throw_corrupt(path, ring, q, "claimed is no position");
@@ -207,9 +207,10 @@ inline void check_claim(const Ring& ring, std::int64_t p, std::int64_t q, const 
     }
 }
 
-/// Recover 3, of the record at `at`, whose last owner claimed up to `q`. Its size; 0: nothing was committed there.
+/// Recover 3: the size of the committed record at `at`, which must end at or before q = `claimed`. 0: none is committed
+/// there.
 inline std::int64_t committed_size(const Ring& ring, std::int64_t at, std::int64_t q, const std::string& path) {
-    const auto length = load_acquire(ring.length_at(at));  // owner: publish 6
+    const auto length = load_acquire(ring.length_at(at));  // pairs with publish 6
     if (length <= 0) return 0;
     if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || ring.align(length) > q - at) {
         throw_corrupt(path, ring, at, "a committed record has no valid length");
@@ -217,10 +218,10 @@ inline std::int64_t committed_size(const Ring& ring, std::int64_t at, std::int64
     return ring.align(length);
 }
 
-/// What recover would refuse, storing nothing.
+/// Does the checks of recover, without a store.
 inline void check_ring(const Ring& ring, const std::string& path) {
-    const auto p = load_acquire(ring.published());  // owner: publish 7
-    const auto q = load_acquire(ring.claimed());    // owner: publish 3
+    const auto p = load_acquire(ring.published());  // pairs with publish 7
+    const auto q = load_acquire(ring.claimed());    // pairs with publish 3
     check_claim(ring, p, q, path);
     for (std::int64_t at = p, size = 0; at < q; at += size) {
         size = committed_size(ring, at, q, path);
@@ -228,15 +229,15 @@ inline void check_ring(const Ring& ring, const std::string& path) {
     }
 }
 
-/// Repairs what the ring's last owner left in the middle of a claim (6.8). The caller holds the slot's lock.
+/// Repairs the ring after its last owner (6.8), and returns the new end and count. The caller holds the slot's lock.
 inline Counted recover(const Ring& ring, const std::string& path) {
-    const auto p = load_acquire(ring.published());  // owner: publish 7
-    const auto q = load_acquire(ring.claimed());    // owner: publish 3
+    const auto p = load_acquire(ring.published());  // pairs with publish 7
+    const auto q = load_acquire(ring.claimed());    // pairs with publish 3
     check_claim(ring, p, q, path);
     auto count = load_acquire(ring.messages_done());
-    if (p == q || load_acquire(ring.length_at(p)) <= 0) {  // owner: publish 6
+    if (p == q || load_acquire(ring.length_at(p)) <= 0) {  // pairs with publish 6
         count = load_relaxed(ring.messages_begun());
-        store_release(ring.messages_done(), count);  // before the length at p says otherwise
+        store_release(ring.messages_done(), count);  // before the length at p changes
     }
     std::int64_t at = p;
     while (at < q) {
@@ -246,7 +247,7 @@ inline Counted recover(const Ring& ring, const std::string& path) {
         at += size;
     }
     if (at < q) {
-        store_relaxed(ring.length_at(q), 0);  // before the length at `at`: poll 1 goes on to q
+        store_relaxed(ring.length_at(q), 0);  // before the length at `at`, which leads poll 1 to q
         store_relaxed(ring.type_at(at), layout::TYPE_PADDING);
         store_release(ring.length_at(at), static_cast<std::int32_t>(q - at));  // pairs with poll 1
     }

@@ -9,11 +9,11 @@
 #include "flyring/detail/slots.hpp"
 #include "flyring/message.hpp"
 
-// Who writes a ring, and whether it has ended (spec/channel.md 6.14).
+// The sender of a ring's messages, and the ring's end (spec/channel.md 6.14).
 
 namespace flyring::detail {
 
-/// A sender of `ring` that is not known yet. Has room for any name, so that a poll allocates nothing.
+/// An unknown sender of `ring`. Reserves room for any name, so that a poll allocates nothing.
 inline Sender unknown_sender(std::uint32_t ring) {
     Sender sender;
     sender.ring = ring;
@@ -21,7 +21,7 @@ inline Sender unknown_sender(std::uint32_t ring) {
     return sender;
 }
 
-/// From the publisher slot, for a subscriber that has just set its cursor.
+/// Sets the sender from the publisher slot, for a subscriber that has just set its cursor.
 inline void set_sender(Sender& sender, const ChannelFile& file, std::int64_t cursor) {
     SlotFields fields;
     const bool known = file.header.foreign != Foreign::publisher &&
@@ -31,7 +31,8 @@ inline void set_sender(Sender& sender, const ChannelFile& file, std::int64_t cur
     sender.name.assign(fields.letters, known ? fields.name_length : 0);
 }
 
-/// From an owner record's payload of `length` bytes (4.6), which may hold anything and may change while it is read.
+/// Sets the sender from an owner record's payload of `length` bytes (4.6). The bytes may hold anything, and may change
+/// during the read.
 inline void set_sender(Sender& sender, const std::byte* payload, std::size_t length) {
     const bool has_both = length >= layout::OWNER_RECORD_NAME;
     const std::int32_t letters =
@@ -45,7 +46,7 @@ inline void set_sender(Sender& sender, const std::byte* payload, std::size_t len
                        known ? static_cast<std::size_t>(letters) : 0);
 }
 
-/// The senders of a queue's jobs: the owner of the publisher slot, if the job is not from before its time
+/// The senders of a queue's jobs: the owner of the publisher slot, unless the job is older than its ownership
 /// (spec/queue.md 9).
 class JobSenders {
   public:
@@ -55,7 +56,7 @@ class JobSenders {
         starts_.assign(rings, 0);
     }
 
-    /// Of a job that lies at `position` of a producer's ring. Valid until the next call.
+    /// The sender of the job at `position` of a producer's ring. The reference is valid until the next call.
     const Sender& of(const ChannelFile& file, const Ring& ring, std::int64_t position) {
         Sender& owner = senders_[ring.index];
         const SlotWords words = publisher_slot(file, ring.index);
@@ -76,13 +77,13 @@ class JobSenders {
         starts_[ring.index] = known ? fields.start : 0;
     }
 
-    std::vector<Sender> senders_;       // of the rings; the last one for those who are not known
-    std::vector<std::int64_t> starts_;  // where the first record of that sender lies
+    std::vector<Sender> senders_;       // one for each ring; the last one is the unknown sender
+    std::vector<std::int64_t> starts_;  // position of that sender's first record
 };
 
-/// Whether the publisher of `ring` has closed and nothing lies behind `cursor`.
+/// Whether the publisher of `ring` has closed and `cursor` is at the end of what it published.
 inline bool ring_ended(const ChannelFile& file, std::uint32_t ring, std::int64_t cursor) noexcept {
-    return file.header.foreign != Foreign::publisher &&                   // it says nothing when it goes
+    return file.header.foreign != Foreign::publisher &&                   // a foreign publisher never closes
            load_acquire(publisher_slot(file, ring).closed()) != 0 &&      // pairs with close, after the last record
            load_acquire(file.readable_ring(ring).published()) == cursor;  // pairs with publish 7
 }

@@ -27,7 +27,7 @@
 
 namespace flyring::detail {
 
-/// Counts since the start: from a Server.
+/// The counts of Server, since it was made.
 struct ServerCounts {
     std::int64_t client_gone = 0;
     std::int64_t expired = 0;
@@ -35,8 +35,8 @@ struct ServerCounts {
     std::int64_t damaged = 0;
 };
 
-/// The server of a service: the steps of spec/service.md 4, 5 and 7, in their order. A Server owns it. What other
-/// threads may touch, with requests that were kept, is under the link's lock; without such requests nobody takes it.
+/// The server of a service: the steps of spec/service.md 4, 5 and 7, in their order. A Server owns it. Kept requests
+/// may bring in other threads: what they touch is under the link's lock. Without kept requests the lock is never taken.
 class ServerCore final : public Member {
   public:
     /// `timeout`: how long to wait until no other server lives.
@@ -45,7 +45,7 @@ class ServerCore final : public Member {
     ServerCore& operator=(const ServerCore&) = delete;
     inline ~ServerCore() override;
 
-    /// While there is no request, it waits.
+    /// Polls, and waits for the first request until the time-out.
     template <typename Handler>
     int poll(Handler& handler, int limit, Nanoseconds timeout) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || timeout.count() < 0)) refuse(timeout);
@@ -58,7 +58,7 @@ class ServerCore final : public Member {
         return done;
     }
 
-    /// Polls until it is closed, or told to stop.
+    /// Polls until the server is closed, or stop() is called.
     template <typename Handler>
     void serve(Handler& handler) {
         while (__atomic_exchange_n(&stopping_, 0U, __ATOMIC_ACQUIRE) == 0) {
@@ -74,7 +74,7 @@ class ServerCore final : public Member {
 
     using NextItem = std::function<bool(std::vector<std::byte>&)>;
 
-    // Of requests. Those that were kept: from any thread, with the lock.
+    // Operations of Request. For kept requests: from any thread, with the lock.
     inline void reply(RequestState& request, std::int32_t status, Bytes payload, std::int32_t type);
     inline void keep(RequestState& request);
     inline void begin_stream(RequestState& request, NextItem&& next, std::int32_t type);
@@ -85,7 +85,7 @@ class ServerCore final : public Member {
     static inline void release_kept(RequestState& request) noexcept;
     inline void settle(RequestState& request);
 
-    /// The lock, if another thread may have a request of this server. For the thread that polls.
+    /// For the polling thread: holds the lock if another thread may have a kept request.
     class Access {
       public:
         explicit Access(ServerCore& core_of) : core(&core_of) {
@@ -101,7 +101,7 @@ class ServerCore final : public Member {
       private:
         std::unique_lock<std::mutex> lock_;
     };
-    /// The same for other threads: always the lock. `core` is null if the server has gone.
+    /// For other threads: always holds the lock. `core` is null if the server is gone.
     class KeptAccess {
       public:
         explicit KeptAccess(std::shared_ptr<ServerLink> link) : link_(std::move(link)), lock_(link_->mutex) {
@@ -115,7 +115,7 @@ class ServerCore final : public Member {
         ServerCore* core;
 
       private:
-        std::shared_ptr<ServerLink> link_;  // outlives the lock
+        std::shared_ptr<ServerLink> link_;  // keeps the mutex alive
         std::unique_lock<std::mutex> lock_;
     };
     std::int32_t raw_type() const noexcept { return raw_type_; }
@@ -124,7 +124,7 @@ class ServerCore final : public Member {
     inline void give_back(bool owned) noexcept override;
     void abandon() noexcept override {
         Member::abandon();
-        new (&link_->mutex) std::mutex;  // whoever had it is not here
+        new (&link_->mutex) std::mutex;  // its owner may be a thread that is not in the child
     }
     [[noreturn, gnu::cold]] inline void throw_unusable() override;
     [[noreturn, gnu::cold]] void throw_in_use() override { throw TwoThreads("the server"); }
@@ -141,8 +141,8 @@ class ServerCore final : public Member {
     inline std::int64_t cap(std::int64_t waited) const noexcept override;
     bool look_after() override {
         const bool replaced = is_replaced(state_->file);
-        if (replaced) idle_.look_next();                                // and tells it
-        return replaced || is_ready() || load_relaxed(&in_hand_) != 0;  // its poll looks after what waits
+        if (replaced) idle_.look_next();                                // the next poll throws it
+        return replaced || is_ready() || load_relaxed(&in_hand_) != 0;  // its poll works on requests in hand
     }
 
     ChannelState& state() const noexcept override { return *state_; }
@@ -156,7 +156,7 @@ class ServerCore final : public Member {
     }
 
   private:
-    /// A reply for which there was no room.
+    /// A reply that waits for room.
     struct WaitingReply {
         RequestState* request;
         std::int32_t status;
@@ -164,31 +164,32 @@ class ServerCore final : public Member {
         std::vector<std::byte> payload;
     };
 
-    /// One client, as the server sees it.
+    /// The server's state for one client.
     struct Side {
-        Ring ring;  // k, read-only
+        Ring ring;  // ring k, read-only
         std::int64_t cursor = 0;
-        std::int64_t stored = 0;  // what the gate holds
+        std::int64_t stored = 0;  // position in the gate
         std::int64_t count = 0;   // messages before the cursor
         std::int64_t repeat_end = 0;
         std::int64_t* gate = nullptr;
         std::int64_t* taken_end = nullptr;
-        const std::int64_t* client_epoch = nullptr;  // of slot 1 + k
-        const std::int64_t* reply_gate = nullptr;    // of ring N + k
+        const std::int64_t* client_epoch = nullptr;  // epoch word of slot 1 + k
+        const std::int64_t* reply_gate = nullptr;    // for ring N + k
         std::uint32_t hand = 0;                      // requests in hand
-        std::uint32_t streams = 0;                   // of these, streams that have begun
-        bool full = false;                           // a call lies at the cursor, and there are max_outstanding in hand
-        bool damaged = false;                        // it waits to be mended
-        bool evicted = false;                        // for that
-        RequestState* first = nullptr;               // in hand, in the order of their positions
+        std::uint32_t streams = 0;                   // those of them that are streams and have begun
+        bool full = false;                           // a call waits at the cursor because max_outstanding are in hand
+        bool damaged = false;                        // its ring waits to be mended (10)
+        bool evicted = false;                        // evicted because of the damage
+        RequestState* first = nullptr;               // list of requests in hand, by position
         RequestState* last = nullptr;
         Sender sender;
         std::vector<WaitingReply> waiting;
-        SlotWriter writer;  // of ring N + k
+        SlotWriter writer;  // for ring N + k
     };
 
-    static constexpr std::int64_t look_interval = 100'000'000;  // ns, between two looks for clients that died
+    static constexpr std::int64_t look_interval = 100'000'000;  // ns between two looks for dead clients
 
+    /// The body of poll; the object is marked as in use.
     template <typename Handler>
     int poll_in_use(Handler& handler, int limit) {
         if (FLYRING_UNLIKELY(!usable())) throw_unusable();
@@ -201,7 +202,7 @@ class ServerCore final : public Member {
                 const int before = done;
                 Side& side = sides_[at];
                 at = at + 1 < sides ? at + 1 : 0;
-                // Poll 1; pairs with publish 6. A damaged one waits.
+                // Poll 1; pairs with publish 6. A damaged ring is not read until it is mended.
                 if (load_acquire(side.ring.length_at(side.cursor)) > 0 && !side.damaged) {
                     done = poll_side(side, handler, limit, done);
                 }
@@ -219,14 +220,15 @@ class ServerCore final : public Member {
         }
     }
 
-    /// What became of a record at the cursor.
+    /// What take did with the record at the cursor.
     enum class Took { nothing, handed_out, stays };
 
+    /// Polls one client's ring. `done`: requests handed out before; returns their number afterwards.
     template <typename Handler>
     int poll_side(Side& side, Handler& handler, int limit, int done) {
         const std::int64_t capacity = side.ring.capacity();
         const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
-        std::int64_t passed = 0;  // bytes of anything that no handler was given
+        std::int64_t passed = 0;  // bytes of records that went to no handler
         while (done < limit && passed < capacity) {
             const std::int64_t at = side.cursor;
             const std::int32_t length = load_acquire(side.ring.length_at(at));  // poll 1; pairs with publish 6
@@ -244,7 +246,7 @@ class ServerCore final : public Member {
         return done;
     }
 
-    /// Poll 1 to 8, of one record.
+    /// Poll 1 to 8 for one record.
     template <typename Handler>
     Took take(Side& side, std::int64_t at, std::int32_t length, Handler& handler) {
         const Ring ring = side.ring;
@@ -289,15 +291,15 @@ class ServerCore final : public Member {
         return Took::handed_out;
     }
 
-    /// Poll 7.
+    /// Hands a request to its handler (poll 7), and answers for the handler if it throws or does not answer.
     template <typename Handler>
     void hand_out(RequestState& request, Handler& handler) {
-        ref(request);  // for as long as the handler has it
+        ref(request);  // until the handler returns
         Request handle(this, request, false);
         const Drop drop{*this, request};
         try {
             handler(handle);
-        } catch (const abi::__forced_unwind&) {  // its thread is cancelled: what no handler catches
+        } catch (const abi::__forced_unwind&) {  // pthread_cancel: must be thrown on
             fail(request, "the handler's thread was cancelled");
             throw;
         } catch (const std::exception& error) {
@@ -307,7 +309,7 @@ class ServerCore final : public Member {
             fail(request, "the handler threw something");
         }
         if (FLYRING_LIKELY(load_acquire(&request.answered) != 0)) return;
-        if (!open()) throw_unusable();  // a child that was forked in the handler
+        if (!open()) throw_unusable();  // a child forked in the handler
         if (!request.kept && !request.streaming) fail(request, "no answer");
     }
     struct Drop {
@@ -320,7 +322,7 @@ class ServerCore final : public Member {
         side.cursor = end;
         if (side.count != layout::COUNT_UNKNOWN) side.count = wrapping_add(side.count, 1);
     }
-    /// Requests that were kept have gone: nobody has the lock for them. The last thing that is done with it.
+    /// Counts kept requests as gone, so that the lock is not needed for them. To be called last under the lock.
     void forget_kept() noexcept { __atomic_fetch_sub(&kept_, std::exchange(unkept_, 0), __ATOMIC_RELEASE); }
 
     void take_places(const std::string& name);
@@ -339,7 +341,7 @@ class ServerCore final : public Member {
     void set_damaged(Side& side);
     void mend(Side& side);
 
-    // With the lock.
+    // To be called with the lock.
     void finish(RequestState& request, std::int32_t status, Bytes payload, std::int32_t type);
     void finish_with_text(RequestState& request, const char* text);
     bool client_is_there(const Side& side, const RequestState& request) const noexcept;
@@ -347,7 +349,7 @@ class ServerCore final : public Member {
               std::int32_t type);
     void retry(Side& side);
     void remove(Side& side, RequestState& request) noexcept;
-    /// What a stream needs next.
+    /// What a stream needs next: no more for now, or its next item.
     enum class StreamStep { done, pull };
     StreamStep stream_step(RequestState& request);
     void set_item(RequestState& request, bool has, const char* error);
@@ -367,24 +369,24 @@ class ServerCore final : public Member {
     Waker room_;
     bool least_ = false;
     std::uint32_t most_ = 0;       // max_outstanding
-    std::uint32_t in_hand_ = 0;    // of all clients; atomic, as what follows
+    std::uint32_t in_hand_ = 0;    // requests in hand of all clients; atomic, as the next ones
     std::uint32_t waiting_ = 0;    // replies that wait for room
-    std::uint32_t held_back_ = 0;  // 1: an item found none since the last look after what is in hand
-    std::uint32_t streams_ = 0;    // that have begun
-    std::uint32_t kept_ = 0;       // requests that another thread may have
-    std::uint32_t unkept_ = 0;     // of these, those that are not in hand any more; with the lock
+    std::uint32_t held_back_ = 0;  // 1: an item found no room since the last look_after_hand
+    std::uint32_t streams_ = 0;    // streams that have begun
+    std::uint32_t kept_ = 0;       // kept requests, which another thread may have
+    std::uint32_t unkept_ = 0;     // those of kept_ that are not in hand any more; under the lock
     std::uint32_t stopping_ = 0;
     std::uint32_t damaged_sides_ = 0;
     std::uint32_t mask_ = 0;
     std::int32_t raw_type_ = 1;
     std::size_t max_length_ = 0;
-    std::int64_t looked_at_ = 0;  // for clients that died
+    std::int64_t looked_at_ = 0;  // time of the last look for dead clients
     std::int64_t clock_offset_ = 0;
     ServerCounts counts_;
     IdlePolls idle_;
-    std::vector<RequestState*> free_;     // of the thread that polls
-    std::vector<RequestState*> scratch_;  // streams, in one poll
-    Rings requests_;                      // 0 to N - 1
+    std::vector<RequestState*> free_;     // for reuse, by the polling thread
+    std::vector<RequestState*> scratch_;  // the streams of one poll
+    Rings requests_;                      // rings 0 to N - 1
     std::shared_ptr<ServerLink> link_;
     std::shared_ptr<ChannelState> state_;
     std::string name_;

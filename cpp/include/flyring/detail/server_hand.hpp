@@ -3,7 +3,7 @@
 
 #include "flyring/detail/server_core.hpp"
 
-// The parts of ServerCore behind its poll: its places, what is in hand, replies (spec/service.md 4, 5).
+// The parts of ServerCore apart from poll: taking the place, requests in hand, replies (spec/service.md 4, 5).
 
 namespace flyring::detail {
 
@@ -19,7 +19,7 @@ inline ServerCore::ServerCore(std::shared_ptr<ChannelState> state, const std::st
         } catch (const NoFreeSlot&) {
             if (clock_ns(CLOCK_MONOTONIC) >= deadline) throw;
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes nobody
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes no waiter
     }
     link_->core = this;
 }
@@ -28,7 +28,7 @@ inline ServerCore::~ServerCore() {
     state_->leave(*this);
     {
         const std::lock_guard<std::mutex> lock(link_->mutex);
-        link_->core = nullptr;  // requests that were kept are closed
+        link_->core = nullptr;  // kept requests then throw Closed
         for (Side& side : sides_) {
             while (side.first != nullptr) remove(side, *side.first);
         }
@@ -50,8 +50,8 @@ inline void ServerCore::take_places(const std::string& name) {
         file.header.capacity / layout::MAX_MESSAGE_DIVISOR - layout::RECORD_HEADER_LENGTH - layout::REPLY_LENGTH;
     data_ = Waker(file.data(), file.wakes);  // before the locks: the kernel may take some milliseconds
     room_ = Waker(file.room(), file.wakes);
-    // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
-    sides_.clear();  // of a try before
+    // All allocations come before the first store, so that a failure leaves the file unchanged.
+    sides_.clear();  // of an earlier try
     sides_.resize(clients);
     requests_.clear();
     damaged_sides_ = 0;
@@ -63,7 +63,7 @@ inline void ServerCore::take_places(const std::string& name) {
     SlotLock lock = detail::take_place(
         file, 1,
         [](const ChannelFile& of, std::uint32_t) {
-            // Take server 2, before the locks: or callers take this server for the last one. Pairs with gone? 1.
+            // Take server 2, before the locks, or callers could take this server for the last one. Pairs with gone? 1.
             if (!byte_is_locked(of.fd, of.subscriber_lock(0), of.path)) store_release(of.serving(), std::int64_t{0});
             return server_locks(of);
         },
@@ -86,7 +86,7 @@ inline void ServerCore::take_places(const std::string& name) {
     }
 }
 
-/// 4, resume.
+/// Resumes at the last server's place in ring k (4, resume).
 inline void ServerCore::resume(Side& side, std::uint32_t k) {
     const ChannelFile& file = state_->file;
     const Ring ring = file.ring(k);
@@ -95,7 +95,7 @@ inline void ServerCore::resume(Side& side, std::uint32_t k) {
     side.taken_end = taken_end_of(ring);
     side.client_epoch = subscriber_slot(file, 1 + k).epoch();
     side.reply_gate = file.ring(file.header.clients() + k).gate(0);
-    const std::int64_t gate = load_acquire(side.gate);              // its last owner: poll 8
+    const std::int64_t gate = load_acquire(side.gate);              // pairs with poll 8 of the last server
     const std::int64_t published = load_acquire(ring.published());  // pairs with publish 7
     const std::int64_t claimed = load_acquire(ring.claimed());      // publish 3
     side.cursor = side.stored = side.repeat_end = gate;
@@ -107,7 +107,7 @@ inline void ServerCore::resume(Side& side, std::uint32_t k) {
         ++counts_.damaged;
         return;
     }
-    const std::int64_t taken_end = load_acquire(side.taken_end);  // its last owner: poll 6
+    const std::int64_t taken_end = load_acquire(side.taken_end);  // pairs with poll 6 of the last server
     if (ring.is_position(taken_end) && taken_end >= gate && taken_end <= claimed) side.repeat_end = taken_end;
     if (!least_) side.cursor = side.repeat_end;  // resume b
     side.count = count_at(side.ring, side.cursor);
@@ -116,7 +116,7 @@ inline void ServerCore::resume(Side& side, std::uint32_t k) {
 
 // --- 5: poll -------------------------------------------------------------------------------------------------------
 
-/// Poll 3 to 5. Null: it stays where it is, or it was answered already.
+/// Poll 3 to 6: takes a request in hand. Null: the request stays on the ring, or was answered already.
 inline RequestState* ServerCore::take_in_hand(Side& side, const RequestPrefix& prefix, std::int64_t at,
                                               std::int64_t end) {
     const Access access(*this);
@@ -143,7 +143,7 @@ inline RequestState* ServerCore::take_in_hand(Side& side, const RequestPrefix& p
     side.last = &request;
     store_relaxed(&side.hand, side.hand + 1);
     store_relaxed(&in_hand_, in_hand_ + 1);
-    move_cursor(side, end);  // before the handler: it is not handed out again, whatever that does
+    move_cursor(side, end);  // before the handler, so that the request is handed out once
     if (FLYRING_UNLIKELY(!least_ && prefix.server_epoch != low_bits(epoch_))) {  // poll 4
         ++counts_.not_run;
         finish(request, layout::REPLY_STATUS_NOT_RUN, {}, layout::TYPE_RAW);
@@ -160,7 +160,7 @@ inline RequestState* ServerCore::take_in_hand(Side& side, const RequestPrefix& p
 
 inline RequestState& ServerCore::make_request() {
     if (FLYRING_UNLIKELY(free_.empty())) {
-        if (free_.capacity() < in_hand_ + 2) free_.reserve(2 * in_hand_ + 4);  // or what is given back finds no room
+        if (free_.capacity() < in_hand_ + 2) free_.reserve(2 * in_hand_ + 4);  // so that release needs no memory
         free_.push_back(new RequestState);
     }
     RequestState& request = *free_.back();
@@ -173,7 +173,7 @@ inline RequestState& ServerCore::make_request() {
     return request;
 }
 
-/// 7, apply.
+/// Applies a cancel or a credit to the request in hand that it names (7, apply).
 inline void ServerCore::apply(Side& side, const RequestPrefix& prefix) {
     RequestState* found = nullptr;
     {
@@ -195,7 +195,7 @@ inline void ServerCore::apply(Side& side, const RequestPrefix& prefix) {
     go_on(*found, [this] { return Access(*this); });
 }
 
-/// Poll 8, where it is due.
+/// Stores the gate of ring k (poll 8), if it has moved.
 inline void ServerCore::store_gate_locked(Side& side) noexcept {
     std::int64_t position = side.cursor;
     std::int64_t count = side.count;
@@ -205,12 +205,13 @@ inline void ServerCore::store_gate_locked(Side& side) noexcept {
     }
     if (position == side.stored || side.damaged) return;
     store_relaxed(Ring::count_beside(side.gate), count);
-    store_release(side.gate, position);  // pairs with recompute 2: what lies before it was read
+    store_release(side.gate, position);  // pairs with recompute 2: all reads below it come first
     side.stored = position;
     if (room_.is_due()) room_.wake(waiting_bit(side.ring.index));
 }
 
-/// What waits is tried again, and streams go on; each 100 ms: have the clients of what is in hand died?
+/// The start of a poll: retries waiting replies, continues streams, mends damaged rings, and looks for dead clients
+/// every 100 ms.
 inline void ServerCore::look_after_hand() {
     const std::int64_t time = clock_ns(CLOCK_MONOTONIC_COARSE);
     if (time - looked_at_ >= look_interval) {
@@ -225,7 +226,7 @@ inline void ServerCore::look_after_hand() {
     }
     store_relaxed(&held_back_, 0U);
     if (load_relaxed(&streams_) != 0) {
-        struct Streams {  // those of now; they stay while they go on
+        struct Streams {  // the streams of now, held while they go on
             ServerCore& core;
             ~Streams() {
                 for (RequestState* one : core.scratch_) core.release(*one);
@@ -251,7 +252,7 @@ inline void ServerCore::look_after_hand() {
     }
 }
 
-/// 7, the client of a stream has died.
+/// Marks the requests of dead clients as cancelled (7, the client of a stream has died).
 inline void ServerCore::look_for_clients() {
     const ChannelFile& file = state_->file;
     const Access access(*this);
@@ -268,7 +269,7 @@ inline void ServerCore::look_for_clients() {
 
 // --- 5: reply ------------------------------------------------------------------------------------------------------
 
-/// Reply 2.
+/// Reply 2: whether the request's client is still there.
 inline bool ServerCore::client_is_there(const Side& side, const RequestState& request) const noexcept {
     return low_bits(load_acquire(side.client_epoch)) == request.client_epoch &&  // pairs with take, evict
            load_acquire(side.reply_gate) != layout::NOT_GATING;                  // pairs with join, leave
@@ -292,7 +293,7 @@ inline bool ServerCore::send(Side& side, const RequestState& request, std::int32
     return sent;
 }
 
-/// A final reply.
+/// Sends a final reply, or lets it wait for room (reply 1 to 4).
 inline void ServerCore::finish(RequestState& request, std::int32_t status, Bytes payload, std::int32_t type) {
     throw_if_lost();  // reply 1
     Side& side = sides_[request.client];
@@ -308,7 +309,7 @@ inline void ServerCore::finish(RequestState& request, std::int32_t status, Bytes
     remove(side, request);  // reply 4
 }
 
-/// What waits for room, in its order.
+/// Retries the replies that wait for room, in their order.
 inline void ServerCore::retry(Side& side) {
     std::size_t gone = 0;
     while (gone < side.waiting.size()) {
@@ -327,7 +328,7 @@ inline void ServerCore::retry(Side& side) {
     if (gone != 0) store_gate_locked(side);
 }
 
-/// Reply 4: it is not in hand any more.
+/// Reply 4: removes a request from those in hand.
 inline void ServerCore::remove(Side& side, RequestState& request) noexcept {
     (request.before != nullptr ? request.before->behind : side.first) = request.behind;
     (request.behind != nullptr ? request.behind->before : side.last) = request.before;
@@ -353,7 +354,7 @@ inline void ServerCore::fail(RequestState& request, const char* text) {
     if (request.answered == 0) finish_with_text(request, text);
 }
 
-/// Of a request's handle; with the lock, if it was kept.
+/// Checks and sends the final reply of Request::reply; with the lock if the request is kept.
 inline void ServerCore::reply(RequestState& request, std::int32_t status, Bytes payload, std::int32_t type) {
     if (FLYRING_UNLIKELY(load_acquire(&request.answered) != 0 || request.streaming)) {
         throw InvalidArgument("reply", "this request was answered before; answer each once");
@@ -365,12 +366,14 @@ inline void ServerCore::reply(RequestState& request, std::int32_t status, Bytes 
     finish(request, status, payload, type);
 }
 
-/// Behind what another thread did with a request that was kept.
+/// After another thread's operation on a kept request: stores the gate, and wakes the polling thread if it has
+/// something to do.
 inline void ServerCore::settle(RequestState& request) {
     Side& side = sides_[request.client];
     if (usable()) {
         if (least_) store_gate_locked(side);
-        // The thread that polls may sleep: until there is something for it, or for as long as nothing waits for room.
+        // Wake the polling thread, which may be asleep: a full client's ring can be read again, and while a reply waits
+        // for room its cap is shorter.
         if (side.full || waiting_ != 0 || load_relaxed(&held_back_) != 0) wake_all(state_->file.data());
     }
 }
@@ -392,7 +395,7 @@ inline void ServerCore::keep(RequestState& request) {
     ref(request);
 }
 
-/// The last handle of a request that was kept may be another thread's.
+/// Gives back a reference of a kept request; any thread may give back the last one.
 inline void ServerCore::release_kept(RequestState& request) noexcept {
     if (__atomic_sub_fetch(&request.refs, 1U, __ATOMIC_ACQ_REL) == 0) delete &request;
 }
@@ -401,7 +404,7 @@ inline void ServerCore::release(RequestState& request) noexcept {
     if (FLYRING_UNLIKELY(request.kept)) return release_kept(request);
     if (--request.refs != 0) return;
     if (request.next) request.next = nullptr;
-    free_.push_back(&request);  // has room
+    free_.push_back(&request);  // make_request has reserved the room
 }
 
 }  // namespace flyring::detail

@@ -3,7 +3,7 @@
 
 #include "flyring/detail/server_core.hpp"
 
-// Streams, damaged rings, and the end of a server: spec/service.md 7, 10, 4.
+// Streams, damaged rings, waits, and the end of a server (spec/service.md 7, 10, 4).
 
 namespace flyring::detail {
 
@@ -25,7 +25,8 @@ inline void ServerCore::begin_stream(RequestState& request, NextItem&& next, std
     store_relaxed(&streams_, streams_ + 1);
 }
 
-/// Sends what it can. lock() gives the lock, and the server, if it is still there.
+/// Sends items of a stream as far as possible. lock() returns a guard that holds the lock and the server, which may be
+/// gone.
 template <typename Lock>
 void ServerCore::go_on(RequestState& request, Lock&& lock) {
     for (;;) {
@@ -55,7 +56,7 @@ void ServerCore::go_on(RequestState& request, Lock&& lock) {
     }
 }
 
-/// With the lock. Sends the item that was made, or the end. `pull`: the next item is wanted, and is made without it.
+/// With the lock: sends the item that was made, or the end. `pull`: the caller makes the next item, without the lock.
 inline ServerCore::StreamStep ServerCore::stream_step(RequestState& request) {
     if (request.answered != 0 || request.pulling) return StreamStep::done;
     throw_if_lost();
@@ -75,7 +76,7 @@ inline ServerCore::StreamStep ServerCore::stream_step(RequestState& request) {
         }
     }
     if (request.has_item && request.credit > 0 && load_relaxed(&request.cancelled) == 0) {
-        store_relaxed(&held_back_, 1U);  // it waits for room
+        store_relaxed(&held_back_, 1U);  // the item waits for room
     }
     if (!request.has_item && !request.exhausted && load_relaxed(&request.cancelled) == 0) {
         request.pulling = true;
@@ -90,7 +91,8 @@ inline ServerCore::StreamStep ServerCore::stream_step(RequestState& request) {
     return StreamStep::done;
 }
 
-/// With the lock: the next item was made, there is none, or that failed.
+/// With the lock: notes that the next item was made, or that there is none (`has` false), or that making it failed
+/// (`error`).
 inline void ServerCore::set_item(RequestState& request, bool has, const char* error) {
     request.pulling = false;
     request.has_item = has;
@@ -100,7 +102,7 @@ inline void ServerCore::set_item(RequestState& request, bool has, const char* er
 
 // --- 10: damaged ---------------------------------------------------------------------------------------------------
 
-/// What client k wrote is not to be believed.
+/// Marks ring k as damaged: its client wrote something invalid (10).
 inline void ServerCore::set_damaged(Side& side) {
     acquire_fence();  // as in channel.md 6.9, 2
     throw_if_lost();
@@ -111,13 +113,14 @@ inline void ServerCore::set_damaged(Side& side) {
     mend(side);
 }
 
+/// Mends a damaged ring: evicts its client, and goes on at `published` (10).
 inline void ServerCore::mend(Side& side) {
     const ChannelFile& file = state_->file;
     const std::uint32_t k = side.ring.index;
     throw_if_lost();
     if (!side.evicted) {
         const ControlLock control(lock_.description(), file, std::try_to_lock);
-        if (!control) return;  // with the next poll
+        if (!control) return;  // again with the next poll
         evict_slot(file, 1 + k);
         side.evicted = true;
     }
@@ -127,7 +130,7 @@ inline void ServerCore::mend(Side& side) {
     side.count = layout::COUNT_UNKNOWN;
     for (RequestState* one = side.first; one != nullptr; one = one->behind) {
         store_relaxed(&one->cancelled, 1U);
-        one->position = published;  // the gate does not go back to them
+        one->position = published;  // keeps the gate from going back to them
         one->count = layout::COUNT_UNKNOWN;
     }
     side.cursor = side.repeat_end = side.stored = published;
@@ -144,11 +147,11 @@ inline void ServerCore::mend(Side& side) {
 inline void ServerCore::stop() {
     store_release(&stopping_, 1U);
     state_->with_lock([this] {
-        if (open()) wake_all(state_->file.data());  // its own wait among them
+        if (open()) wake_all(state_->file.data());  // among them this server's own wait
     });
 }
 
-/// 4, close. What is in hand is not answered.
+/// What a close stores (4, close). Requests in hand are not answered.
 void ServerCore::give_back(bool owned) noexcept {
     const std::lock_guard<std::mutex> lock(link_->mutex);
     const ChannelFile& file = state_->file;
@@ -158,7 +161,7 @@ void ServerCore::give_back(bool owned) noexcept {
             if (!side.waiting.empty()) retry(side);
         }
     } catch (const std::exception&) {
-        // Their calls end as *server gone*.
+        // The calls of waiting replies end as *server gone*.
     }
     for (std::uint32_t ring = file.header.clients(); ring < file.header.publishers; ++ring) {
         store_release(publisher_slot(file, ring).closed(), 1);  // after the last record
@@ -177,7 +180,7 @@ void ServerCore::refuse(Nanoseconds timeout) {
     if (use() != idle) throw_in_use();
     check_timeout(timeout);
     if (!usable()) throw_unusable();
-    throw_in_use();  // the other thread is done by now
+    throw_in_use();  // another thread used the server just now
 }
 
 void ServerCore::throw_unusable() {
@@ -185,7 +188,7 @@ void ServerCore::throw_unusable() {
     throw_lost();
 }
 
-/// Its slots go, and nothing more is stored.
+/// Gives up the lost slots, without another store.
 inline void ServerCore::give_up_slot() noexcept {
     state_->with_lock([this] {
         const std::lock_guard<std::mutex> lock(link_->mutex);
@@ -208,7 +211,7 @@ std::int64_t ServerCore::cap(std::int64_t waited) const noexcept {
     return waited < second ? first_room_cap : room_cap;
 }
 
-/// Until there is something to poll. False: the deadline has passed, or it is told to stop.
+/// Waits until there is something to poll. False: the deadline has passed, or stop() was called.
 inline bool ServerCore::turn(Wait& wait, Turns& turns) {
     wait.put_back();
     const bool again = turns.next([this] { return is_ready(); });

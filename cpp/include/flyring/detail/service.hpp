@@ -19,7 +19,7 @@
 #include "flyring/detail/system.hpp"
 #include "flyring/errors.hpp"
 
-// What the client and the server of a service share (spec/service.md): words, prefixes, their places, its clock.
+// What the client and the server of a service share (spec/service.md): words, prefixes, locks, clock.
 
 namespace flyring::detail {
 
@@ -34,7 +34,7 @@ inline std::int64_t* expired_beside(std::int64_t* gate) noexcept {
     return gate + layout::GATE_EXPIRED / sizeof(std::int64_t);
 }
 
-/// The first bytes of a message to the server.
+/// The prefix of a request (2).
 struct RequestPrefix {
     std::uint32_t sequence;
     std::uint16_t operation;
@@ -51,7 +51,7 @@ static_assert(offsetof(RequestPrefix, deadline) == layout::REQUEST_DEADLINE);
 static_assert(offsetof(RequestPrefix, client_epoch) == layout::REQUEST_CLIENT_EPOCH);
 static_assert(offsetof(RequestPrefix, server_epoch) == layout::REQUEST_SERVER_EPOCH);
 
-/// The first bytes of a message to a client.
+/// The prefix of a reply (2).
 struct ReplyPrefix {
     std::uint32_t client_epoch;
     std::uint32_t sequence;
@@ -64,33 +64,33 @@ static_assert(offsetof(ReplyPrefix, sequence) == layout::REPLY_SEQUENCE);
 static_assert(offsetof(ReplyPrefix, status) == layout::REPLY_STATUS);
 static_assert(offsetof(ReplyPrefix, flags) == layout::REPLY_FLAGS);
 
-/// What an epoch is in a prefix.
+/// An epoch as it is in a prefix.
 inline std::uint32_t low_bits(std::int64_t epoch) noexcept {
     return static_cast<std::uint32_t>(epoch & 0xFFFFFFFF);
 }
 
-/// The clock of deadlines (channel.md 10), ns, above 0. `offset`: of this process's time namespace.
+/// The clock of deadlines (channel.md 10) in ns, above 0. `offset`: that of this process's time namespace.
 inline std::int64_t service_clock(const ChannelFile& file, std::int64_t offset) noexcept {
     if (file.environment.monotonic) return *file.environment.monotonic;
     return std::max<std::int64_t>(clock_ns(CLOCK_MONOTONIC) - offset, 1);
 }
 
-/// How many bytes of `text` to send: at most `most`, and no half of a letter.
+/// How many bytes of `text` to send: at most `most`, without cutting a UTF-8 character.
 inline std::size_t whole_letters(const char* text, std::size_t length, std::size_t most) noexcept {
     if (length <= most) return length;
     while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
     return most;
 }
 
-/// A place: all locks of it, in the order in which they are tried. The first one is unlocked last.
+/// The lock bytes of one place, in the order in which they are tried. The first one is unlocked last.
 using PlaceLocks = std::vector<std::uint64_t>;
 
-/// 3, 2: of client k.
+/// The locks of client k (3, 2).
 inline PlaceLocks client_locks(const ChannelFile& file, std::uint32_t k) {
     return {file.publisher_lock(k), file.subscriber_lock(1 + k)};
 }
 
-/// 4, 2.
+/// The locks of the server (4, 2).
 inline PlaceLocks server_locks(const ChannelFile& file) {
     PlaceLocks locks = {file.subscriber_lock(0)};
     for (std::uint32_t ring = file.header.clients(); ring < file.header.publishers; ++ring) {
@@ -99,7 +99,7 @@ inline PlaceLocks server_locks(const ChannelFile& file) {
     return locks;
 }
 
-/// Locks that were taken through one description: given back unless they are kept.
+/// Locks taken through one description: unlocked by the destructor unless keep() was called.
 class PlaceGuard {
   public:
     explicit PlaceGuard(const Fd& description) noexcept : description_(description) {}
@@ -107,7 +107,7 @@ class PlaceGuard {
     PlaceGuard& operator=(const PlaceGuard&) = delete;
     ~PlaceGuard() { give_back(); }
 
-    /// All of them, or none.
+    /// Takes all of the locks, or none.
     bool take(const PlaceLocks& locks, const std::string& path) {
         taken_.reserve(locks.size());
         for (const std::uint64_t byte : locks) {
@@ -131,13 +131,13 @@ class PlaceGuard {
     PlaceLocks taken_;
 };
 
-/// Takes the first place of `count` that is free, all of its locks on one description, and calls use(place) while the
-/// control lock is held too. Tries for 10 ms, then calls refuse(description), which throws NoFreeSlot.
+/// Takes the first free one of `count` places, all of its locks on one description, and calls use(place) while the
+/// control lock is also held. Tries for 10 ms, then calls refuse(description), which throws NoFreeSlot.
 template <typename Locks, typename Use, typename Refuse>
 SlotLock take_place(const ChannelFile& file, std::uint32_t count, Locks&& locks_of, Use&& use, Refuse&& refuse) {
     constexpr std::int64_t patience = 10'000'000;  // ns
     Fd description = open_description(file.fd, file.path);
-    std::int64_t give_up = 0;  // from the first look on: the control lock may have taken long
+    std::int64_t give_up = 0;  // counted from the first look, because the control lock may take long
     for (;;) {
         PlaceLocks taken;
         {
@@ -162,14 +162,14 @@ SlotLock take_place(const ChannelFile& file, std::uint32_t count, Locks&& locks_
     }
 }
 
-/// 3, 2: all places are taken.
+/// Throws NoFreeSlot: all places of clients are taken (3, 2).
 [[noreturn]] inline void throw_no_free_client(const ChannelFile& file, const Fd& description) {
     const SlotKind clients = {
         "subscriber", 1, file.header.clients(), false, subscriber_slot, &ChannelFile::subscriber_lock, nullptr};
     throw_no_free_slot(file, clients, description, std::nullopt);
 }
 
-/// 4, 2: another server lives, or a process that holds a slot of a server's.
+/// Throws NoFreeSlot: another server lives, or a process holds one of the server's slots (4, 2).
 [[noreturn]] inline void throw_no_free_server(const ChannelFile& file) {
     SlotFields fields;
     if (!read_fields(subscriber_slot(file, 0), fields)) fields = {};
@@ -180,14 +180,14 @@ SlotLock take_place(const ChannelFile& file, std::uint32_t count, Locks&& locks_
                          std::to_string(fields.pid) + "; a service has one: close that one, or evict slot 0");
 }
 
-/// Evict slot 0 (9). With the control lock held. Its gates stay, or requests are lost.
+/// Evicts the server (9). The control lock must be held. The gates stay, or requests would be lost.
 inline void evict_server(const ChannelFile& file) noexcept {
     raise_epoch(subscriber_slot(file, 0));
     wake_all(file.data());
     wake_all(file.room());
 }
 
-/// 6: a server lives at epoch `e` of slot 0.
+/// Whether a server lives at epoch `e` of slot 0 (6).
 inline bool server_lives(const ChannelFile& file, std::int64_t e) {
     return is_epoch(e) && byte_is_locked(file.fd, file.subscriber_lock(0), file.path) &&
            load_acquire(file.serving()) == e;  // pairs with take server 2 and 7

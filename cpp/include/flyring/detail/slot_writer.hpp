@@ -16,10 +16,11 @@
 
 namespace flyring::detail {
 
-/// A RingWriter with its publisher slot: how it is taken (spec/channel.md 5.2), its owner record, and how it finds room
-/// (6.2). A publisher owns one, the server of a service one for each client.
+/// A RingWriter with its publisher slot: takes the slot (spec/channel.md 5.2), publishes the owner record, and finds
+/// room (6.2). A publisher owns one, the server of a service one for each client.
 struct SlotWriter : RingWriter {
-    /// 5.2, 3 and 4, under the locks. Returns the new epoch. Throws CorruptRing.
+    /// Recovers the ring and writes the slot's fields (5.2, 3 and 4), under both locks. Returns the new epoch. Throws
+    /// CorruptRing.
     std::int64_t take(const ChannelFile& of, std::uint32_t slot, const std::string& own_name) {
         file = &of;
         name = &own_name;
@@ -36,19 +37,19 @@ struct SlotWriter : RingWriter {
         return epoch;
     }
 
-    /// What follows from that; `lock`: the description through which locks of other slots are tried.
+    /// Sets up this object after take(). `lock`: the description through which the locks of other slots are tried.
     void begin(const Fd& lock, std::int64_t offset_of_clock, std::int64_t lag_limit = 0) {
         description = &lock;
         clock_offset = offset_of_clock;
         max_lag = lag_limit;
         foreign = file->header.foreign != Foreign::none;
-        owner_pending = !foreign;  // Agrona knows no such record
+        owner_pending = !foreign;  // a stock reader does not know owner records
         raw_type = file->header.schema_length != 0 ? layout::TYPE_RAW : 1;
         window = ring.window();
-        subscribers = file->is_service() ? 1 : file->header.subscribers;  // of a service each ring has one gate
+        subscribers = file->is_service() ? 1 : file->header.subscribers;  // in a service, each ring has one gate
         max_payload = ring.capacity() / layout::MAX_MESSAGE_DIVISOR - header_length;
         if (file->is_queue()) {
-            max_payload -= layout::RELEASED_LENGTH;  // which the returns ring puts in front of a job
+            max_payload -= layout::RELEASED_LENGTH;  // the prefix of a job on the returns ring
             handovers = file->handovers();
         }
         lag = max_lag != 0 ? max_lag : ring.capacity();  // max_lag is at most the capacity
@@ -57,7 +58,7 @@ struct SlotWriter : RingWriter {
         file->mapping.prefault(ring.data, ring.capacity());
     }
 
-    /// A message of `length` bytes; `write(to)` writes them. False: back-pressured.
+    /// Publishes a message of `length` bytes, which write(to) writes. False: back-pressured.
     template <typename Write>
     [[gnu::always_inline]] inline bool try_publish(std::size_t length, std::int32_t type, Write&& write) {
         if (FLYRING_UNLIKELY(!is_announced(length)) && !reserve(length)) return false;
@@ -65,17 +66,17 @@ struct SlotWriter : RingWriter {
         return true;
     }
 
-    /// Publish 1 and 2: afterwards a record for `length` bytes may be written at the end, unless back-pressured
-    /// (false).
+    /// Publish 1 and 2: reserves room for a message of `length` bytes. False: back-pressured.
     bool reserve(std::size_t length) {
         if (length > max_payload) throw MessageTooLarge(length, max_payload);
         if (owner_pending && !publish_owner_record()) return false;
         return reserve_size(size_of(length));
     }
 
+    /// Publish 1 and 2 for a record of `size` bytes.
     bool reserve_size(std::uint64_t size) { return pad_to_fit(size) && find_room(size); }
 
-    /// Publish 1. False: the padding is back-pressured.
+    /// Publish 1: pads if the record does not fit before the ring's end. False: the padding is back-pressured.
     bool pad_to_fit(std::uint64_t size) {
         if (size <= to_ring_end()) return true;
         if (!find_room(to_ring_end())) return false;
@@ -86,10 +87,12 @@ struct SlotWriter : RingWriter {
     bool find_room(std::uint64_t size) { return find_room(size, size); }
     inline bool find_room(std::uint64_t size, std::uint64_t first);
 
-    /// The first record of a new owner tells the sender of what follows (4.6).
+    /// Publishes the owner record, which tells readers the sender of the records that follow (4.6). False:
+    /// back-pressured.
     inline bool publish_owner_record();
 
-    /// 6.2, 4: whether it was held back before, and the last test of locks was a while ago. The next one then is not.
+    /// Whether it is time to test the locks of slots (6.2, 4): this publisher is held back for 1 ms or more, or the
+    /// last test was 1 ms or more ago. If so, notes the time of this test.
     bool is_time_to_test() noexcept {
         if (held_back_since == 0) return false;
         const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -103,17 +106,17 @@ struct SlotWriter : RingWriter {
 
     const ChannelFile* file = nullptr;
     const Fd* description = nullptr;
-    const std::string* name = nullptr;  // of the slot's owner
+    const std::string* name = nullptr;  // the slot owner's name
     std::int64_t epoch = 0;
     std::int64_t max_lag = 0;          // bytes; 0: wait for every subscriber
-    std::int64_t held_back_since = 0;  // monotonic ns, or of the last test of locks; 0: not held back
-    std::int64_t clock_offset = 0;     // of CLOCK_MONOTONIC in this process
-    std::uint64_t needed_last = 0;     // what needed() said of what found no room last
-    bool tells_replaced = true;        // throws ChannelReplaced; of a service its waits do
+    std::int64_t held_back_since = 0;  // monotonic ns of the start, or of the last test of locks; 0: not held back
+    std::int64_t clock_offset = 0;     // offset of CLOCK_MONOTONIC in this process, ns
+    std::uint64_t needed_last = 0;     // needed() of the last record that found no room
+    bool tells_replaced = true;        // throws ChannelReplaced; false in a service, where waits throw it
     SuccessorWatch successor;
 
   private:
-    /// 6.2, 5.
+    /// Notes in the slot that a record of `size` bytes finds no room (6.2, 5).
     void note_held_back(std::uint64_t size) noexcept {
         const std::int64_t now = held_back_since = clock_ns(CLOCK_MONOTONIC);
         const SlotWords words = publisher_slot(*file, ring.index);
@@ -122,11 +125,13 @@ struct SlotWriter : RingWriter {
         store_release(words.blocked_since(), file->environment.monotonic.value_or(since));
     }
 
-    /// Of a queue, between two looks that find no room: each one takes from a worker the lines that it is about to write.
+    /// Pauses between two looks of a queue's producer that find no room. Each look takes from a worker the cache lines
+    /// that the worker is about to write.
     static void stand_back() noexcept {
         for (int i = 0; i < pauses; ++i) cpu_relax();
     }
 
+    /// Notes in the slot that there is room again (6.2, 5).
     void note_room() noexcept {
         if (held_back_since == 0) return;
         held_back_since = 0;
@@ -134,8 +139,8 @@ struct SlotWriter : RingWriter {
     }
 };
 
-/// Publish 2, and all of 6.2. A batch is of `size` bytes and held back by its `first` message, of so many; true if
-/// that one has room.
+/// Publish 2: finds room by all steps of 6.2. `size`: bytes of the whole batch; `first`: bytes of its first message.
+/// Returns whether the first message has room.
 bool SlotWriter::find_room(std::uint64_t size, std::uint64_t first) {
     if (static_cast<std::uint64_t>(end) + first >= static_cast<std::uint64_t>(layout::MAX_POSITION)) {
         throw_corrupt(file->path, ring, end, "it has reached the last position");

@@ -24,7 +24,7 @@ static_assert(layout::PUBLISHER_SLOT_NAME == layout::SUBSCRIBER_SLOT_NAME);
 static_assert(layout::PUBLISHER_SLOT_PID == layout::SUBSCRIBER_SLOT_PID);
 static_assert(layout::PUBLISHER_SLOT_ATTACHED_AT == layout::SUBSCRIBER_SLOT_ATTACHED_AT);
 
-/// Whether what a file says may be the epoch of an owner; anything else counts as 0.
+/// Whether a value from the file is a valid epoch; any other value counts as 0 (section 9).
 inline bool is_epoch(std::int64_t epoch) noexcept {
     return epoch >= 1 && epoch <= layout::MAX_POSITION;
 }
@@ -48,7 +48,7 @@ class SlotWords {
         return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_NAME_LENGTH);
     }
 
-    /// The name; empty if there is none or if its owner died while it wrote it. Under the control lock.
+    /// The name; empty if there is none, or if its owner died while writing it. To be called under the control lock.
     std::string name() const {
         const std::int32_t length = load_acquire(name_length());  // pairs with take 4
         if (length <= 0 || static_cast<std::uint64_t>(length) > layout::MAX_NAME_LENGTH) return {};
@@ -57,34 +57,35 @@ class SlotWords {
         return {letters, static_cast<std::size_t>(length)};
     }
 
-    // Of a publisher slot.
+    // Only in a publisher slot.
     std::int64_t* blocked_since() const noexcept {
         return word_at<std::int64_t>(slot_, layout::PUBLISHER_SLOT_BLOCKED_SINCE);
     }
     std::int64_t* blocked_length() const noexcept {
         return word_at<std::int64_t>(slot_, layout::PUBLISHER_SLOT_BLOCKED_LENGTH);
     }
-    // Of a subscriber slot.
+    // Only in a subscriber slot.
     std::int64_t* busy_since() const noexcept {
         return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_BUSY_SINCE);
     }
     std::int64_t* discarded() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_DISCARDED); }
 
-    /// The epoch, if the owner wakes those who sleep (6.16).
+    /// The owner's epoch if the owner wakes sleepers, otherwise another value (6.16).
     std::int64_t* wakes() const noexcept { return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_WAKES); }
     const std::int32_t* pid() const noexcept { return word_at<std::int32_t>(slot_, layout::SUBSCRIBER_SLOT_PID); }
     const std::int64_t* attached_at() const noexcept {
         return word_at<std::int64_t>(slot_, layout::SUBSCRIBER_SLOT_ATTACHED_AT);
     }
-    /// One of the eight words of the name.
+    /// Word number `word` of the eight words of the name.
     const std::uint64_t* letters(std::size_t word) const noexcept {
         return word_at<std::uint64_t>(slot_, layout::SUBSCRIBER_SLOT_NAME + word * sizeof(std::uint64_t));
     }
 
-    /// Take, step 4 or 3: `more` writes the fields that only this kind of slot has. Returns the new epoch.
+    /// Writes the fields of a new owner (5.2, 4 and 5.3, 4) and returns the new epoch. more() writes the fields that
+    /// only this kind of slot has.
     template <typename More>
     std::int64_t take(const std::string& name, const Environment& environment, bool wakes, More&& more) const {
-        // A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3).
+        // An equal name is not touched: an owner killed in between would leave a kept slot without its name (5.3, 4).
         const bool renamed =
             load_relaxed(name_length()) != static_cast<std::int32_t>(name.size()) || this->name() != name;
         if (renamed) store_relaxed(name_length(), -1);  // readers retry (6.12)
@@ -125,16 +126,17 @@ inline SlotWords subscriber_slot(const ChannelFile& file, std::uint32_t slot) no
     return SlotWords(file.mapping.data() + file.subscriber_slot_offset(slot));
 }
 
-/// What the owner of a slot wrote there, read by another (6.12).
+/// The fields of a slot, as another process reads them (6.12).
 struct SlotFields {
-    std::int64_t epoch = 0;  // 0 also for what is no epoch (section 9)
-    std::int64_t start = 0;  // of a publisher slot
+    std::int64_t epoch = 0;  // 0 also if the word is no epoch (section 9)
+    std::int64_t start = 0;  // only in a publisher slot
     std::int32_t pid = 0;
     std::size_t name_length = 0;
     char letters[layout::MAX_NAME_LENGTH]{};
 };
 
-/// False if they keep changing: an owner was killed while it wrote them.
+/// Reads a consistent set of a slot's fields (6.12). False: they keep changing, because an owner was killed while it
+/// wrote them.
 inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const std::int64_t epoch = load_acquire(slot.epoch());         // pairs with take
@@ -146,7 +148,7 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
             std::memcpy(fields.letters + word * sizeof letters, &letters, sizeof letters);
         }
         acquire_fence();  // pairs with take: -1 in name_length before the fields change
-        // In this order: a length that is valid again says that the new epoch is there.
+        // The length before the epoch: a length that is valid again implies that the new epoch is visible.
         if (length == -1 || load_acquire(slot.name_length()) != length || load_relaxed(slot.epoch()) != epoch) continue;
         fields.epoch = is_epoch(epoch) ? epoch : 0;
         const bool fits = static_cast<std::uint64_t>(length) <= layout::MAX_NAME_LENGTH;
@@ -159,7 +161,7 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
 /// The control lock, held as long as this object lives (5.1).
 class ControlLock {
   public:
-    /// Waits up to 5 s for it. Throws IoError.
+    /// Waits up to 5 s for the lock. Throws IoError.
     ControlLock(const Fd& description, const ChannelFile& file) : ControlLock(description, file, std::try_to_lock) {
         constexpr std::int64_t patience = 5'000'000'000;  // ns
         const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
@@ -169,7 +171,7 @@ class ControlLock {
             held_ = lock_byte(description_, byte_, file.path);
         }
     }
-    /// Tries once; false if it does not get it, for whatever reason.
+    /// Tries once; converts to false if it did not get the lock, for whatever reason.
     ControlLock(const Fd& description, const ChannelFile& file, std::try_to_lock_t) noexcept
         : description_(description),
           byte_(file.header.control_offset() + layout::CONTROL_CONTROL_LOCK),
@@ -187,7 +189,7 @@ class ControlLock {
     bool held_;
 };
 
-/// All gates of a subscriber slot := -1.
+/// Sets all gates of a subscriber slot to -1.
 inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) {
         if (!file.has_gate(ring, slot)) continue;
@@ -195,13 +197,13 @@ inline void clear_gates(const ChannelFile& file, std::uint32_t slot) noexcept {
     }
 }
 
-/// Stops a subscriber slot from gating: 6.6, 6.7, 6.11. Publishers that wait for room see it.
+/// Sets all gates of a subscriber slot to -1 and wakes publishers that wait for room (6.6, 6.7, 6.11).
 inline void stop_gating(const ChannelFile& file, std::uint32_t slot) noexcept {
     clear_gates(file, slot);
     wake_all(file.room());
 }
 
-/// Of a slot that is evicted: its owner finds it with its next verb.
+/// Raises the epoch of a slot that is evicted, so that its owner's next verb throws SlotLost.
 inline void raise_epoch(const SlotWords& words) noexcept {
     std::int64_t epoch = load_relaxed(words.epoch());  // retire raises it without the control lock
     while (!__atomic_compare_exchange_n(words.epoch(), &epoch, next_epoch(epoch), false, __ATOMIC_SEQ_CST,
@@ -209,17 +211,17 @@ inline void raise_epoch(const SlotWords& words) noexcept {
     }
 }
 
-/// Takes a subscriber slot from its owner, alive or dead (6.11). With the control lock held: or the gates of the slot's
-/// next owner could be taken away.
+/// Evicts a subscriber slot, its owner alive or dead (6.11). The control lock must be held, or this could clear the
+/// gates of the slot's next owner.
 inline void evict_slot(const ChannelFile& file, std::uint32_t slot) noexcept {
     const SlotWords words = subscriber_slot(file, slot);
     raise_epoch(words);
-    store_release(words.evicting(), 1);  // until the next join: its gates are nowhere to resume
+    store_release(words.evicting(), 1);  // until the next join: its gates are no place to resume
     stop_gating(file, slot);
     wake_all(file.data());  // the victim, if it sleeps
 }
 
-/// How many messages the owner of a subscriber slot has not read, or -1 if that is not known (6.11).
+/// How many messages the owner of a subscriber slot has not read (6.11); -1 if that is not known.
 inline std::int64_t count_unread(const ChannelFile& file, std::uint32_t slot) noexcept {
     std::int64_t unread = 0;
     for (std::uint32_t index = 0; index < file.header.publishers; ++index) {
@@ -233,11 +235,11 @@ inline std::int64_t count_unread(const ChannelFile& file, std::uint32_t slot) no
     return unread;
 }
 
-/// The lock of one slot, on a description of its own. Unlocks when it ends, except in a forked child.
+/// The lock of one slot, on a description of its own. The destructor unlocks, except in a forked child.
 class SlotLock {
   public:
     SlotLock() noexcept = default;
-    /// `more`: bytes that it holds, too.
+    /// `more`: further bytes that the description has locked.
     SlotLock(Fd description, std::uint64_t byte, std::vector<std::uint64_t> more = {}) noexcept
         : description_(std::move(description)), byte_(byte), more_(std::move(more)) {}
     SlotLock(SlotLock&&) noexcept = default;
@@ -289,19 +291,20 @@ inline std::vector<std::uint32_t> subscriber_candidates(const ChannelFile& file,
     return candidates;
 }
 
-/// A worker's, in order (spec/queue.md 6): slot 0 is nobody's.
+/// Worker slots to try, in order (spec/queue.md 6): slot 0 is never owned.
 inline std::vector<std::uint32_t> worker_candidates(const ChannelFile& file, const std::string&) {
     std::vector<std::uint32_t> candidates;
     for (std::uint32_t slot = 1; slot < file.header.subscribers; ++slot) candidates.push_back(slot);
     return candidates;
 }
 
-/// The first owner of a slot after a boot notes the boot (5.5). Under the control lock.
+/// Stores the boot id if the file has another boot's (5.5). Under the control lock.
 inline void note_boot(const ChannelFile& file) {
     const Uuid boot = boot_id(file.environment);
     std::byte* noted = file.control() + layout::CONTROL_BOOT_ID;
     if (std::equal(boot.begin(), boot.end(), noted)) return;
-    // What was asked before is nobody's any more, and its deadlines are of another clock (spec/service.md 9).
+    // Requests of an earlier boot have no caller any more, and their deadlines are of another clock
+    // (spec/service.md 9).
     for (std::uint32_t k = 0; k < file.header.clients(); ++k) {
         const Ring ring = file.ring(k);
         const std::int64_t published = load_acquire(ring.published());
@@ -312,7 +315,7 @@ inline void note_boot(const ChannelFile& file) {
     std::copy(boot.begin(), boot.end(), noted);
 }
 
-/// A slot's lock, taken through a description that others hold too: given back unless it is kept.
+/// A lock on one byte, taken through a shared description: unlocked by the destructor unless keep() was called.
 class SlotGuard {
   public:
     SlotGuard(const Fd& description, std::uint64_t byte) noexcept : description_(&description), byte_(byte) {}
@@ -328,7 +331,7 @@ class SlotGuard {
     std::uint64_t byte_;
 };
 
-/// What take_slot needs to know of publisher or subscriber slots.
+/// The differences between kinds of slots that take_slot needs.
 struct SlotKind {
     const char* name;
     std::uint32_t first;
@@ -349,18 +352,18 @@ inline SlotKind subscriber_slots(const ChannelFile& file) noexcept {
             subscriber_candidates};
 }
 
-/// Of a queue: the subscriber slots but the first.
+/// The worker slots of a queue: all subscriber slots except slot 0.
 inline SlotKind worker_slots(const ChannelFile& file) noexcept {
     return {"subscriber",     1, file.header.workers(), false, subscriber_slot, &ChannelFile::subscriber_lock,
             worker_candidates};
 }
 
-/// Says who has the slots that could not be got. `only`: the one that has the wanted name.
+/// Throws NoFreeSlot with the owners of the slots. `only`: the one slot that came into question.
 [[noreturn, gnu::cold]] inline void throw_no_free_slot(const ChannelFile& file, const SlotKind& kind,
                                                        const Fd& description, std::optional<std::uint32_t> only) {
-    constexpr std::size_t most = 8;  // that the text names
+    constexpr std::size_t most = 8;  // owners that the text names
     std::vector<SlotOwner> owners;
-    std::string kept;  // for those who are away
+    std::string kept;  // kept slots of absent owners
     for (std::uint32_t slot = only.value_or(kind.first); slot < (only ? *only + 1 : kind.first + kind.count); ++slot) {
         const SlotWords words = kind.words(file, slot);
         SlotFields fields;
@@ -401,13 +404,13 @@ inline SlotKind worker_slots(const ChannelFile& file) noexcept {
     throw NoFreeSlot(file.path, kind.name, kind.count, std::move(owners), text);
 }
 
-/// Locks one of the slots that `name` may have, and calls `use(slot)` while the control lock is held too. Tries for
-/// 10 ms, then throws NoFreeSlot.
+/// Locks a slot that `name` may have, and calls `use(slot)` while the control lock is also held (5.2 and 5.3, 1 and 2).
+/// Tries for 10 ms, then throws NoFreeSlot.
 template <typename Use>
 SlotLock take_slot(const ChannelFile& file, const SlotKind& kind, const std::string& name, Use&& use) {
     constexpr std::int64_t patience = 10'000'000;  // ns
     Fd description = open_description(file.fd, file.path);
-    std::int64_t give_up = 0;  // from the first look on: the control lock may have taken long
+    std::int64_t give_up = 0;  // counted from the first look, because the control lock may take long
     for (;;) {
         std::optional<std::uint32_t> taken;
         std::optional<std::uint32_t> only;

@@ -20,48 +20,49 @@
 
 namespace flyring::detail {
 
-/// What an object compares once it may no longer be used: its epoch word is this 0, the epoch that it expects is -1.
+/// The operands of usable() for an object that must not be used any more: the epoch word is this 0, the expected epoch
+/// is -1.
 inline constexpr std::int64_t no_epoch = 0;
 inline constexpr std::int64_t unusable = -1;
 
 class ChannelState;
 
-/// What is made from a channel, a publisher or a subscriber of either kind: a slot with its lock and epoch, and a flag
-/// that says whether the object is in use. A lossy subscriber has no slot: its lock is empty, its epoch never changes.
+/// The common base of every object made from a channel: a slot with its lock and epoch, and a word that tells how the
+/// object is in use. A lossy subscriber has no slot: its lock is empty, and its epoch never changes.
 ///
-/// A derived class says `inline` where it declares a virtual function. Else the compiler takes that function for the
-/// class's key function, and compiles all of the class in every program that includes it.
+/// A derived class declares each virtual function `inline`. Otherwise the compiler takes that function for the class's
+/// key function, and compiles all of the class in every program that includes it.
 class Member {
   public:
     enum Use : std::uint32_t {
         idle = 0,
         in_use = 1,
         claim_open = 2,
-        waiting = 3,   // it looks and sleeps: it may be closed meanwhile
-        trying = 4,    // a wait that tries its verb again; no handler runs meanwhile, so this ends soon
-        closing = 5,   // by another thread
-        job_open = 6,  // a worker's, from take to done or release
+        waiting = 3,   // spins or sleeps; another thread may close it meanwhile
+        trying = 4,    // a wait tries its verb again; no handler runs, so this ends soon
+        closing = 5,   // another thread closes it
+        job_open = 6,  // a worker between take and done or release
     };
 
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
     virtual ~Member() = default;
 
-    /// Whether the slot is still ours and the object open: the one comparison that every operation makes. Closing and
-    /// forking change what it compares, so they cost nothing here.
+    /// Whether this object is open and still owns its slot. Every operation makes this one comparison. A close or a
+    /// fork changes its operands, so that neither costs anything here.
     [[gnu::always_inline]] bool usable() const noexcept {
-        // Relaxed: retire, evict and the next owner raise it (5.4).
+        // Relaxed: retire, evict and the next owner raise the epoch (5.4).
         return load_relaxed(load_relaxed(&epoch_word_)) == load_relaxed(&expected_epoch_);
     }
     std::uint32_t use() const noexcept { return load_relaxed(&use_); }
     void set_use(std::uint32_t use) noexcept { store_relaxed(&use_, use); }
     bool open() const noexcept { return load_relaxed(&expected_epoch_) != unusable; }
 
-    // Close, in three steps, with the channel's mutex held. Whatever an object of ours may still store comes before the
-    // lock is released: after that the slot has another owner.
+    // Close has three steps, all with the channel's mutex held. Every store of this object comes before the release of
+    // the lock, because the slot may have another owner right after.
 
-    /// Before them: takes the object from its thread, if that does nothing with it or waits. An open claim is no
-    /// hindrance. False: it is at work.
+    /// Before the three steps: takes the object from its thread, if the thread does not use it or waits in it. An open
+    /// claim does not hinder. False: the object is at work.
     bool stop() noexcept {
         for (;;) {
             for (const Use from : {idle, waiting, job_open}) {
@@ -72,65 +73,65 @@ class Member {
             const std::uint32_t now = use();
             if (now == claim_open) return true;
             if (now == in_use) return false;
-            sched_yield();  // it tries, or has just begun or ended something
+            sched_yield();  // it tries, or a verb just begins or ends
         }
     }
-    /// Whether stop() took it from a wait.
+    /// Whether stop() took the object from a wait.
     bool was_waiting() const noexcept { return use() == closing && stopped_from_ == waiting; }
-    /// Whether it took it from between a worker's take and done.
+    /// Whether stop() took a worker between take and done.
     bool was_job_open() const noexcept { return use() == closing && stopped_from_ == job_open; }
-    /// Takes stop() back, also after the close: a wait then finds what became of its object.
+    /// Undoes stop(), also after a close: a wait then finds that its object is closed.
     void go_on() noexcept {
         if (use() == closing) store_release(&use_, static_cast<std::uint32_t>(stopped_from_));
     }
-    /// 1. Marks the object as closed. Returns whether the slot was still its own.
+    /// Step 1: marks the object as closed. Returns whether it still owned its slot.
     bool end() noexcept {
         const bool owned = usable();
         set_unusable("closed");
         return owned;
     }
-    /// 2. Stores in the file what a close stores there.
+    /// Step 2: makes the stores of a close in the file.
     virtual void give_back(bool owned) noexcept = 0;
-    /// 3.
+    /// Step 3: releases the slot's lock.
     void release() noexcept { lock_.release(); }
 
-    /// All of it, with the channel's mutex held.
+    /// Steps 1 to 3, with the channel's mutex held.
     virtual void close() noexcept {
         give_back(end());
         release();
     }
 
-    /// In a forked child.
+    /// Makes the object unusable in a forked child.
     virtual void abandon() noexcept {
         lock_.abandon();
-        if (use() == waiting || use() == trying) set_use(load_relaxed(&rest_));  // of a thread that is not here
+        if (use() == waiting || use() == trying) set_use(load_relaxed(&rest_));  // its thread is not in the child
         set_unusable("in a forked child; open the channel again there");
     }
 
     /// Throws why usable() is false.
     [[noreturn, gnu::cold]] virtual void throw_unusable() = 0;
 
-    // For those who wait (6.16).
+    // Waiting (6.16).
 
-    /// What it sleeps on.
+    /// The words that it sleeps on.
     virtual WaitingWords words() const noexcept = 0;
-    /// The bits of its rings.
+    /// The bits of its rings in `asleep`.
     virtual std::uint32_t mask() const noexcept = 0;
-    /// Whether there is what it waits for, or it cannot be used any more.
+    /// Whether its wait is over: what it waits for is there, or the object is not usable any more.
     virtual bool is_ready() const noexcept = 0;
-    /// How long a sleep may last that began so long ago, ns.
+    /// The longest sleep in ns, for a wait that has lasted `waited` ns.
     virtual std::int64_t cap(std::int64_t waited) const noexcept = 0;
-    /// After each sleep in a wait set: does what nobody else does for it. Whether its next verb has something to do or
-    /// to tell now.
+    /// Called after each sleep in a wait set: does the work that a wait of this object does at each cap. Returns
+    /// whether the object's next verb has something to do or to report.
     virtual bool look_after() = 0;
     virtual ChannelState& state() const noexcept = 0;
-    /// Of a worker, at the end of a wait that may have taken the wake of one for itself: wakes another, if there is a
-    /// job (spec/queue.md 10).
+    /// Only for a worker, at the end of a wait that may have used up a wake that was meant for one worker: wakes
+    /// another worker if there is a job (spec/queue.md 10).
     virtual void pass_on() noexcept {}
-    /// Of a worker that has a job in the hand of the calling thread: its slot.
+    /// Only for a worker with a job in the hand of the calling thread: its slot.
     virtual std::optional<std::uint32_t> busy_slot() const noexcept { return std::nullopt; }
 
-    /// Marks the object as trying: nobody closes it, nor its channel, until end_of_try(). False: somebody uses it.
+    /// Marks the object as trying: neither it nor its channel can be closed until end_of_try(). False: it is in use.
     bool begin_to_try() noexcept { return exchange_use(idle, trying); }
     void end_of_try() noexcept { store_release(&use_, static_cast<std::uint32_t>(idle)); }
 
@@ -149,8 +150,8 @@ class Member {
         Member& member_;
     };
 
-    /// A wait, for as long as this lives: the object is either taken, as it is to begin with, or put back, and then it
-    /// may be closed. `rest`: what it is afterwards.
+    /// A wait, for the lifetime of this guard. The object starts as taken; put_back() lets other threads close it,
+    /// take() takes it again. `rest`: the object's use after the wait.
     class Wait {
       public:
         explicit Wait(Member& member, Use rest = idle) noexcept : member_(member) {
@@ -168,10 +169,10 @@ class Member {
             store_release(&member_.use_, static_cast<std::uint32_t>(waiting));
         }
         void take(Use as) noexcept {
-            while (!member_.exchange_use(waiting, as)) sched_yield();  // who closes it is done soon
+            while (!member_.exchange_use(waiting, as)) sched_yield();  // a close by another thread ends soon
             taken_ = true;
         }
-        /// Of an object that is taken.
+        /// Ends the wait; the object must be taken.
         void end(std::uint32_t as) noexcept {
             store_relaxed(&member_.rest_, static_cast<std::uint32_t>(idle));
             member_.set_use(as);
@@ -207,14 +208,14 @@ class Member {
     std::int64_t expected_epoch_ = unusable;
     std::uint32_t use_ = idle;
     Use stopped_from_ = idle;
-    std::uint32_t rest_ = idle;  // what it is when its wait ends: claim_open for one beside an open claim
+    std::uint32_t rest_ = idle;  // its use when its wait ends: claim_open beside an open claim
     std::uint32_t slot_ = 0;
     std::int64_t epoch_ = 0;
     SlotLock lock_;
     const char* why_unusable_ = "closed";
 };
 
-/// One attached channel, shared by the Channel and all that was made from it.
+/// The state of one attached channel, shared by the Channel and all objects made from it.
 class ChannelState final : public ForkAware {
   public:
     explicit ChannelState(ChannelFile attached) : file(std::move(attached)) { enlist(); }
@@ -229,7 +230,8 @@ class ChannelState final : public ForkAware {
         if (why != nullptr) throw Closed("channel " + file.path + " is used " + why);
     }
 
-    /// Calls take(), which gets a slot for `member`. A fork waits meanwhile, so that the child knows of every lock.
+    /// Calls take(), which gets a slot for `member`. A fork waits meanwhile, so that the child knows of every lock
+    /// description.
     template <typename Take>
     void enter(Member& member, Take&& take) {
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -243,22 +245,22 @@ class ChannelState final : public ForkAware {
         }
     }
 
-    /// Calls use() while the channel cannot be closed and no fork can take place. Returns what it returns.
+    /// Calls use() and returns its result. Neither a close of the channel nor a fork can take place meanwhile.
     template <typename Use>
     decltype(auto) with_lock(Use&& use) {
         const std::lock_guard<std::mutex> guard(mutex_);
         return use();
     }
 
-    /// Whether look(member) is true of one of what was made from this channel. Not for a member that is trying: who
-    /// closes it holds the mutex meanwhile.
+    /// Whether look(member) is true for any member. Must not be called while a member is trying: a thread that closes
+    /// that member holds the mutex and waits for it.
     template <typename Look>
     bool any_member(Look&& look) {
         const std::lock_guard<std::mutex> guard(mutex_);
         return std::any_of(members_.begin(), members_.end(), [&](const Member* member) { return look(*member); });
     }
 
-    /// Closes one member. check() throws if it is at work.
+    /// Closes one member. check() throws if the member is at work.
     template <typename Check>
     void close(Member& member, Check&& check) {
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -268,21 +270,21 @@ class ChannelState final : public ForkAware {
         member.go_on();
         if (load_relaxed(&why_closed_) != nullptr) return;
         if (waited) {
-            wake_everybody();  // among them the thread that waited
+            wake_everybody();  // among them the thread in the member's wait
         } else {
-            look_again();  // it may be in a wait set
+            look_again();  // the member may be in a wait set
         }
     }
 
+    /// Closes a member if it is open, and removes it. Called by the member's destructor.
     void leave(Member& member) noexcept {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (member.open()) member.close();
         members_.erase(std::remove(members_.begin(), members_.end(), &member), members_.end());
     }
 
-    /// Closes everything that was made from this channel, and the channel. Another thread may be about to use one of
-    /// those objects: so the file is let go before the first lock is released, and a claim that is open is left to the
-    /// slot's next owner, who makes padding of it (6.8).
+    /// Closes all members and the channel. Another thread may be about to use a member: so the file is detached before
+    /// the first lock is released. An open claim is left to the slot's next owner, which turns it into padding (6.8).
     void close_all() {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (load_relaxed(&why_closed_) != nullptr) return;
@@ -291,7 +293,7 @@ class ChannelState final : public ForkAware {
         for (Member* member : members_) {
             if (member->open()) member->give_back(member->end());
         }
-        wake_everybody();  // those who wait for what is closed now
+        wake_everybody();  // among them waits of the closed members
         file.mapping.detach();
         file.readable.detach();
         for (Member* member : members_) {
@@ -302,22 +304,23 @@ class ChannelState final : public ForkAware {
     }
 
   private:
-    /// Wakes those who sleep; the file stays as it is.
+    /// Makes all sleepers look again, without a store to the file.
     void look_again() noexcept {
         wake_sleepers(file.data().sequence, all_rings);
         wake_sleepers(file.room().sequence, all_rings);
         if (file.is_queue()) wake_sleepers(file.jobs().sequence, all_rings);
     }
     void wake_everybody() noexcept {
-        if (file.read_only) return look_again();  // nothing can be stored
+        if (file.read_only) return look_again();  // the file cannot be written
         wake_all(file.data());
         wake_all(file.room());
         if (file.is_queue()) wake_all(file.jobs());
     }
 
-    /// Throws ViewAlive if a member is at work.
+    /// Stops all members, or throws ViewAlive if one is at work; then none is stopped.
     void stop_members() {
-        // First without a trace: who works in another thread is not to notice a close that is refused.
+        // First look without changing anything, so that a member in another thread does not notice a close that is
+        // refused.
         const bool at_work = std::any_of(members_.begin(), members_.end(),
                                          [](const Member* member) { return member->use() == Member::in_use; });
         auto stopped = members_.begin();
@@ -338,7 +341,8 @@ class ChannelState final : public ForkAware {
         if (load_relaxed(&why_closed_) != nullptr) return;
         store_relaxed(&why_closed_, "in a forked child; open it again there");
         file.fd.reset();
-        // A handler that forked goes on in the child too, and a claim may be open: neither sees or changes the file.
+        // A handler that forked goes on in the child too, and a claim may be open. Detached mappings keep both from the
+        // file.
         file.mapping.detach();
         file.readable.detach();
     }

@@ -21,8 +21,8 @@
 
 namespace flyring::detail {
 
-/// A reliable reader of chosen rings: the steps of spec/channel.md 6.9, and how it comes and goes, 6.4 to 6.6. A
-/// Subscriber owns it.
+/// A reliable reader of chosen rings: poll (spec/channel.md 6.9), and join, resume and leave (6.4 to 6.6). A Subscriber
+/// owns it.
 class SubscriberCore final : public Member {
   public:
     /// `timeout`: how long to wait for a free slot.
@@ -32,7 +32,7 @@ class SubscriberCore final : public Member {
     SubscriberCore& operator=(const SubscriberCore&) = delete;
     ~SubscriberCore() override { state_->leave(*this); }
 
-    /// 6.9
+    /// Polls without a wait (6.9).
     template <typename Handler>
     int poll(Handler& handler, int limit) {
         if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse(Nanoseconds::zero());
@@ -40,7 +40,7 @@ class SubscriberCore final : public Member {
         return poll_in_use(handler, limit);
     }
 
-    /// The same; while there is nothing, it waits.
+    /// Polls, and waits for the first message until the time-out.
     template <typename Handler>
     int poll(Handler& handler, int limit, Nanoseconds timeout) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || timeout.count() < 0)) refuse(timeout);
@@ -85,7 +85,7 @@ class SubscriberCore final : public Member {
 
     bool look_after() override {
         const bool replaced = is_replaced(state_->file);
-        if (replaced) idle_polls_.look_next();  // and tells it
+        if (replaced) idle_polls_.look_next();  // the next poll throws it
         return replaced || is_ready();
     }
 
@@ -99,35 +99,36 @@ class SubscriberCore final : public Member {
     std::int64_t epoch() const noexcept { return epoch_; }
 
   private:
-    /// Where this subscriber is in one ring.
+    /// The state of this subscriber in one ring.
     struct Reader {
         Ring ring;
         std::int64_t* gate;
         std::int64_t cursor;
-        std::int64_t store_due;  // a cursor from here on is stored at once
+        std::int64_t store_due;  // a cursor at or above this is stored at once
         Sender* sender;          // null: the ring is corrupt
-        std::int64_t count;      // messages before what the gate holds
+        std::int64_t count;      // count of the gate's position (6.5)
 
         std::int64_t eighth() const noexcept {
             return ring.capacity() / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
         }
-        /// What the gate holds.
+        /// The position in the gate.
         std::int64_t stored() const noexcept { return store_due - eighth(); }
         void set_stored(std::int64_t position) noexcept { store_due = position + eighth(); }
     };
-    static_assert(sizeof(Reader) == 64);  // a cache line's worth: a poll of many rings reads each
+    static_assert(sizeof(Reader) == 64);  // one cache line: a poll of many rings reads each
 
-    /// poll, with the object marked as in use.
+    /// The body of poll; the object is marked as in use.
     template <typename Handler>
     [[gnu::always_inline]] int poll_in_use(Handler& handler, int limit) {
         if constexpr (returns_action<Handler>) last_action_ = Action::CONTINUE;
-        // `limit` by value: by reference, compilers do not see that it is a constant, and each message pays for it.
+        // `limit` is captured by value: by reference, compilers do not see that it is a constant, and each message pays
+        // for it.
         const int done = poll_rings<returns_action<Handler>>(
             readers_, next_ring_, limit, last_action_,
             [this, &handler, limit](Reader& reader, int before)
                 __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
-        if constexpr (returns_action<Handler>) {  // nothing was stored, which would have found it out
-            if (FLYRING_UNLIKELY(last_action_ == Action::ABORT && !open())) throw_unusable();  // a forked child
+        if constexpr (returns_action<Handler>) {  // no gate store has compared the epoch
+            if (FLYRING_UNLIKELY(last_action_ == Action::ABORT && !open())) throw_unusable();  // in a forked child
         }
         if (done == 0) {
             idle_polls_.found_nothing(state_->file);
@@ -137,13 +138,14 @@ class SubscriberCore final : public Member {
         return done;
     }
 
-    /// Whether a poll that handed out nothing is not to be followed by another one.
+    /// Whether a poll that handed out nothing is the last one of this call.
     template <typename Handler>
     bool is_over(int limit) const noexcept {
         if constexpr (returns_action<Handler>) return limit <= 0 || last_action_ == Action::ABORT;
         return limit <= 0;
     }
 
+    /// Polls one ring (6.9, 1 to 6). `done`: messages handed out before; returns their number afterwards.
     template <typename Handler>
     int poll_ring(Reader& reader, Handler& handler, int limit, int done) {
         const Ring ring = reader.ring;
@@ -152,7 +154,7 @@ class SubscriberCore final : public Member {
         const std::int64_t capacity = ring.capacity();
         std::int64_t stride = ring.alignment();  // of the last record
         const Sender* const sender = reader.sender;
-        int counted = done;  // messages handed out before what the gate holds
+        int counted = done;  // value of `done` at the last gate store
         try {
             do {
                 const std::int32_t length = load_acquire(ring.length_at(cursor));  // poll 1; pairs with publish 6
@@ -165,7 +167,7 @@ class SubscriberCore final : public Member {
                 const std::int32_t type = load_relaxed(ring.type_at(cursor));
                 const std::int64_t start = cursor;
                 if (FLYRING_LIKELY(type > 0)) {
-                    cursor = end;  // before the handler: consumed even if that throws
+                    cursor = end;  // before the handler: consumed even if the handler throws
                     ++done;
                     const Message message(ring.payload_at(start),
                                           static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH, type, start,
@@ -187,7 +189,7 @@ class SubscriberCore final : public Member {
                 } else if (type == layout::TYPE_PADDING || type == layout::TYPE_OWNER) {
                     if (type == layout::TYPE_OWNER) note_sender(reader, cursor, length);
                     cursor = end;
-                    if (cursor - first >= capacity) break;  // a hostile ring may hold nothing else
+                    if (cursor - first >= capacity) break;  // a hostile ring may hold nothing but padding
                 } else {
                     set_corrupt(reader, cursor, done - counted, "a record has an unknown type");
                 }
@@ -204,25 +206,27 @@ class SubscriberCore final : public Member {
         return done;
     }
 
-    /// Poll 4 and 5, behind so many messages more.
+    /// Poll 4 to 6: stores the gate; `messages` were consumed since the last store. Throws SlotLost if the slot is
+    /// lost.
     void store_gate(Reader& reader, std::int64_t cursor, int messages) {
         if (FLYRING_UNLIKELY(!store_own_gate(reader, cursor, messages))) end_lost();
     }
 
-    /// The same. False: the slot is not this object's any more, or (nothing is stored) this is a child that was forked
-    /// in the handler. A call: inlined it takes registers from the loop over the messages, and slows that by a fifth.
+    /// Poll 4 to 6 without the error. False: this object has lost its slot; or it is closed or in a forked child, and
+    /// nothing is stored. Not inlined: inlined, it takes registers from the loop over the messages, and slows the loop
+    /// by a fifth.
     [[gnu::noinline]] bool store_own_gate(Reader& reader, std::int64_t cursor, int messages) noexcept {
         std::int64_t* const gate = reader.gate;
         const std::int64_t due = cursor + reader.eighth();
         reader.cursor = cursor;
-        if (due == reader.store_due) return true;  // the gate holds it
+        if (due == reader.store_due) return true;  // the gate has this position already
         if (!open()) return false;
         std::int64_t count = reader.count;
         if (count != layout::COUNT_UNKNOWN) count = wrapping_add(count, messages);
         reader.count = count;
         reader.store_due = due;
         store_relaxed(Ring::count_beside(gate), count);
-        store_release(gate, cursor);  // pairs with recompute 2: what lies before it was read
+        store_release(gate, cursor);  // pairs with recompute 2: all reads below it come first
         if (waker_.is_due()) waker_.wake(waiting_bit(reader.ring.index));  // poll 6
         acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
         return usable();
@@ -246,12 +250,12 @@ class SubscriberCore final : public Member {
 
     [[gnu::noinline]] inline bool wait_for_message(Wait& wait, Turns& turns);
 
-    std::size_t next_ring_ = 0;  // where the next poll starts
+    std::size_t next_ring_ = 0;  // index of the reader with which the next poll starts
     Waker waker_;
     std::vector<Reader> readers_;
     IdlePolls idle_polls_;
-    Action last_action_ = Action::CONTINUE;  // of a handler that returns actions
-    std::vector<Sender> senders_;            // of the readers, in their order
+    Action last_action_ = Action::CONTINUE;  // only for a handler that returns actions
+    std::vector<Sender> senders_;            // one for each reader, in the same order
     std::vector<std::uint32_t> rings_;
     std::shared_ptr<ChannelState> state_;
     std::string name_;
@@ -276,22 +280,22 @@ inline SubscriberCore::SubscriberCore(std::shared_ptr<ChannelState> state, const
         } catch (const NoFreeSlot&) {
             if (clock_ns(CLOCK_MONOTONIC) >= deadline) throw;
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes nobody
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes no waiter
     }
 }
 
-/// 5.3
+/// Takes a subscriber slot and joins or resumes (5.3).
 inline void SubscriberCore::take_slot(const std::string& name, bool kept, const Rings& rings) {
     const ChannelFile& file = state_->file;
-    const bool foreign = file.header.foreign != Foreign::none;  // its writer needs the gate to stay one (6.15)
+    const bool foreign = file.header.foreign != Foreign::none;  // its writer needs a gate >= 0 at all times (6.15)
     std::uint32_t taken = 0;
     std::int64_t epoch = 0;
     bool resumed = false;
     waker_ = Waker(file.room(), file.wakes);  // before the locks: the kernel may take some milliseconds
-    // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
+    // All allocations come before the first store, so that a failure leaves the file unchanged.
     readers_.reserve(file.header.publishers);
     rings_.reserve(file.header.publishers);
-    senders_.clear();  // of a try before
+    senders_.clear();  // of an earlier try
     for (std::uint32_t ring = 0; ring < file.header.publishers; ++ring) senders_.push_back(unknown_sender(ring));
     SlotLock lock = detail::take_slot(file, subscriber_slots(file), name, [&](std::uint32_t slot) {
         const SlotWords words = subscriber_slot(file, slot);
@@ -301,11 +305,11 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
         }
         kept_ = foreign || load_acquire(words.kept()) != 0;
         resumed = foreign || (kept_ && gating && load_acquire(words.evicting()) == 0);
-        // What may refuse comes before the first store.
+        // All checks come before the first store (5.3, 3).
         resumed ? resume(slot, rings) : check_published(rings);
         epoch = words.take(name, file.environment, file.wakes, [] {});
         if (!resumed) {
-            if (kept_) store_release(words.evicting(), 1);  // half a join is nowhere to resume
+            if (kept_) store_release(words.evicting(), 1);  // the gates of half a join are no place to resume
             join(slot, rings);
             if (kept) store_release(words.kept(), 1);  // after its gates; pairs with retire
             if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
@@ -325,6 +329,7 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
     set_owner(std::move(lock), taken, subscriber_slot(file, taken).epoch(), epoch);
 }
 
+/// Adds the state of one ring, with the cursor at `cursor`.
 inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, std::int64_t cursor,
                                        std::int64_t count) {
     const ChannelFile& file = state_->file;
@@ -333,12 +338,12 @@ inline void SubscriberCore::add_reader(std::uint32_t slot, std::uint32_t ring, s
     rings_.push_back(ring);
 }
 
-/// Whether `rings` names `ring`; no rings: all.
+/// Whether `rings`, which are sorted, contain `ring`; no rings means all.
 inline bool is_chosen(const Rings& rings, std::uint32_t ring) {
     return rings.empty() || std::binary_search(rings.begin(), rings.end(), ring);
 }
 
-/// 5.3, 3, for a slot that is to be joined.
+/// Checks `published` of the chosen rings before a join (5.3, 3).
 inline void SubscriberCore::check_published(const Rings& rings) const {
     for (std::uint32_t index = 0; index < state_->file.header.publishers; ++index) {
         const Ring ring = state_->file.ring(index);
@@ -350,7 +355,7 @@ inline void SubscriberCore::check_published(const Rings& rings) const {
     }
 }
 
-/// 6.4; no rings: all.
+/// Joins the chosen rings (6.4); no rings means all.
 inline void SubscriberCore::join(std::uint32_t slot, const Rings& rings) {
     const ChannelFile& file = state_->file;
     const auto chosen = [&](std::uint32_t ring) { return is_chosen(rings, ring); };
@@ -389,15 +394,15 @@ inline void SubscriberCore::join(std::uint32_t slot, const Rings& rings) {
     for (const Reader& reader : readers_) store_relaxed(Ring::count_beside(reader.gate), reader.count);  // join 6
 }
 
-/// 6.5
+/// Resumes at the slot's gates (6.5). Throws ChannelDiffers if the caller asked for other rings than those with a gate.
 inline void SubscriberCore::resume(std::uint32_t slot, const Rings& asked) {
     const ChannelFile& file = state_->file;
     const bool foreign = file.header.foreign != Foreign::none;
     for (std::uint32_t index = 0; index < file.header.publishers; ++index) {
         const Ring ring = file.ring(index);
-        const std::int64_t gate = load_acquire(ring.gate(slot));  // its last owner: poll 4
+        const std::int64_t gate = load_acquire(ring.gate(slot));  // pairs with poll 4 of the last owner
         if (gate < 0 && !foreign) continue;
-        // Pairs with publish 7. A foreign writer stores claimed alone.
+        // Pairs with publish 7. A foreign writer stores `claimed` only (6.15).
         const std::int64_t published = load_acquire(foreign ? ring.claimed() : ring.published());
         const std::int64_t claimed = load_acquire(ring.claimed());  // publish 3
         if (!ring.is_position(gate) || !ring.is_position(published) || !ring.is_position(claimed) || gate > claimed ||
@@ -416,17 +421,17 @@ inline void SubscriberCore::resume(std::uint32_t slot, const Rings& asked) {
     }
 }
 
-/// 5.4. A gate that was stored after the slot was lost would hold publishers back until the slot has an owner again.
-/// While the lock is ours the slot has no other owner. If the lock cannot be tested, the slot may be another's, and
-/// nothing is written.
+/// Takes back this slot's gates (5.4): a gate that was stored after an evict would hold publishers back until the slot
+/// has a new owner. While this object holds the lock, the slot has no other owner. If the lock cannot be tested,
+/// nothing is stored, because the slot may belong to another owner.
 inline void SubscriberCore::take_back_gates() noexcept {
     if (!lock_.still_held()) return;
-    if (state_->file.header.foreign != Foreign::none) return;           // no eviction; the gate stays
-    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // nowhere to resume
+    if (state_->file.header.foreign != Foreign::none) return;           // it cannot be evicted, and the gate stays
+    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // its gates are no place to resume
     stop_gating(state_->file, slot_);
 }
 
-/// 5.3, close.
+/// What a close stores (5.3, close): a kept slot keeps its gates.
 inline void SubscriberCore::give_back(bool owned) noexcept {
     if (!owned) {
         take_back_gates();
@@ -444,7 +449,7 @@ inline void SubscriberCore::forget() {
     }
     if (!usable()) throw_unusable();
     state_->with_lock([this] {
-        if (!open()) throw_unusable();  // the channel was closed meanwhile
+        if (!open()) throw_unusable();  // closed meanwhile
         const ControlLock control(lock_.description(), state_->file);
         const SlotWords words = subscriber_slot(state_->file, slot_);
         store_release(words.kept(), 0);
@@ -457,24 +462,25 @@ inline void SubscriberCore::forget() {
 
 void SubscriberCore::refuse(Nanoseconds timeout) {
     if (open() && use() == idle) check_timeout(timeout);
-    // Also if the other thread is done by now.
+    // TwoThreads, also if the other thread has finished just now.
     if (open() && (use() != idle || usable())) throw_in_use();
     throw_unusable();
 }
 
 inline void SubscriberCore::throw_unusable() {
     if (open() && use() == idle) lose_slot();
-    if (open()) throw SlotLost("subscriber", slot_);  // in a handler: its poll is not done with the gates
+    if (open()) throw SlotLost("subscriber", slot_);  // in a handler: its poll still uses the gates
     throw Closed("subscriber slot " + std::to_string(slot_) + " of channel " + state_->file.path +
                  " is used after it was " + why_unusable_);
 }
 
-/// 5.4
+/// Gives up the lost slot (5.4), and throws SlotLost.
 void SubscriberCore::lose_slot() {
     give_up_slot();
     throw SlotLost("subscriber", slot_);
 }
 
+/// Takes back the gates and releases the lock, unless the object is closed.
 inline void SubscriberCore::give_up_slot() noexcept {
     state_->with_lock([this] {
         if (!open()) return;
@@ -483,25 +489,26 @@ inline void SubscriberCore::give_up_slot() noexcept {
     });
 }
 
-/// A handler threw: its message is consumed. Its exception goes first; a slot that was lost is told of later.
+/// Ends a poll whose handler threw: its message is consumed. The handler's exception goes first; a lost slot is
+/// reported by the next verb.
 void SubscriberCore::end_throwing(Reader& reader, std::int64_t cursor, int messages) noexcept {
     if (reader.sender == nullptr) return;  // the ring is corrupt
     if (!store_own_gate(reader, cursor, messages) && open()) give_up_slot();
 }
 
-/// The end of a poll in which the slot was lost. Or its handler forked, and this is the child.
+/// Ends a poll that cannot store its gate: the slot is lost, or the handler forked and this is the child.
 void SubscriberCore::end_lost() {
     if (open()) lose_slot();
     throw_unusable();
 }
 
-/// 6.9, the end: the other rings go on; this one looks empty from now on. Throws SlotLost instead if the slot is lost:
-/// an evicted reader may see a later lap.
+/// Marks a ring as corrupt and throws CorruptRing (6.9): from then on it looks empty, and the other rings go on. Throws
+/// SlotLost instead if the slot is lost, because an evicted reader may see bytes of a later lap.
 void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, int messages, const char* reason) {
     alignas(layout::RECORD_HEADER_LENGTH) static std::byte nothing[layout::RECORD_HEADER_LENGTH];
     acquire_fence();  // as in poll 5
     if (!usable() && open()) {
-        reader.sender = nullptr;  // nothing more is stored
+        reader.sender = nullptr;  // store nothing more for this ring
         lose_slot();
     }
     const Ring ring = reader.ring;
@@ -518,13 +525,13 @@ void SubscriberCore::set_corrupt(Reader& reader, std::int64_t position, int mess
     throw_corrupt(state_->file.path, ring, position, reason);
 }
 
-/// Poll 3, of an owner record.
+/// Poll 3 for an owner record: notes the sender of the records that follow.
 void SubscriberCore::note_sender(Reader& reader, std::int64_t cursor, std::int32_t length) {
     set_sender(*reader.sender, reader.ring.payload_at(cursor),
                static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
 }
 
-/// 6.16: until there is something to poll. False: the deadline has passed.
+/// Waits until there is something to poll (6.16). False: the deadline has passed.
 bool SubscriberCore::wait_for_message(Wait& wait, Turns& turns) {
     for (;;) {
         wait.put_back();

@@ -18,15 +18,15 @@
 
 #include "flyring/errors.hpp"
 
-// The system calls of the library: descriptors, open-file-description locks, mappings. Nothing here is on a hot path.
+// The system calls of the library: descriptors, open-file-description locks, mappings. None of them is on a hot path.
 
 namespace flyring::detail {
 
-/// Throws what `error`, the errno of `call` on `path`, means: access denied or an I/O error.
+/// Throws AccessDenied or IoError for `error`, the errno of `call` on `path`.
 [[noreturn, gnu::cold]] inline void throw_errno(const char* call, const std::string& path, int error = errno) {
     if (error == EACCES || error == EPERM) {
         throw AccessDenied(path, std::string(call) + ": " + std::generic_category().message(error) +
-                                     "; check owner and mode, and who runs this process");
+                                     "; check owner and mode, and the user of this process");
     }
     throw IoError(call, error, path);
 }
@@ -56,18 +56,18 @@ class Fd {
         fd_ = -1;
     }
 
-    /// For a descriptor of a regular file that is kept for long: other code may close it (closefrom) and open
-    /// something else under its number. The file offset, which is not used here, gets a random value. It belongs to the
-    /// description: another one, even of the same file, has another.
+    /// Marks a descriptor of a regular file that is kept for long, because other code may close it (closefrom) and open
+    /// something else under its number. The mark is a random value of the file offset, which nothing here uses. The
+    /// offset belongs to the description, so another description, even of the same file, has another offset. (5.1)
     void mark(const std::string& path) {
         constexpr std::int64_t least = std::int64_t{1} << 33;  // ext4 with blocks of 1 KiB may end just above 2^34
         std::int64_t random = 0;
         if (::getrandom(&random, sizeof random, 0) != sizeof random) throw_errno("getrandom", path);
         const std::int64_t mark = least | (random & (least - 1));
         if (::lseek(fd_, mark, SEEK_SET) != mark) throw_errno("lseek", path);
-        mark_ = mark;  // not before: who has no mark yet still closes it
+        mark_ = mark;  // not before: if lseek fails, reset() still closes the descriptor
     }
-    /// Whether the number still stands for what was opened.
+    /// Whether the number still refers to the description that this object opened.
     bool ours() const noexcept {
         return fd_ >= 0 && (mark_ == 0 || ::lseek(fd_, 0, SEEK_CUR) == static_cast<off_t>(mark_));
     }
@@ -77,7 +77,7 @@ class Fd {
     std::int64_t mark_ = 0;  // 0: none
 };
 
-/// Throws if other code closed the descriptor; its number may stand for something else by now.
+/// Throws IoError if other code has closed the descriptor, whose number may refer to something else by now.
 inline void check_ours(const Fd& fd, const char* call, const std::string& path) {
     if (!fd.ours()) throw IoError(call, EBADF, path);
 }
@@ -91,15 +91,15 @@ inline struct flock lock_range(short type, std::uint64_t offset) noexcept {
     return range;
 }
 
-/// Takes the write lock on the byte at `offset` of the file for this description. Returns 0, or the errno: EAGAIN or
-/// EACCES if another description has a lock there.
+/// Tries to take the write lock on the byte at `offset` for this description. Returns 0, or the errno: EAGAIN or EACCES
+/// if another description has a lock there.
 inline int try_lock_byte(const Fd& fd, std::uint64_t offset) noexcept {
     if (!fd.ours()) return EBADF;
     struct flock range = lock_range(F_WRLCK, offset);
     return ::fcntl(fd.get(), F_OFD_SETLK, &range) == 0 ? 0 : errno;
 }
 
-/// The same. Returns whether it has the lock now; throws IoError if that cannot be told.
+/// Like try_lock_byte, but returns whether it got the lock, and throws IoError for any other failure.
 inline bool lock_byte(const Fd& fd, std::uint64_t offset, const std::string& path) {
     const int error = try_lock_byte(fd, offset);
     if (error != 0 && error != EAGAIN && error != EACCES) throw IoError("fcntl(F_OFD_SETLK)", error, path);
@@ -112,7 +112,7 @@ inline void unlock_byte(const Fd& fd, std::uint64_t offset) noexcept {
     ::fcntl(fd.get(), F_OFD_SETLK, &range);
 }
 
-/// True if another description than `fd`'s has a lock on the byte at `offset`.
+/// Whether another description than that of `fd` has a lock on the byte at `offset`.
 inline bool byte_is_locked(const Fd& fd, std::uint64_t offset, const std::string& path) {
     check_ours(fd, "fcntl(F_OFD_GETLK)", path);
     struct flock range = lock_range(F_WRLCK, offset);
@@ -120,7 +120,7 @@ inline bool byte_is_locked(const Fd& fd, std::uint64_t offset, const std::string
     return range.l_type != F_UNLCK;
 }
 
-/// The same, for a text; true also if it cannot be told.
+/// Like byte_is_locked, but never throws: true also if the test fails.
 inline bool is_locked_by_another(const Fd& fd, std::uint64_t offset) noexcept {
     struct flock range = lock_range(F_WRLCK, offset);
     return !fd.ours() || ::fcntl(fd.get(), F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
@@ -154,8 +154,8 @@ class Mapping {
     std::byte* data() const noexcept { return data_; }
     std::uint64_t size() const noexcept { return size_; }
 
-    /// Makes the pages of [from, from + length) present, and writable if the mapping is, now, so that the first lap
-    /// does not fault on each. Kernels before 5.14 do not know the call: there the first lap faults.
+    /// Makes the pages of [from, from + length) present now, and writable if the mapping is, so that the first lap has
+    /// no page faults. A kernel before 5.14 does not have the call; the first lap then faults.
     void prefault(std::byte* from, std::uint64_t length) const noexcept {
         const int populate = access_ == Access::write ? 23 : 22;  // MADV_POPULATE_WRITE, _READ; not in older headers
         const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -163,13 +163,13 @@ class Mapping {
         ::madvise(from - before, length + before, populate);
     }
 
-    /// Lets the file go; the addresses stay valid, so that a late access of another thread hits private memory. When
-    /// this returns, no thread can store into the file through this mapping.
+    /// Replaces the mapping by private memory at the same addresses, so that a late access of another thread is
+    /// harmless. After this returns, no thread can store into the file through this mapping.
     void detach() noexcept {
         if (data_ == nullptr) return;
         constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
         if (::mmap(data_, size_, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) return;
-        // A kernel that never overcommits has no memory to promise. It gives zeros that cannot be written.
+        // A kernel that never overcommits may refuse writable memory. Map read-only zeros instead.
         (void)::mmap(data_, size_, PROT_READ, flags, -1, 0);
     }
 
@@ -185,7 +185,7 @@ inline std::int64_t clock_ns(clockid_t clock) noexcept {
     return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-/// Reads a small file of /proc, or the text before byte 4096 of it; empty if there is none.
+/// Reads a small file of /proc, at most 4096 bytes; empty if it cannot be opened.
 inline std::string read_small_file(const char* path) {
     Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
     if (!fd) return {};
@@ -195,7 +195,7 @@ inline std::string read_small_file(const char* path) {
     return text;
 }
 
-/// How far a time namespace has shifted CLOCK_MONOTONIC of this process, ns.
+/// How far a time namespace shifts CLOCK_MONOTONIC of this process, in ns (10).
 inline std::int64_t monotonic_offset() {
     const std::string text = read_small_file("/proc/self/timens_offsets");
     const auto line = text.find("monotonic");

@@ -12,11 +12,11 @@
 #include "flyring/detail/state.hpp"
 #include "flyring/detail/waiting.hpp"
 
-// What subscribers and publishers do until a message or room is there (spec/channel.md 6.16).
+// How subscribers, publishers and the other members wait (spec/channel.md 6.16).
 
 namespace flyring::detail {
 
-/// Whether the owners of these rings, if they have one, wake readers.
+/// Whether every publisher that owns one of these rings wakes readers.
 inline bool publishers_wake(const ChannelFile& file, const Rings& rings) noexcept {
     if (file.header.foreign == Foreign::publisher) return false;
     return std::all_of(rings.begin(), rings.end(), [&](std::uint32_t ring) {
@@ -26,8 +26,8 @@ inline bool publishers_wake(const ChannelFile& file, const Rings& rings) noexcep
     });
 }
 
-/// Whether the workers of a queue wake those who wait: for room that they make, and for jobs that they release.
-/// All but that of slot `own`, if it is one.
+/// Whether every live worker of a queue, except the one of slot `own`, wakes sleepers. Workers make room, and release
+/// jobs.
 inline bool workers_wake(const ChannelFile& file, std::uint32_t own = 0) noexcept {
     for (std::uint32_t slot = 1; slot < file.header.subscribers; ++slot) {
         if (slot == own) continue;
@@ -39,7 +39,7 @@ inline bool workers_wake(const ChannelFile& file, std::uint32_t own = 0) noexcep
     return true;
 }
 
-/// Whether the subscribers that gate a ring wake its publisher.
+/// Whether every subscriber that gates the ring wakes the ring's publisher.
 inline bool subscribers_wake(const ChannelFile& file, const Ring& ring) noexcept {
     if (file.header.foreign == Foreign::subscriber) return false;
     if (file.is_queue()) return workers_wake(file);
@@ -53,16 +53,18 @@ inline bool subscribers_wake(const ChannelFile& file, const Ring& ring) noexcept
     return true;
 }
 
+/// The mask of all these rings.
 inline std::uint32_t mask_of(const Rings& rings) noexcept {
     std::uint32_t mask = 0;
     for (const std::uint32_t ring : rings) mask |= waiting_bit(ring);
     return mask;
 }
 
-/// Looks until `ready()` or the time has come. Whether it is ready. `yields`: it offers the core to others meanwhile.
+/// Spins until `ready()` is true or CLOCK_MONOTONIC reaches `time`. Returns whether it is ready. `yields`: offers the
+/// core to other threads between the looks.
 template <typename Ready>
 bool spin_until(std::int64_t time, bool yields, Ready&& ready) {
-    constexpr int looks = 16;  // between two at the clock
+    constexpr int looks = 16;  // between two reads of the clock
     do {
         for (int i = 0; i < looks; ++i) {
             if (ready()) return true;
@@ -73,7 +75,7 @@ bool spin_until(std::int64_t time, bool yields, Ready&& ready) {
     return false;
 }
 
-/// The turns of one wait: at the end of each it is time to try again.
+/// The turns of one wait. After each turn the caller tries its verb again.
 class Turns {
   public:
     /// `yields`: a wait for room. It offers the core to others while it spins: a reader that must make room may need it.
@@ -84,8 +86,8 @@ class Turns {
           deadline_(later(start_, timeout.count())),
           spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
 
-    /// Looks for as long as it may spin, then sleeps once. Whether to try: once the deadline has passed, only if it is
-    /// ready, and only once.
+    /// One turn: spins while spin time is left, then sleeps once. Returns whether the caller should try its verb again.
+    /// After the deadline, it returns true at most once more, and only if `ready()`.
     template <typename Ready>
     bool next(Ready&& ready) {
         if (over_) return false;
@@ -107,17 +109,17 @@ class Turns {
                            [&] { return member_.cap(now - start_); });
             }
         }
-        successor_ = load_relaxed(file.successor());  // the caller sees now whether the channel was replaced
+        successor_ = load_relaxed(file.successor());  // the caller checks next whether the channel was replaced
         return true;
     }
 
-    /// Whether a turn went as far as to sleep: then it may have taken a wake for itself.
+    /// Whether any turn slept. A worker that slept may have used up a wake that was meant for one worker.
     bool slept() const noexcept { return slept_; }
 
   private:
     const Member& member_;
     const bool yields_;
-    std::int32_t successor_ = 0;  // what it knows of the channel's
+    std::int32_t successor_ = 0;  // the channel's successor word at the last turn
     std::int64_t start_;
     std::int64_t deadline_;
     std::int64_t spin_end_;

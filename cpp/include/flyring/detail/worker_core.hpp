@@ -33,7 +33,7 @@ namespace flyring::detail {
 template <typename Handler>
 inline constexpr bool job_returns_action = std::is_same_v<std::decay_t<std::invoke_result_t<Handler&, Job&>>, Action>;
 
-/// Takes the jobs of a queue: the steps of spec/queue.md 3 to 8, in their order. A Worker owns it.
+/// Takes jobs from a queue: the steps of spec/queue.md 3 to 8, in their order. A Worker owns it.
 class WorkerCore final : public Member {
   public:
     /// `timeout`: how long to wait for a free slot.
@@ -45,7 +45,7 @@ class WorkerCore final : public Member {
         if (job_ != nullptr) job_->core_ = nullptr;
     }
 
-    /// While there is no job, it waits.
+    /// Polls, and waits for the first job until the time-out.
     template <typename Handler>
     int poll(Handler& handler, int limit, Nanoseconds timeout) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || timeout.count() < 0)) refuse(timeout);
@@ -58,11 +58,11 @@ class WorkerCore final : public Member {
     }
     std::optional<Job> take(Nanoseconds timeout);
 
-    // Of the job in hand: what `job` is the handle of, in its handler or behind take.
+    // Operations on the job in hand, whose handle is `job`: in a handler, or after take.
     inline void finish(Job& job);
     inline bool give_up(Job& job);
     inline void drop(Job& job) noexcept;
-    /// `job` is the handle of the job in hand from now on.
+    /// Makes `job` the handle of the job in hand.
     void set_handle(Job& job) noexcept { job_ = &job; }
 
     void drain();
@@ -88,7 +88,7 @@ class WorkerCore final : public Member {
     }
     bool look_after() override {
         const bool replaced = is_replaced(state_->file);
-        if (replaced) idle_polls_.look_next();  // and tells it
+        if (replaced) idle_polls_.look_next();  // the next verb throws it
         return replaced || is_ready() || adopt_if_due(clock_ns(CLOCK_MONOTONIC));
     }
     void pass_on() noexcept override {
@@ -119,7 +119,8 @@ class WorkerCore final : public Member {
 
     // Poll.
 
-    /// How many jobs were consumed. `over_`: the poll ends, whatever else is there.
+    /// Hands out up to `limit` jobs and returns how many were consumed. Sets `over_` if the poll ends even though more
+    /// jobs are there.
     template <typename Handler>
     [[gnu::noinline, gnu::hot]] int hand_out(Handler& handler, int limit) {
         over_ = false;
@@ -146,16 +147,16 @@ class WorkerCore final : public Member {
         return done;
     }
 
-    /// Jobs of a batch that lie in place, in their order: the steps of 3 with all that they need at hand.
+    /// Hands out jobs of a plain batch in their order: the hot path of take 4 and done 5.
     template <typename Handler>
     [[gnu::always_inline]] inline void hand_out_plain(Handler& handler, Job& job, int limit, int& handed, int& done) {
         const Ring ring = hand_.source->ring;
         std::int64_t* const gate = hand_.source->gate;
         store_relaxed(&thread_, this_thread());
-        const Sender& sender = senders_.of(state_->file, ring, hand_.position);  // no owner record lies in a batch
+        const Sender& sender = senders_.of(state_->file, ring, hand_.position);  // a batch contains no owner record
         const std::int64_t end = hand_.end;
         std::int64_t position = hand_.position;
-        std::int64_t stride = ring.alignment();  // of the last job
+        std::int64_t stride = ring.alignment();  // size of the last job
         job.ring_ = ring.index;
         job.attempts_ = 0;
         do {
@@ -177,7 +178,7 @@ class WorkerCore final : public Member {
                 return settle(action, done);
             }
             job.core_ = nullptr;
-            acquire_fence();  // done 5, behind the handler's last look at the job; pairs with evict
+            acquire_fence();  // done 5, after the handler's last look at the job; pairs with evict
             if (FLYRING_UNLIKELY(!usable())) throw_unusable();
             ++done;
             position = next;
@@ -188,7 +189,7 @@ class WorkerCore final : public Member {
         } while (handed < limit);
     }
 
-    /// The next job of any batch.
+    /// Hands out the next job of any kind of batch.
     template <typename Handler>
     [[gnu::cold, gnu::noinline]] void hand_out_one(Handler& handler, Job& job, int& handed, int& done) {
         JobRecord record;
@@ -221,7 +222,7 @@ class WorkerCore final : public Member {
 
     // Take.
 
-    /// Whether something is in hand. If nothing was, it takes up to `limit` jobs.
+    /// Whether a job is in hand, after taking up to `limit` jobs if none was.
     [[gnu::always_inline]] inline bool has_batch(int limit) {
         if (!in_hand() && (is_draining() || !take_jobs(limit))) return false;
         if (FLYRING_UNLIKELY(wakers_.owes())) wake_one_more();
@@ -246,7 +247,8 @@ class WorkerCore final : public Member {
     [[gnu::cold]] bool adopt_if_due(std::int64_t now);
     bool lost() const noexcept { return !usable(); }
 
-    /// done or release of a job of take begins: nobody closes the worker meanwhile. In a handler: it is in use anyway.
+    /// Begins the done or release of a job of take: the worker cannot be closed meanwhile. In a handler the worker is
+    /// in use anyway.
     void begin_end(Job& job);
     void end_end(std::uint32_t was) noexcept {
         if (was != in_use) set_use(idle);
@@ -268,7 +270,7 @@ class WorkerCore final : public Member {
     [[gnu::cold, gnu::noinline]] void wake_one_more() noexcept {
         wakers_.wake_one_more([this] { return open() && is_job_there(); });
     }
-    /// One that was woken and takes nothing wakes another on its way out, whatever that is.
+    /// At the end of a verb, however it ends: pays the wake that this worker owes (10).
     struct PassOn {
         WorkerCore& core;
         explicit PassOn(WorkerCore& of) noexcept : core(of) {}
@@ -279,7 +281,7 @@ class WorkerCore final : public Member {
         }
     };
 
-    /// For `busy_since`, and for when to look for jobs of the dead: some milliseconds do not matter.
+    /// A cheap clock for `busy_since` and for the interval of adopt, where some milliseconds do not matter.
     static std::int64_t coarse_now() noexcept { return clock_ns(CLOCK_MONOTONIC_COARSE); }
     std::int64_t busy_time(std::int64_t now) const noexcept {
         return state_->file.environment.monotonic.value_or(std::max<std::int64_t>(now - clock_offset_, 1));
@@ -288,14 +290,14 @@ class WorkerCore final : public Member {
     static constexpr auto header_length = static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH);
 
     Hand hand_;
-    Job* job_ = nullptr;  // the handle of the job in hand, as long as it is not finished
+    Job* job_ = nullptr;  // the handle of the unfinished job in hand; null: none
     std::size_t next_source_ = 0;
     std::vector<JobSource> sources_;
     WorkerWakers wakers_;
     std::int64_t* busy_since_ = nullptr;
-    std::int64_t adopted_at_ = 0;  // when it last looked
+    std::int64_t adopted_at_ = 0;  // time of the last look for jobs to adopt
     std::int64_t clock_offset_ = 0;
-    const void* thread_ = nullptr;  // whose hand the jobs are in
+    const void* thread_ = nullptr;  // the thread that works on the jobs in hand; null: none
     std::uint32_t draining_ = 0;
     bool over_ = false;  // the poll ends
     IdlePolls idle_polls_;
@@ -320,11 +322,11 @@ inline WorkerCore::WorkerCore(std::shared_ptr<ChannelState> state, const std::st
         } catch (const NoFreeSlot&) {
             if (clock_ns(CLOCK_MONOTONIC) >= deadline) throw;
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes nobody
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the death of an owner wakes no waiter
     }
 }
 
-/// channel.md 5.3, without a join (6).
+/// Takes a worker's slot (6): channel.md 5.3 without the join, and inherits the last owner's job.
 inline void WorkerCore::take_slot(const std::string& name) {
     const ChannelFile& file = state_->file;
     const std::uint32_t rings = file.header.publishers;
@@ -333,7 +335,7 @@ inline void WorkerCore::take_slot(const std::string& name) {
     std::optional<Batch> found;
     clock_offset_ = monotonic_offset();
     wakers_ = WorkerWakers(file);  // before the locks: the kernel may take some milliseconds
-    // All memory that it needs, before anything is stored: what fails here leaves nothing behind.
+    // All allocations come before the first store, so that a failure leaves the file unchanged.
     sources_.reserve(rings);
     senders_.reserve(rings);
     all_rings_.resize(rings);
@@ -361,7 +363,7 @@ inline void WorkerCore::take_slot(const std::string& name) {
     if (found) hand_.hold(sources_[found->ring], *found);
 }
 
-/// 3, from the rings in turn, or 5. False: there is nothing.
+/// Takes up to `limit` jobs from the rings in turn (3), or adopts if that is due (5). False: there is no job.
 inline bool WorkerCore::take_jobs(int limit) {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
     const std::int64_t now = coarse_now();
@@ -387,7 +389,7 @@ inline bool WorkerCore::take_jobs(int limit) {
     return false;
 }
 
-/// `record` is the next job in hand, to be handed out. False: there is none any more.
+/// Finds the next job in hand, to be handed out, as `record`. False: the batch has no more jobs.
 inline bool WorkerCore::prepare_job(JobRecord& record) {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();  // take 4; pairs with evict
     store_relaxed(&thread_, this_thread());
@@ -398,7 +400,7 @@ inline bool WorkerCore::prepare_job(JobRecord& record) {
     return false;
 }
 
-/// `job` is the handle of the job in hand, which is this one.
+/// Makes `job` the handle of the job in hand, which is `record`.
 inline void WorkerCore::handle(Job& job, const JobRecord& record) {
     const Sender& sender = hand_.source->returns ? senders_.unknown(record.ring)
                                                  : senders_.of(state_->file, hand_.source->ring, record.position);
@@ -409,11 +411,11 @@ inline void WorkerCore::handle(Job& job, const JobRecord& record) {
     job_ = &job;
 }
 
-/// A handler has returned, and its job is not simply done: what it said, and what it did with its job.
+/// Settles a job after its handler has returned: done or released, as the action and the handler's own calls say.
 void WorkerCore::settle(Action action, int& done) {
     const bool known = action >= Action::CONTINUE && action <= Action::ABORT;
     over_ = ends_poll(action);
-    if (job_ == nullptr) {              // the handler finished it itself
+    if (job_ == nullptr) {              // the handler has finished the job itself
         if (!open()) throw_unusable();  // a forked child
         ++done;
     } else if (action == Action::ABORT) {
@@ -422,11 +424,11 @@ void WorkerCore::settle(Action action, int& done) {
         finish(*job_);
         ++done;
     }
-    if (hand_.stayed) over_ = true;  // it would come again at once
+    if (hand_.stayed) over_ = true;  // the same job would come again at once
     if (!known) checked(action);     // throws
 }
 
-/// The end of done 5: on to the batch's next job. The epoch was compared.
+/// The end of done 5: goes on to the batch's next job. The caller has compared the epoch.
 inline void WorkerCore::end_job() noexcept {
     const std::uint32_t ring = hand_.source->ring.index;
     if (!hand_.go_on()) {
@@ -436,17 +438,18 @@ inline void WorkerCore::end_job() noexcept {
     wakers_.made_room(ring);
 }
 
-/// The same behind the last job.
+/// The end of done 5 after the batch's last job.
 inline void WorkerCore::end_batch() noexcept {
     const JobSource& source = *hand_.source;
-    store_release(source.gate, layout::NOT_GATING);  // done 5: behind the handler; pairs with room 2b
+    store_release(source.gate, layout::NOT_GATING);  // done 5: after the handler; pairs with room 2b
     store_relaxed(busy_since_, std::int64_t{0});
     hand_.drop();
     store_relaxed(&thread_, static_cast<const void*>(nullptr));
     wakers_.made_room(source.ring.index);
 }
 
-/// 8. False: the job stays in hand, and is handed out again. Where the slot was lost nothing is in hand any more.
+/// Releases a job (8). False: the job stays in hand and is handed out again; or the slot is lost, and then no job is in
+/// hand any more.
 inline bool WorkerCore::release_job(const JobRecord& record) {
     hand_.stayed = true;
     const Released released =
@@ -461,24 +464,25 @@ inline bool WorkerCore::release_job(const JobRecord& record) {
     return true;
 }
 
-/// Of a job of take: marks the worker as trying, so that nobody closes it meanwhile.
+/// For a job of take: marks the worker as trying, so that no thread closes it meanwhile.
 inline void WorkerCore::begin_end(Job& job) {
     if (use() == in_use) return;
     while (!exchange_use(job_open, trying)) {
         if (use() != closing && use() != job_open) job.throw_closed();
-        sched_yield();  // who closes it is done soon
+        sched_yield();  // a close by another thread ends soon
     }
 }
 
+/// Finishes a job (3, done).
 inline void WorkerCore::finish(Job& job) {
     const std::uint32_t was = use();
     begin_end(job);
     job.core_ = nullptr;
     job_ = nullptr;
-    acquire_fence();  // done 5, behind the handler's last look at the job; pairs with evict
+    acquire_fence();  // done 5, after the handler's last look at the job; pairs with evict
     const bool good = usable();
     if (FLYRING_LIKELY(good)) {
-        if (in_hand()) end_job();  // it has gone with a close
+        if (in_hand()) end_job();  // not in hand: a close has released it
     } else {
         hand_.drop();
     }
@@ -486,6 +490,7 @@ inline void WorkerCore::finish(Job& job) {
     if (FLYRING_UNLIKELY(!good)) throw_unusable();
 }
 
+/// Releases a job by its handle (8). Returns whether it was released.
 inline bool WorkerCore::give_up(Job& job) {
     const std::uint32_t was = use();
     begin_end(job);
@@ -505,18 +510,18 @@ inline bool WorkerCore::give_up(Job& job) {
     return released;
 }
 
-/// Its handler threw, or its handle ends: what can be told is told by the worker's next verb.
+/// Releases a job whose handler threw, or whose handle is destroyed. Errors are reported by the worker's next verb.
 inline void WorkerCore::drop(Job& job) noexcept {
     try {
         give_up(job);
     } catch (const std::exception&) {
-        // The job stays in hand, or is another's.
+        // The job stays in hand, or belongs to another worker.
         job.core_ = nullptr;
         if (job_ == &job) job_ = nullptr;
     }
 }
 
-/// Of a poll. Where the slot was lost, there is no handle any more.
+/// Ends a poll whose handler threw, or that lost the slot.
 void WorkerCore::end_throwing(Job& job) noexcept {
     if (job_ != nullptr && job_->core_ != nullptr) drop(*job_);
     job.core_ = nullptr;
@@ -541,11 +546,11 @@ inline std::optional<Job> WorkerCore::take(Nanoseconds timeout) {
     idle_polls_.found_something();
     job = Job();
     handle(*job, taken_);
-    wait.end(job_open);  // last: from here on another thread may close it
+    wait.end(job_open);  // last: from here on another thread may close the worker
     return job;
 }
 
-/// 10: until there is something to take. False: the deadline has passed, or the worker drains.
+/// Waits until there is something to take (10). False: the deadline has passed, or the worker drains.
 inline bool WorkerCore::wait_for_job(Wait& wait, Turns& turns) {
     for (;;) {
         if (is_draining()) return false;
@@ -568,7 +573,7 @@ inline bool WorkerCore::wait_for_job(Wait& wait, Turns& turns) {
     }
 }
 
-/// 5, at most once a millisecond.
+/// Adopts jobs of dead or evicted workers (5), at most once a millisecond. Returns whether there were some.
 inline bool WorkerCore::adopt_if_due(std::int64_t now) {
     if (in_hand() || is_draining() || now - adopted_at_ < layout::ADOPT_INTERVAL) return false;
     adopted_at_ = now;
@@ -582,12 +587,12 @@ inline bool WorkerCore::adopt_if_due(std::int64_t now) {
     return true;
 }
 
-/// From any thread: nothing more is taken.
+/// Stops taking jobs (7, drain). Any thread may call it.
 inline void WorkerCore::drain() {
     store_relaxed(&draining_, 1U);
     state_->with_lock([this] {
         if (!open()) throw_unusable();
-        wake_all(state_->file.jobs());  // its own wait among them
+        wake_all(state_->file.jobs());  // among them this worker's own wait
     });
 }
 
@@ -596,14 +601,15 @@ inline bool WorkerCore::ended() {
     return queue_ended(state_->file);
 }
 
-/// 7: what is in hand is released; what cannot be stays for an adopter, whatever ends this worker.
+/// Releases the jobs in hand (7). A job that cannot be released stays at the gate for an adopter.
 inline void WorkerCore::give_back(bool owned) noexcept {
     if (!owned) return;
-    // usable() is false by now.
+    // Compares the epoch itself, because usable() is false by now.
     const auto gone = [&] { return load_relaxed(subscriber_slot(state_->file, slot_).epoch()) != epoch_; };
-    hand_.stayed = false;  // it is handed out no more
+    hand_.stayed = false;  // it is not handed out again by this worker
     try {
-        // The job of take keeps its bytes: another thread may still look at the copy of an adopted job.
+        // The job of take is released from its record, without find: find would overwrite the copy of an adopted job,
+        // which another thread may still read.
         bool first = use() == job_open || was_job_open();
         while (in_hand()) {
             if (!first && hand_.find(taken_) != Prepared::job) return;
@@ -613,7 +619,7 @@ inline void WorkerCore::give_back(bool owned) noexcept {
             end_job();
         }
     } catch (const std::exception&) {
-        // An adopter finds it.
+        // The job stays at the gate for an adopter.
     }
 }
 
@@ -626,7 +632,7 @@ void WorkerCore::refuse(Nanoseconds timeout) {
     if (use() != idle) throw_in_use();
     check_timeout(timeout);
     if (!usable()) throw_unusable();
-    throw_in_use();  // the other thread is done by now
+    throw_in_use();  // another thread used the worker just now
 }
 
 inline void WorkerCore::throw_unusable() {
@@ -635,7 +641,7 @@ inline void WorkerCore::throw_unusable() {
                  " is used after it was " + why_unusable_);
 }
 
-/// channel.md 5.4, but that its gates stay for the adopter (7).
+/// Gives up the lost slot (channel.md 5.4), but leaves its gates for the adopter (7). Throws SlotLost.
 void WorkerCore::lose_slot() {
     hand_.drop();
     state_->with_lock([this] {
@@ -644,15 +650,15 @@ void WorkerCore::lose_slot() {
     throw SlotLost("worker", slot_);
 }
 
-/// Take 1, of a record that is not good.
+/// Marks a ring with an invalid record as corrupt, and throws CorruptRing (take 1).
 void WorkerCore::throw_bad(JobSource& source, std::int64_t position, const char* reason) {
     if (!usable()) throw_unusable();
     source.corrupt = true;
     throw_corrupt(state_->file.path, source.ring, position, reason);
 }
 
-/// The rest of the batch in hand cannot be found: the file is hostile. Or the slot is lost, and the bytes are later
-/// ones.
+/// Drops the batch in hand, because its next job cannot be found: the file is hostile (throws CorruptRing), or the slot
+/// is lost and the bytes are of a later lap (throws SlotLost).
 void WorkerCore::drop_batch(const char* reason) {
     acquire_fence();  // as done 5
     if (!usable()) throw_unusable();

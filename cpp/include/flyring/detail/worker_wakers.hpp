@@ -6,7 +6,7 @@
 #include "flyring/detail/file.hpp"
 #include "flyring/detail/waiting.hpp"
 
-// Whom a worker wakes (spec/queue.md 3, 8 and 10).
+// The wakes that a worker owes to other processes (spec/queue.md 3, 8 and 10).
 
 namespace flyring::detail {
 
@@ -16,25 +16,26 @@ class WorkerWakers {
     explicit WorkerWakers(const ChannelFile& file) noexcept
         : room_(file.room(), file.wakes), jobs_(file.jobs(), file.wakes), data_(file.data(), file.wakes) {}
 
-    /// What a change of a gate leaves for producers: as poll 6.
+    /// Wakes producers after a gate of the ring has moved, as poll 6 does.
     void made_room(std::uint32_t ring) const noexcept {
         if (room_.is_due()) room_.wake(waiting_bit(ring));
     }
-    /// A job lies on the returns ring: as a publish.
+    /// Wakes a worker and readers after a job was put on the returns ring, as a publish does.
     void released(std::uint32_t ring) const noexcept {
         if (jobs_.is_due()) jobs_.wake_one();
         if (data_.is_due()) data_.wake(waiting_bit(ring));
     }
 
-    /// Sleep 2 and 3 again, of one that was woken: so the next publish wakes another. It then owes one a wake.
+    /// Sleep 2 and 3 again, after this worker was woken: so the next publish wakes another worker. From then on this
+    /// worker owes one wake.
     void say_asleep(const WaitingWords& words) noexcept {
         __atomic_fetch_or(words.asleep, layout::JOBS_BIT, __ATOMIC_RELAXED);
         reach_wakers();
         owes_ = true;
     }
-    /// Whether it was woken, and has not woken one more since.
+    /// Whether this worker was woken and still owes another worker a wake.
     bool owes() const noexcept { return owes_; }
-    /// Behind it, and behind this worker's own take. `there()`: whether another job is.
+    /// Pays the wake that is owed, after this worker's own take: wakes one more worker if there() finds another job.
     template <typename There>
     void wake_one_more(There&& there) noexcept {
         owes_ = false;
