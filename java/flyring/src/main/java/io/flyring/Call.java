@@ -174,7 +174,7 @@ public final class Call {
     /**
      * Waits for the end.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the answer, with bytes of its own; null at the end of a stream.
      * @throws ServiceErrorException if the handler threw, failed, or did not answer.
      * @throws ExpiredException if the call's own time-out came first.
@@ -207,7 +207,7 @@ public final class Call {
     /**
      * Of a stream: its next item; waits for it.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the item, with bytes of its own; null at the end, or at the time-out: {@link #done()} tells which.
      * @throws FlyringException as {@link #result(Duration)} does, behind the last item that came.
      */

@@ -129,7 +129,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * Attaches to a channel as soon as there is one of this name.
      *
      * @param name name or path.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the channel.
      * @throws FlyringException as {@link #waitFor(String, Duration, OpenOptions)} does.
      */
@@ -141,12 +141,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * Attaches to a channel as soon as there is one of this name, and it has what the options ask for.
      *
      * @param name name or path.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @param options how to attach, and what the channel must have.
      * @return the channel.
      * @throws TimedOutException if there was none in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted; it still is.
+     * @throws CancelledException if the thread is interrupted. The thread stays interrupted.
      * @throws FlyringException as {@link #open(String, OpenOptions)} does.
      */
     public static Channel waitFor(String name, Duration timeout, OpenOptions options) {
@@ -406,13 +406,13 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the name of a kept slot gets that slot again.
      * @param kept true: keep the slot after a close or a death, so that its publishers wait for its next owner; needs a
      *     name, but in an inbox.
-     * @param rings the rings to read, one at least; null: all, or those of the kept slot.
+     * @param rings the rings to read, at least one; null: all, or those of the kept slot.
      * @return the subscriber.
      * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
      * @throws InvalidArgumentException if the name has other characters, or is missing for a kept slot, or a ring does
      *     not exist, or no ring is given, or the channel's subscriber is foreign.
      * @throws ChannelDiffersException if the kept slot has other rings than were asked for; nothing was changed.
-     * @throws CorruptRingException if a ring breaks the rules; nothing was changed.
+     * @throws CorruptRingException if a ring breaks the rules of the specification; nothing was changed.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -473,7 +473,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty.
      * @param kept true: keep the slot after a close or a death.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the subscriber.
      * @throws FlyringException as {@link #subscriber(String, boolean, Duration, int...)} does.
      */
@@ -486,12 +486,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the name of a kept slot gets that slot again.
      * @param kept true: keep the slot after a close or a death.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
-     * @param rings the rings to read, one at least; null: all, or those of the kept slot.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @param rings the rings to read, at least one; null: all, or those of the kept slot.
      * @return the subscriber.
      * @throws NoFreeSlotException if no slot was free in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
      * @throws FlyringException as {@link #subscriber(String, boolean, int...)} does.
      */
     public Subscriber subscriber(String name, boolean kept, Duration timeout, int... rings) {
@@ -546,11 +546,11 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * The same as {@link #worker(String)}; waits until a slot is free.
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the worker.
      * @throws NoFreeSlotException if no slot was free in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
      * @throws FlyringException as {@link #worker(String)} does.
      */
     public Worker worker(String name, Duration timeout) {
@@ -586,7 +586,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * The same as {@link #server(String)}; waits until the place is free.
      *
      * @param name a label, or empty.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the server.
      * @throws FlyringException as {@link #server(String)} does.
      */
@@ -611,7 +611,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * @return the client.
      * @throws NoFreeSlotException if all places are owned by live processes.
      * @throws InvalidArgumentException if the channel is no service, or the name has other characters.
-     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws CorruptRingException if a ring's content violates the specification.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -623,7 +623,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * The same as {@link #client(String)}; waits until a place is free.
      *
      * @param name a label, or empty.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the client.
      * @throws FlyringException as {@link #client(String)} does.
      */
@@ -681,7 +681,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      *
      * @param start where to begin in each ring.
      * @param whenLapped where to go on in a ring whose publisher has overtaken this reader.
-     * @param rings the rings to read, one at least; null: all.
+     * @param rings the rings to read, at least one; null: all.
      * @return the subscriber.
      * @throws InvalidArgumentException if a ring does not exist, or no ring is given, or the channel's publisher is
      *     foreign.

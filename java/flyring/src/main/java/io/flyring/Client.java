@@ -48,7 +48,7 @@ public final class Client extends ClientVerbs implements AutoCloseable {
      * @throws MessageTooLargeException if the request is too long; the call was not made.
      * @throws InvalidArgumentException if the type or the time-out is not valid; the call was not made.
      * @throws ChannelReplacedException if the channel was replaced: that ends the wait.
-     * @throws CancelledException if the thread was interrupted; it still is.
+     * @throws CancelledException if the thread is interrupted. The thread stays interrupted.
      * @throws ClosedException if another thread closed the client or the channel.
      * @throws SlotLostException if the client was evicted.
      * @throws CorruptRingException if the ring of replies is damaged.
@@ -214,13 +214,13 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     /**
      * The same; waits while nothing happens.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return how many calls ended, or got an item; 0: none in time.
      * @throws ClosedException after close.
      * @throws SlotLostException if the client was evicted.
      * @throws CorruptRingException if the ring of replies is damaged.
      * @throws ChannelReplacedException if the channel was replaced: that ends the wait; calls go on.
-     * @throws CancelledException if the thread was interrupted; it still is.
+     * @throws CancelledException if the thread is interrupted. The thread stays interrupted.
      * @throws TwoThreadsException if another thread, or one of this client's futures, is at work in it.
      * @throws InvalidArgumentException if the time-out is below 0.
      */
@@ -260,9 +260,9 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: it looks once.
+     * @param time the time to spin; 0 looks once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -297,7 +297,7 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Which owner of its place it is.
+     * The epoch of this client's place: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */

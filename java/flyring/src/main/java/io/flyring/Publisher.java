@@ -52,7 +52,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /** The length of the claim that is open during a flush; else {@link Window#CLOSED}. */
     private int hiddenClaim = Window.CLOSED;
 
-    /** What a wait looks at. */
+    /** What a wait checks. */
     private final class Wait extends RoomWait {
         Wait() {
             super(channel, slot);
@@ -227,8 +227,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of some bytes as a message of type 1, or 65536 on a channel with a schema; waits for room as
-     * long as it takes.
+     * Publishes a copy of some bytes as a message of type 1, or 65536 on a channel with a schema; waits for room
+     * without a time limit.
      *
      * @param source where the message is.
      * @param offset its first byte.
@@ -241,33 +241,33 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of some bytes; waits for room. It looks, spins for a short time, and then sleeps until a
-     * subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Publishes a copy of some bytes; waits for room. It spins for a short time, then sleeps until a subscriber wakes
+     * it. A virtual thread that sleeps here keeps its carrier thread.
      *
      * @param source where the message is.
      * @param offset its first byte.
      * @param length its bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
      * @throws BackPressuredException if no room came in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ClosedException if another thread closed the publisher or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the publisher works as before.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws ClosedException if another thread closes the publisher or the channel; detected within 100 ms.
+     * @throws ChannelReplacedException if the channel is replaced; detected within 100 ms. The publisher keeps working.
      */
     public long send(DirectBuffer source, int offset, int length, int type, Duration timeout) {
         return send(source, offset, length, type, Waiting.nanos(timeout));
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param source where the message is.
      * @param offset its first byte.
      * @param length its bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -290,8 +290,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema; waits for room as long
-     * as it takes.
+     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema; waits for room without
+     * a time limit.
      *
      * @param message the message.
      * @return the ring's new end position in bytes.
@@ -305,7 +305,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema; waits for room.
      *
      * @param message the message.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -320,7 +320,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @param offset its first byte.
      * @param length its bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -329,13 +329,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param source where the message is.
      * @param offset its first byte.
      * @param length its bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -362,7 +362,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      *
      * @param message the message, from position to limit.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -371,11 +371,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param message the message, from position to limit.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -505,7 +505,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @param from index of the first one to publish.
      * @param number how many to publish.
      * @param type the messages' type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return how many were taken, from the first on: all, unless the time-out came first.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does, but for the time-out; what
      *     was published before stays so, and {@link #position()} says how far that is.
@@ -515,13 +515,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param messages the messages, each from 0 to its capacity.
      * @param from index of the first one to publish.
      * @param number how many to publish.
      * @param type the messages' type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return how many were taken, from the first on: all, unless the time-out came first.
      * @throws FlyringException as {@link #sendBatch(DirectBuffer[], int, int, int, Duration)} does.
      */
@@ -556,7 +556,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * Waits until every subscriber that somebody owns has read what was published: until its gate is there. A claim
      * may be open meanwhile.
      *
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @throws TimedOutException if one of them has not read all of it in time.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -565,9 +565,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @throws FlyringException as {@link #flush(Duration)} does.
      */
     public void flush(long timeout) {
@@ -603,9 +603,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -613,8 +613,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring for a message of the default type, to be filled in place; waits for room as long as it
-     * takes.
+     * Claims space in the ring for a message of the default type, to be filled in place; waits for room without a time
+     * limit.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @return the publisher's one claim, valid until its commit or abort.
@@ -625,7 +625,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring, to be filled in place; waits for room as long as it takes. Nothing else can be
+     * Claims space in the ring, to be filled in place; waits for room without a time limit. Nothing else can be
      * published before its commit or abort.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
@@ -639,12 +639,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring, to be filled in place; waits for room. It looks, spins for a short time, and then
-     * sleeps until a subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Claims space in the ring, to be filled in place; waits for room. It spins for a short time, then sleeps until a
+     * subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the publisher's one claim, valid until its commit or abort.
      * @throws BackPressuredException if no room came in time.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
@@ -654,11 +654,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the publisher's one claim, valid until its commit or abort.
      * @throws FlyringException as {@link #claim(int, int, Duration)} does.
      */
@@ -740,7 +740,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /**
      * Claims space for a message without groups and data, writes the message header and wraps the encoder over the
-     * block; waits for room as long as it takes.
+     * block; waits for room without a time limit.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
@@ -772,7 +772,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
      * @throws BackPressuredException if no room came in time.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int)} does.
@@ -782,11 +782,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, Duration)} does.
      */
@@ -795,7 +795,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space for a message of a schema with a message header of its own; waits for room as long as it takes.
+     * Claims space for a message of a schema with a message header of its own; waits for room without a time limit.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
@@ -815,7 +815,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
      * @param header the schema's message header.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
      * @throws BackPressuredException if no room came in time.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)} does.
@@ -825,12 +825,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
      * @param header the schema's message header.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader, Duration)} does.
      */
@@ -1059,7 +1059,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return next;
     }
 
-    /** Refuses what must be refused. */
+    /** Throws if the call must be refused. */
     private void check(int length, int type) {
         if (epochNow() != expectedEpoch || expectedEpoch == GONE || payload.state() != Window.CLOSED || type < 1
             || length < 0 || length > maxLength) {
@@ -1188,7 +1188,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Which owner of the slot this is.
+     * The slot's epoch under this owner: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */

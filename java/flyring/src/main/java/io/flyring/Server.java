@@ -41,7 +41,7 @@ public final class Server extends ServerCore implements AutoCloseable {
      * @throws ClosedException after close.
      * @throws SlotLostException if the server was evicted.
      * @throws TwoThreadsException if another thread, or a handler, is at work in it.
-     * @throws ChannelReplacedException if another channel has this one's name now; the server works as before.
+     * @throws ChannelReplacedException if another channel has taken this one's name. The server keeps working.
      */
     public int poll(RequestHandler handler, int limit) {
         if (busy) {
@@ -85,10 +85,10 @@ public final class Server extends ServerCore implements AutoCloseable {
      *
      * @param handler gets them, one after another.
      * @param limit how many at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return how many were handed out; 0: none came in time, or {@link #stop()} was called.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
      * @throws FlyringException as {@link #poll(RequestHandler, int)} does.
      */
     public int poll(RequestHandler handler, int limit, Duration timeout) {
@@ -96,11 +96,11 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler gets them, one after another.
      * @param limit how many at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return how many were handed out; 0: none came in time, or {@link #stop()} was called.
      * @throws FlyringException as {@link #poll(RequestHandler, int, Duration)} does.
      */
@@ -154,9 +154,9 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {

@@ -36,12 +36,12 @@ public final class Subscriber implements AutoCloseable {
     /** Whether the handler ended the last controlled poll. */
     private boolean stopped;
     private int next;
-    /** Polls in a row that found nothing. */
+    /** Consecutive polls that found nothing. */
     private int idlePolls;
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
 
-    /** What a wait looks at. */
+    /** What a wait checks. */
     private final class Wait extends DataWait {
         Wait(int[] rings) {
             super(channel, rings);
@@ -107,9 +107,9 @@ public final class Subscriber implements AutoCloseable {
      * @throws ClosedException after close.
      * @throws SlotLostException if the slot was taken away; what this poll handed out may have been overwritten while
      *     it was read.
-     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
-     * @throws ChannelReplacedException if another channel has this one's name now, which every 4096th poll in a row
-     *     that finds nothing looks for; the subscriber works as before.
+     * @throws CorruptRingException if a ring breaks the rules. That ring is not read again; the other rings go on.
+     * @throws ChannelReplacedException if another channel has taken this one's name. Every 4096th consecutive poll that
+     *     finds nothing checks this. The subscriber keeps working.
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
@@ -149,18 +149,18 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages, and waits while there is nothing: it looks, spins for a short time, and then sleeps until a
-     * publisher wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Hands out messages, and waits while there is nothing: it spins for a short time, then sleeps until a publisher
+     * wakes it. A virtual thread that sleeps here keeps its carrier thread.
      *
      * @param handler gets the messages, one after another.
      * @param limit how many messages at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ClosedException if another thread closed the subscriber or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms, or within a second if that was not
-     *     done by Flyring; the subscriber works as before.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws ClosedException if another thread closes the subscriber or the channel; detected within 100 ms.
+     * @throws ChannelReplacedException if the channel is replaced; detected within 100 ms, or within a second if
+     *     something other than Flyring replaced the file. The subscriber keeps working.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public int poll(MessageHandler handler, int limit, Duration timeout) {
@@ -168,11 +168,11 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler gets the messages, one after another.
      * @param limit how many messages at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
@@ -256,7 +256,7 @@ public final class Subscriber implements AutoCloseable {
      *
      * @param handler gets the messages, one after another.
      * @param limit how many messages at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} and
      *     {@link #controlledPoll(ControlledMessageHandler, int)} do.
@@ -266,11 +266,11 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler gets the messages, one after another.
      * @param limit how many messages at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
      * @throws FlyringException as {@link #controlledPoll(ControlledMessageHandler, int, Duration)} does.
      */
@@ -346,7 +346,7 @@ public final class Subscriber implements AutoCloseable {
      * @return a message that owns its bytes, or null if there is none.
      * @throws ClosedException after close.
      * @throws SlotLostException if the slot was taken away.
-     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws CorruptRingException if a ring's content violates the specification.
      * @throws ChannelReplacedException as {@link #poll(MessageHandler, int)} does.
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
@@ -362,7 +362,7 @@ public final class Subscriber implements AutoCloseable {
     /**
      * Takes one message, and waits while there is none, as {@link #poll(MessageHandler, int, Duration)} does.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return a message that owns its bytes; null if none came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
@@ -371,9 +371,9 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return a message that owns its bytes; null if none came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
@@ -387,9 +387,9 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -497,7 +497,7 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Which owner of the slot this is.
+     * The slot's epoch under this owner: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */

@@ -150,9 +150,9 @@ public final class WaitSet {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -243,10 +243,10 @@ public final class WaitSet {
     /**
      * Waits until one of them is ready.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return those that are ready; none at the time-out, or after {@link #wake()}. Valid until the next wait.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
      * @throws TwoThreadsException if another thread waits.
      */
     public List<AutoCloseable> await(Duration timeout) {
@@ -254,9 +254,9 @@ public final class WaitSet {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return those that are ready; none at the time-out, or after {@link #wake()}. Valid until the next wait.
      * @throws FlyringException as {@link #await(Duration)} does.
      */

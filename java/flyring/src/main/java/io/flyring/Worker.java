@@ -30,8 +30,8 @@ public final class Worker extends WorkerCore implements AutoCloseable {
      * @throws ViewAliveException while the job of the last take is neither done nor released.
      * @throws ClosedException after close.
      * @throws SlotLostException if the worker was evicted.
-     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
-     * @throws ChannelReplacedException if another channel has this one's name now; the worker works as before.
+     * @throws CorruptRingException if a ring breaks the rules. That ring is not read again; the other rings go on.
+     * @throws ChannelReplacedException if another channel has taken this one's name. The worker keeps working.
      * @throws TwoThreadsException if another thread, or a handler of this worker, is at work.
      */
     public Job take() {
@@ -51,15 +51,15 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Takes one job, and waits while there is none: it looks, spins for a short time, and then sleeps until a producer
-     * wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Takes one job, and waits while there is none: it spins for a short time, then sleeps until a producer wakes it. A
+     * virtual thread that sleeps here keeps its carrier thread.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the worker's one job object; null if none came in time, or the worker drains.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ClosedException if another thread closed the worker or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the worker works as before.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws ClosedException if another thread closes the worker or the channel; detected within 100 ms.
+     * @throws ChannelReplacedException if the channel is replaced; detected within 100 ms. The worker keeps working.
      * @throws FlyringException as {@link #take()} does.
      */
     public Job take(Duration timeout) {
@@ -67,9 +67,9 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the worker's one job object; null if none came in time, or the worker drains.
      * @throws FlyringException as {@link #take(Duration)} does.
      */
@@ -144,7 +144,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
      *
      * @param handler gets the jobs, one after another.
      * @param limit how many jobs at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the worker drains.
      * @throws FlyringException as {@link #take(Duration)} does.
      */
@@ -153,11 +153,11 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler gets the jobs, one after another.
      * @param limit how many jobs at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the worker drains.
      * @throws FlyringException as {@link #poll(JobHandler, int, Duration)} does.
      */
@@ -238,7 +238,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
      *
      * @param handler gets the jobs, one after another.
      * @param limit how many jobs at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the first one was aborted.
      * @throws FlyringException as {@link #controlledPoll(ControlledJobHandler, int)} and {@link #take(Duration)} do.
      */
@@ -247,11 +247,11 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler gets the jobs, one after another.
      * @param limit how many jobs at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the first one was aborted.
      * @throws FlyringException as {@link #controlledPoll(ControlledJobHandler, int, Duration)} does.
      */
@@ -303,9 +303,9 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -331,7 +331,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Which owner of the slot this is.
+     * The slot's epoch under this owner: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */

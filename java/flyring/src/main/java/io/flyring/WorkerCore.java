@@ -38,7 +38,7 @@ abstract class WorkerCore {
     /** In whose hand the job is. */
     private Thread thread;
 
-    /** What a wait looks at. */
+    /** What a wait checks. */
     final class Wait extends JobWait {
         Wait() {
             super(channel, slot);
