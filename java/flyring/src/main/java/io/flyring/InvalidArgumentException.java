@@ -20,9 +20,9 @@ public final class InvalidArgumentException extends FlyringException {
     }
 
     /**
-     * Name of the argument.
+     * The name of the argument.
      *
-     * @return name of the argument.
+     * @return the name.
      */
     public String argument() {
         return argument;
