@@ -249,7 +249,7 @@ abstract class RingWriter {
             long at = Raw.base(ringAt + (from & mask));
             long left = q - from - (lapEnds ? unit : 0);
             for (; left >= 15L * unit; left -= 16L * unit) {
-                Raw.putIntOpaque(at, 0); // 4: before step 6 of the previous record; and so are all of these
+                Raw.putIntOpaque(at, 0); // 4: before step 6 of the previous record, as all of these
                 Raw.putIntOpaque(at + unit, 0);
                 Raw.putIntOpaque(at + 2L * unit, 0);
                 Raw.putIntOpaque(at + 3L * unit, 0);
