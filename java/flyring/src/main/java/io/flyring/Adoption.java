@@ -91,7 +91,7 @@ final class Adoption {
         final long p = gate(trailer, it); // adopt 2
         final long e = takenEnd(trailer, it); // behind the gate
         final long g = gate(trailer, 0); // pairs with: take 3
-        if (p < 0 || lives && p >= g) { // adopt 3: it may still take what it has announced
+        if (p < 0 || lives && p >= g) { // adopt 3: a live owner may still take what it announced
             return false;
         }
         if (!isTaken(header, p, e, g)) { // adopt 4: never taken, so the job is still on the ring

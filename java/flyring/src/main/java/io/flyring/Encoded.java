@@ -3,7 +3,7 @@ package io.flyring;
 
 import org.agrona.sbe.MessageEncoderFlyweight;
 
-/** Where a message lies that an encoder of sbe-tool's has written behind the usual message header (messages.md 3). */
+/** Finds the message that an sbe-tool encoder has written behind the usual message header (messages.md 3). */
 final class Encoded {
     private static final int HEADER_LENGTH = 8;
 

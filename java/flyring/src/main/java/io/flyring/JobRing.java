@@ -225,9 +225,7 @@ final class JobRing {
         return NOTHING;
     }
 
-    /**
-     * Announces and takes the job at {@code p} and those behind it: take 2 and 3. {@link #NOTHING} if not the first.
-     */
+    /** Announces and takes the jobs from {@code p} on: take 2 and 3. {@link #NOTHING} if another worker was faster. */
     private long takeAt(long p, int length, int type, int limit) {
         final long end = p + sizeOf(length);
         final long e = limit == 1 ? end : batchEnd(p, end, limit);
