@@ -12,7 +12,7 @@ final class Adoption {
     private final int me;
     private final Lock lock;
 
-    /** Creates it for slot {@code me}, whose lock is held through {@code lock}. */
+    /** Creates it for slot {@code me}; {@code lock} holds the slot's lock. */
     Adoption(Channel channel, int me, Lock lock) {
         this.header = channel.header();
         this.slots = channel.slots();

@@ -163,7 +163,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             } catch (NoSuchChannelException e) {
                 if (System.nanoTime() >= deadline) {
                     TimedOutException error = new TimedOutException("the channel " + e.path(), "There is no channel "
-                        + e.path() + " yet. Start who creates it, or check the name and FLYRING_DIR.");
+                        + e.path() + " yet. Start the process that creates it, or check the name and FLYRING_DIR.");
                     error.initCause(e);
                     throw error;
                 }
@@ -331,7 +331,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
         byte[] bytes = Slots.name(name);
         if (maxLag != 0 && header.isQueue()) {
-            throw new InvalidArgumentException("max_lag", path + " is a queue, whose jobs wait for workers: nobody is"
+            throw new InvalidArgumentException("max_lag", path + " is a queue: jobs wait for workers, and no worker is"
                 + " evicted for lag. Leave max_lag out.");
         }
         if (maxLag != 0 && (maxLag < header.capacity / Layout.MIN_LAG_DIVISOR || maxLag > header.capacity)) {
@@ -685,7 +685,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * was read. It writes nothing to the rings, so it also works on a channel that is attached read-only.
      *
      * @param start where to start in each ring.
-     * @param whenLapped where to continue in a ring whose publisher has overtaken this reader.
+     * @param whenLapped where to continue in a ring after its publisher has overtaken this reader.
      * @param rings the rings to read, at least one; null: all.
      * @return the subscriber.
      * @throws InvalidArgumentException if a ring does not exist, or {@code rings} is empty, or the channel's publisher
@@ -729,8 +729,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * joins at what is published then. The slot is free again once its owner has noticed, closed or died.
      *
      * @param slot the subscriber slot, from 0.
-     * @return how many messages the owner had not read; -1 if that is not known. For a worker of a queue, whose job
-     *     goes to another worker: 1 if it had a job in hand, else 0.
+     * @return how many messages the owner had not read; -1 if that is not known. For a worker of a queue: 1 if it had a
+     *     job in hand, which goes to another worker, else 0.
      * @throws InvalidArgumentException if the slot does not exist, or is the shared slot 0 of a queue, or the channel
      *     has a foreign end.
      * @throws AccessDeniedException if the channel is attached read-only.
@@ -744,8 +744,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
                 + " has " + header.subscribers + ", from 0.");
         }
         if (slot < header.firstSubscriber()) {
-            throw new InvalidArgumentException("slot", "Slot " + slot + " of " + path + " is shared by all workers:"
-                + " nobody owns it. Name one of 1 to " + (header.subscribers - 1) + ".");
+            throw new InvalidArgumentException("slot", "Slot " + slot + " of " + path + " is shared by all workers"
+                + " and has no owner. Name one of 1 to " + (header.subscribers - 1) + ".");
         }
         List<Memory> gates = trailers();
         if (header.isService() && slot == 0) {

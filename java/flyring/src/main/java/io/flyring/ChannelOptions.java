@@ -32,8 +32,8 @@ public final class ChannelOptions {
     }
 
     /**
-     * An inbox: has one subscriber, whose slot is kept from creation. Messages that arrive before the first subscriber
-     * wait for it.
+     * An inbox: has one subscriber, with a slot that is kept from creation. Messages that arrive before the first
+     * subscriber wait for it.
      *
      * @return options with every default.
      */

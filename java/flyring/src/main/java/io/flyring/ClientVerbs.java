@@ -56,7 +56,7 @@ abstract class ClientVerbs extends ClientCore {
 
     private TwoThreadsException twoThreads() {
         return new TwoThreadsException("Client " + number + " of " + channel.path() + " is in use by another thread,"
-            + " or waits in what one of its own calls has completed. Give each thread its own client.");
+            + " or waits in a callback of one of its own calls. Give each thread its own client.");
     }
 
     /** Begins a verb; returns whether it runs in a callback of another verb. */

@@ -13,7 +13,7 @@ final class JobRing {
     private static final int SHARED = Layout.TRAILER_GATE;
 
     final int ring;
-    /** Whether this is the returns ring, whose jobs carry a prefix with their origin. */
+    /** Whether this is the returns ring: its jobs carry a prefix with their origin. */
     final boolean returns;
     /** Shows the payload of one job at a time. */
     final PayloadBuffer payload;

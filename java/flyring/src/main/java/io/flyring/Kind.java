@@ -5,7 +5,9 @@ import java.util.Locale;
 
 /** What a channel is for, and what happens to messages that have no reader yet (channel.md 4.2, {@code kind}). */
 public enum Kind {
-    /** One subscriber, whose slot is kept from creation: messages wait for it, and a restarted subscriber resumes. */
+    /**
+     * One subscriber with a slot that is kept from creation: messages wait for it, and a restarted subscriber resumes.
+     */
     INBOX(Layout.KIND_INBOX),
     /** Any number of subscribers, up to the number of slots; each receives what is published after it has joined. */
     BROADCAST(Layout.KIND_BROADCAST),

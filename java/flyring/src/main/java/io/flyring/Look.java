@@ -90,7 +90,7 @@ final class Look {
             since > 0 ? Math.max(0, Identity.REAL.monotonicNow() - since) : 0, length, holders);
     }
 
-    /** The slots whose gate leaves no room for a record of {@code length} bytes (6.2, 5). */
+    /** The slots with a gate that leaves no room for a record of {@code length} bytes (6.2, 5). */
     private List<Integer> holders(int ring, Memory trailer, long length) {
         List<Integer> holders = new ArrayList<>();
         for (int slot = header.firstGate(ring); slot < header.endOfGates(ring); slot++) {

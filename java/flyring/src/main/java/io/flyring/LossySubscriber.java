@@ -24,7 +24,7 @@ public final class LossySubscriber implements AutoCloseable {
     /** Whether the handler ended the last controlled poll. */
     private boolean stopped;
     private int next;
-    /** Index of the reader whose message is peeked at; -1 if there is none. */
+    /** Index of the reader with the message that is peeked at; -1 if there is none. */
     private int peeked = -1;
     /** Consecutive polls that found nothing. */
     private int idlePolls;
@@ -172,9 +172,10 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler whose {@link Action} says whether the
-     * message is consumed and whether the poll continues. {@link Action#COMMIT} means {@link Action#CONTINUE} here.
-     * After {@link Action#ABORT} the next poll begins with the same message, if it is still in the ring.
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler. The {@link Action} that it returns
+     * says whether the message is consumed and whether the poll continues. {@link Action#COMMIT} means
+     * {@link Action#CONTINUE} here. After {@link Action#ABORT} the next poll begins with the same message, if it is
+     * still in the ring.
      *
      * @param handler receives the messages, one after another.
      * @param limit the largest number of messages.

@@ -737,7 +737,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private BackPressuredException backPressured() {
         Holder holder = room.holder(this);
         return new BackPressuredException(holder, "There is no room in ring " + slot + ": "
-            + (holder == null ? "who held it back has gone meanwhile" : "it is held back by " + holder)
+            + (holder == null ? "the subscriber that held it back has gone meanwhile" : "it is held back by " + holder)
             + (channel.header().isQueue() ? ". Slot 0 stands for jobs that no worker has taken. Wait longer, or start"
             + " more workers." : ". Wait longer, or find out why that one does not read."));
     }
@@ -1056,7 +1056,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return publishReserved(length, type > 0 ? 1 : 0);
     }
 
-    /** Publishes the reserved record whose type is set: steps 6 to 10 (channel.md 6.1). Padding wakes no reader. */
+    /**
+     * Publishes the reserved record; its type is set already. Steps 6 to 10 (channel.md 6.1). Padding wakes no reader.
+     */
     private long publishReserved(int length, int messages) {
         final long next = endAfter(length);
         commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, next, count + messages);

@@ -107,7 +107,8 @@ final class RingReader {
         long published = checked(published(), "published");
         if (resumes) {
             long gate = checked(gate(), "the gate");
-            // A reader may have consumed a record whose publisher has not stored published yet, or died before that.
+            // A reader may have consumed a record before its publisher has stored published; the publisher may have
+            // died there.
             if (gate < published - capacity || gate > trailer.getLongOpaque(Layout.TRAILER_CLAIMED)) {
                 throw Recovery.corrupt(ring, gate, "the gate is not within a lap of published, " + published);
             }

@@ -36,7 +36,9 @@ abstract class RingWriter {
     private final int longestAhead;
     /** The longest payload. */
     final int maxLength;
-    /** The slots whose gates hold this writer back; of a service the offset of the ring's one gate, else -1. */
+    /**
+     * The range of slots with gates that hold this writer back; and of a service the offset of the one gate, else -1.
+     */
     private final int firstSlot;
     private final int endOfSlots;
     private final int gatesAt;

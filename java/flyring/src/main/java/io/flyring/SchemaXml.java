@@ -35,7 +35,7 @@ final class SchemaXml {
     private static final String XINCLUDE = "http://www.w3.org/2001/XInclude";
     private static final String APACHE = "http://apache.org/xml/features/";
     private static final String SAX = "http://xml.org/sax/features/";
-    /** Encodings whose declaration stays true when the text is stored as UTF-8. */
+    /** Encodings that may stay declared when the text is stored as UTF-8. */
     private static final Set<String> UNICODE = Set.of("UTF-8", "US-ASCII", "ASCII");
     private static final String BYTE_ORDER_MARK = "\uFEFF";
 

@@ -44,7 +44,7 @@ final class Seat implements Runnable {
         this.kept = kept;
     }
 
-    /** Adds the publisher slots of a place of a service, whose locks are on the same file description. */
+    /** Adds the publisher slots of a place of a service; their locks are on the same file description. */
     Seat with(int first, int end) {
         firstRing = first;
         endOfRings = end;

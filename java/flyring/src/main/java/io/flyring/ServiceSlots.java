@@ -17,7 +17,7 @@ final class ServiceSlots {
     private final Slots slots;
     private final Lock lock;
     private final List<Memory> mapped = new ArrayList<>();
-    /** The subscriber slot of a client whose gate may be set; 0 if none is. */
+    /** The subscriber slot of a client, once its gate may be set; else 0. */
     private int joined;
 
     private ServiceSlots(Channel channel, Lock lock) {

@@ -17,7 +17,7 @@ public enum SlotState {
     FOREIGN,
     /** Slot 0 of a queue, which stands for the jobs that no worker has taken. */
     SHARED,
-    /** The last publisher slot of a queue, whose ring holds the jobs that were released. */
+    /** The last publisher slot of a queue; its ring holds the jobs that were released. */
     RETURNS;
 
     @Override

@@ -204,7 +204,7 @@ final class Slots {
         return free;
     }
 
-    /** Whether a slot has no name; one whose owner was killed while it wrote the name has none. */
+    /** Whether a slot has no name; it has none, too, if its owner was killed while it wrote the name. */
     private boolean noName(int at) {
         int length = control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH); // pairs with: take, stored last
         return length <= 0 || length > Layout.MAX_NAME_LENGTH;
@@ -332,9 +332,9 @@ final class Slots {
     }
 
     /**
-     * Retires one slot whose gate holds {@code writer} back, if its owner is dead (6.7). Uses the description of the
-     * writer's own lock, and reads the gate again under the slot's lock. (Without a lambda: a JVM takes up to 40 ms to
-     * create its first one, and the publisher would be held back as long.)
+     * Retires one slot that holds {@code writer} back, if its owner is dead (6.7). Uses the description of the writer's
+     * own lock, and reads the gate again under the slot's lock. (Without a lambda: a JVM takes up to 40 ms to create
+     * its first one, and the publisher would be held back as long.)
      */
     void retire(Lock lock, int slot, List<Memory> trailers, RingWriter writer, long needed) {
         long offset = header.controlOffset + header.subscriberSlot(slot);

@@ -207,9 +207,9 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler whose {@link Action} says whether the
-     * message is consumed and whether the poll continues. After {@link Action#ABORT} the next poll begins with the same
-     * message.
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler. The {@link Action} that it returns
+     * says whether the message is consumed and whether the poll continues. After {@link Action#ABORT} the next poll
+     * begins with the same message.
      *
      * @param handler receives the messages, one after another.
      * @param limit the largest number of messages.
@@ -561,7 +561,7 @@ public final class Subscriber implements AutoCloseable {
      * @throws ViewAliveException if called from a handler of this subscriber.
      * @throws ClosedException after close.
      * @throws SlotLostException if the slot was taken away.
-     * @throws InvalidArgumentException if the channel is an inbox, whose slot is always kept; nothing was closed.
+     * @throws InvalidArgumentException if the channel is an inbox, because its slot is always kept; nothing was closed.
      */
     public void forget() {
         if (expectedEpoch == GONE) {

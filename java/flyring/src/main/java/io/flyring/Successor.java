@@ -12,7 +12,7 @@ final class Successor {
     private final ChannelFile file;
     /** The needed part of the control section; null if nothing was stored. */
     private final Memory control;
-    /** Whether the channel is a queue, whose workers may sleep. */
+    /** Whether the channel is a queue: then workers may sleep. */
     private final boolean isQueue;
 
     private Successor(ChannelFile file, Memory control, boolean isQueue) {

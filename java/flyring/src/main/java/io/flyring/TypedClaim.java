@@ -36,7 +36,7 @@ final class TypedClaim {
         }
         if (template == 0) {
             throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
-                + " and a message's type, which it is to be, is 1 or more. Give it another id in the schema.");
+                + " but a message's type is its template id, and must be 1 or more. Give it another id in the schema.");
         }
         if (header == null && ((block | template | schema | version) & ~MAX_HEADER_FIELD) != 0) {
             String field = (block & ~MAX_HEADER_FIELD) != 0 ? "block length " + block

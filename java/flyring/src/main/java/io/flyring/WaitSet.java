@@ -336,7 +336,7 @@ public final class WaitSet {
         }
     }
 
-    /** Adds the members whose next method will throw to the ready ones; returns whether there are any. */
+    /** Adds members to the ready ones if their next method will throw; returns whether there are any. */
     private boolean look() {
         for (int i = 0; i < entries.size(); i++) {
             final Waiting each = entries.get(i).waiting;

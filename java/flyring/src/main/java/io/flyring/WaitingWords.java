@@ -38,7 +38,7 @@ record WaitingWords(Memory control, int sequence, int asleep) {
         wakeSleepers(ALL_RINGS);
     }
 
-    /** Wakes the sleepers whose mask shares a bit with {@code bits} (6.16, wake). */
+    /** Wakes the sleepers with a mask that shares a bit with {@code bits} (6.16, wake). */
     void wake(int bits) {
         control.clearBits(asleep, bits); // wake 1
         control.addRelease(sequence, 1); // wake 2; pairs with: sleep 1

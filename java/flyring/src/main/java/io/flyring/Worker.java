@@ -192,8 +192,8 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out jobs as {@link #poll(JobHandler, int)} does, to a handler whose {@link Action} says whether the job is
-     * done or released, and whether the poll continues.
+     * Hands out jobs as {@link #poll(JobHandler, int)} does, to a handler. The {@link Action} that it returns says
+     * whether the job is done or released, and whether the poll continues.
      *
      * @param handler receives the jobs, one after another.
      * @param limit the largest number of jobs.

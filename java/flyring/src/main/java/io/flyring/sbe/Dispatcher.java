@@ -21,9 +21,9 @@ import org.agrona.sbe.MessageDecoderFlyweight;
  * subscriber.poll(dispatcher, 256);
  * }</pre>
  *
- * <p>Throws {@link io.flyring.BadMessageException} for a message whose template has a handler if the message is too
- * short for its header or block, or the header has another schema id or template id. Such a message is consumed, and so
- * is one whose handler throws.
+ * <p>Throws {@link io.flyring.BadMessageException} if a template has a handler and a message of it is too short for its
+ * header or block, or its header has another schema id or template id. Such a message is consumed, as is a message when
+ * its handler throws.
  */
 public final class Dispatcher implements MessageHandler {
     /** The schemas' message header; null for the usual one. */
@@ -61,7 +61,7 @@ public final class Dispatcher implements MessageHandler {
     public <D extends MessageDecoderFlyweight> Dispatcher on(D decoder, TypedHandler<? super D> handler) {
         if (decoder.sbeTemplateId() < 1) {
             throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
-                + decoder.sbeTemplateId() + ", and a message's type, which it would be, is 1 or more.");
+                + decoder.sbeTemplateId() + ", but a message's type is its template id, and is 1 or more.");
         }
         if (routes.putIfAbsent(decoder.sbeTemplateId(), new Route<>(decoder, handler, header)) != null) {
             throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
@@ -71,7 +71,7 @@ public final class Dispatcher implements MessageHandler {
     }
 
     /**
-     * Sets the handler for messages whose type has no handler. By default they are skipped.
+     * Sets the handler for messages of all other types. By default they are skipped.
      *
      * @param handler receives the raw message.
      * @return this.
