@@ -12,7 +12,9 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Whom nobody wakes (spec 6.16, cap): the other side died, opted out, is foreign, or wrote nonsense. */
+/**
+ * Waits that are not woken (channel.md 6.16, cap): the other side died, opted out, is foreign, or wrote invalid words.
+ */
 class WaitCapTest extends WaitFixture {
     @Test
     void aWakeThatNeverCameCostsNoMoreThanTheCap() throws Exception {
@@ -22,7 +24,7 @@ class WaitCapTest extends WaitFixture {
             Other<Message> reader = new Other<>(() -> subscriber.take(LONG));
             until(() -> asleep(data()) == 3);
             Thread.sleep(2);
-            data().control().clearBits(data().asleep(), -1); // a waker that is killed behind its first step
+            data().control().clearBits(data().asleep(), -1); // a waker that is killed after its first step
             long start = System.nanoTime();
             publisher.offer(new byte[1]);
             assertNotNull(reader.result());

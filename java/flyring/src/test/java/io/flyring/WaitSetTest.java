@@ -18,7 +18,7 @@ import org.agrona.concurrent.AgentRunner;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** One wait for many subscribers and publishers, and the idle strategy on top of it. */
+/** One wait for many subscribers and publishers, and the idle strategy based on it. */
 class WaitSetTest {
     private static final int CAPACITY = 4096;
     private static final long PATIENCE = 10;
