@@ -414,8 +414,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * @param rings the rings to read, at least one; null: all, or those of the kept slot.
      * @return the subscriber.
      * @throws NoFreeSlotException if live processes own all slots, or the slot of that name.
-     * @throws InvalidArgumentException if the name is not valid or is missing for a kept slot, if a ring does not exist
-     *     or {@code rings} is empty, or if the channel is a queue or a service, or its subscriber is foreign.
+     * @throws InvalidArgumentException if the name is not valid, or is missing for a kept slot; if a ring does not
+     *     exist, or {@code rings} is empty; if the channel is a queue or a service, or its subscriber is foreign.
      * @throws ChannelDiffersException if the kept slot has other rings than requested; nothing was changed.
      * @throws CorruptRingException if a ring violates the specification of the specification; nothing was changed.
      * @throws AccessDeniedException if the channel is attached read-only.

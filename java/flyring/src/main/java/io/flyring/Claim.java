@@ -26,9 +26,9 @@ public final class Claim implements AutoCloseable {
     }
 
     /**
-     * Length of the message.
+     * The length of the message.
      *
-     * @return bytes claimed, 0 once the claim is no longer open.
+     * @return the claimed bytes; 0 once the claim is no longer open.
      */
     public int length() {
         return buffer.capacity();
@@ -50,7 +50,7 @@ public final class Claim implements AutoCloseable {
      *
      * @return the ring's new end position in bytes.
      * @throws SlotLostException if the slot has another owner.
-     * @throws ClosedException if the claim is not open any more, or the publisher was closed.
+     * @throws ClosedException if the claim is no longer open, or the publisher was closed.
      */
     public long abort() {
         return publisher.abortClaim();

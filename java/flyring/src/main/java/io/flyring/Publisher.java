@@ -17,7 +17,7 @@ import org.agrona.sbe.MessageEncoderFlyweight;
  *
  * <p>Every method that publishes throws {@link ClosedException} after close, {@link SlotLostException} if the slot has
  * another owner, {@link MessageTooLargeException} for a message longer than {@link #maxMessageLength()},
- * {@link InvalidArgumentException} for a type below 1, and {@link ViewAliveException} while a claim is open. It throws
+ * {@link InvalidArgumentException} for a type below 1. It throws {@link ViewAliveException} while a claim is open, and
  * {@link ChannelReplacedException} when it looks for room and another channel has this one's name. In all these cases
  * nothing was published.
  */
@@ -488,8 +488,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes copies of several buffers, each as one message of type 1, or of type 65536 on a channel with a schema;
-     * waits for room as often as necessary, without a time limit.
+     * Publishes copies of several buffers, each as one message of type 1, or of type 65536 on a channel with a schema.
+     * Waits for room as often as necessary, without a time limit.
      *
      * @param messages the messages; each is its buffer's whole capacity.
      * @return how many messages were published: all.

@@ -73,9 +73,9 @@ final class Room {
     }
 
     /**
-     * The same for a queue: a slot with jobs that are not done: slot 0 for jobs that no worker has taken, or the slot
-     * of a worker, alive or dead, with a job in hand. If jobs change hands during each try, returns 0, so that the
-     * caller tries again.
+     * Does the same for a queue. Slot 0 stands for jobs that no worker has taken; the other slots are those of workers,
+     * alive or dead, with a job in hand. If jobs change hands during each try, returns 0, so that the caller tries
+     * again.
      */
     private int behindInQueue(RingWriter writer) {
         for (int i = 0; i < RingWriter.HANDOVER_TRIES; i++) {

@@ -81,8 +81,8 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a publisher. It is ready when there is room for the message that last found none, or when its next method
-     * throws because it is closed, has lost its slot, or its channel was replaced.
+     * Adds a publisher. It is ready when there is room for the message that last found none. It is also ready when its
+     * next method throws because it is closed, has lost its slot, or its channel was replaced.
      *
      * @param publisher a publisher that is not in the set yet.
      * @return this.
@@ -103,8 +103,8 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a server. It is ready when there is something to poll, when its requests in hand need a poll, or when its
-     * next method throws because it is closed, has lost its slot, or its channel was replaced.
+     * Adds a server. It is ready when there is something to poll, or when its requests in hand need a poll. It is also
+     * ready when its next method throws because it is closed, has lost its slot, or its channel was replaced.
      *
      * @param server a server that is not in the set yet.
      * @return this.
@@ -114,8 +114,8 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a client. It is ready when a reply has arrived, a call has expired, or the server has gone, or when its next
-     * method throws because it is closed, has lost its slot, or its channel was replaced.
+     * Adds a client. It is ready when a reply has arrived, a call has expired, or the server has gone. It is also ready
+     * when its next method throws because it is closed, has lost its slot, or its channel was replaced.
      *
      * @param client a client that is not in the set yet.
      * @return this.

@@ -100,8 +100,9 @@ final class FuzzFile implements AutoCloseable {
     }
 
     /**
-     * Writes an input that a fuzzer made: unchanged, or with a corrected CRC, or, half of the time, behind the header
-     * of a golden file (of the same length if there is one), so that it can be attached.
+     * Writes an input that a fuzzer made, in one of three ways: unchanged, with a corrected CRC, or behind the header
+     * of a golden file. The last happens half of the time, so that the file can be attached; the golden file has the
+     * same length if there is one.
      */
     void take(byte[] input, int how) {
         byte[] from = golden.stream().filter(one -> one.length == input.length).skip(how >> 2 & 3).findFirst()

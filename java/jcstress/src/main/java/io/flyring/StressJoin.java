@@ -11,7 +11,7 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
- * Join (channel.md 6.4), while a ring full of an earlier lap's messages is being published to: the joiner sees no
+ * Join (channel.md 6.4) during publishing to a ring that is full of an earlier lap's messages. The joiner must see no
  * message of that lap, and a suffix of the published messages without a gap. First number: 1 for messages during the
  * publishing, 0 for none, -1 for an old or torn message. Second: 1 if in the end everything from the first message on
  * was seen.

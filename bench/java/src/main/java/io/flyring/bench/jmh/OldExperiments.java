@@ -20,10 +20,10 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * The experiments that Flyring began with, measured with JMH in ns per access or message: fields on and off the heap;
- * allocate against allocateDirect; native against swapped byte order; a struct against serialization. (Experiment a,
- * the counter of two processes, is the contender varhandle-cas-counter.) Accesses walk over {@value #COUNT} objects or
- * places, as the experiments did: 64 KiB off the heap.
+ * The experiments that Flyring began with, measured with JMH in ns per access or message. They compare fields on and
+ * off the heap; allocate against allocateDirect; native against swapped byte order; a struct against serialization.
+ * (Experiment a, the counter of two processes, is the contender varhandle-cas-counter.) Accesses walk over
+ * {@value #COUNT} objects or places, as the experiments did: 64 KiB off the heap.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
