@@ -244,14 +244,14 @@ abstract class RingWriter {
         final long from = Math.max(first, cleared + unit);
         if (ringAt == 0) {
             for (long place = from; place <= q; place += unit) {
-                ring.putIntOpaque((int) place & mask, 0); // 4: before step 6 of the previous record
+                ring.putIntOpaque((int) place & mask, 0); // 4: before step 6 of the record before the place
             }
         } else if (from <= q) {
             final boolean lapEnds = (q & mask) == 0;
             long at = Raw.base(ringAt + (from & mask));
             long left = q - from - (lapEnds ? unit : 0);
             for (; left >= 15L * unit; left -= 16L * unit) {
-                Raw.putIntOpaque(at, 0); // 4: before step 6 of the previous record, as all of these
+                Raw.putIntOpaque(at, 0); // 4: before step 6 of the record before the place, as all of these
                 Raw.putIntOpaque(at + unit, 0);
                 Raw.putIntOpaque(at + 2L * unit, 0);
                 Raw.putIntOpaque(at + 3L * unit, 0);

@@ -48,7 +48,7 @@ final class Room {
         this.evicts = evicts;
     }
 
-    /** For a service: a replaced channel ends its waits, which check themselves, and not its calls. */
+    /** For a service: a replaced channel ends waits, which check this themselves, but never a call. */
     Room silent() {
         tellsReplaced = false;
         return this;

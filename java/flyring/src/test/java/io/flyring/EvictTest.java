@@ -73,7 +73,7 @@ class EvictTest {
             assertThrows(SlotLostException.class, () -> victim.poll(message -> { }));
             try (Subscriber next = channel.subscriber()) {
                 assertEquals(List.of(0, 3L), List.of(next.slot(), next.epoch()));
-                assertEquals(0, evicting(0), "somebody has joined");
+                assertEquals(0, evicting(0), "the next owner has joined");
                 publisher.offer(new byte[7]);
                 assertEquals(7, next.take().length());
                 victim.close();
@@ -301,7 +301,7 @@ class EvictTest {
     @Test
     void aLimitThatWasGrantedStaysWhenOneWhoJoinedSinceAllowsLess() {
         try (Publisher publisher = channel.publisher("fast", CAPACITY / 2); Lock other = channel.file().newLock()) {
-            assertTrue(publisher.offer(new byte[] {1}) > 0, "nobody holds it back: up to the ring's end");
+            assertTrue(publisher.offer(new byte[] {1}) > 0, "no subscriber holds it back, up to the ring's end");
             try (Subscriber slow = channel.subscriber()) {
                 int sent = 0;
                 for (; publisher.position() < CAPACITY - 128; sent++) {
@@ -384,7 +384,7 @@ class EvictTest {
             assertEquals(3, victim.poll(message -> { }, 3));
             assertEquals(3, channel.trailers().get(0).getLong(Header.gate(0) + Layout.GATE_COUNT));
             assertEquals(17, channel.evict(0));
-            assertEquals(0, channel.evict(1), "nobody was there");
+            assertEquals(0, channel.evict(1), "the slot had no owner");
             for (Executable use : List.<Executable>of(victim::take, victim::forget, () -> victim.ended(0))) {
                 assertThrows(SlotLostException.class, use);
             }

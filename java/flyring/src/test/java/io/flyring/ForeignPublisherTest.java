@@ -162,7 +162,7 @@ class ForeignPublisherTest {
             }
             assertTrue(writer.head() >= 0);
             fill();
-            assertFalse(write(), "nobody reads");
+            assertFalse(write(), "no reader makes room");
         }
         assertTrue(writer.tail() > 10 * CAPACITY);
         try (Subscriber subscriber = channel.subscriber("reader", false)) {
@@ -206,7 +206,7 @@ class ForeignPublisherTest {
         trailer.putLong(Layout.TRAILER_GATE, gate);
         CorruptRingException error = assertThrows(CorruptRingException.class, channel::subscriber);
         assertEquals(gate, error.position());
-        assertEquals(gate, trailer.getLong(Layout.TRAILER_GATE), "nobody else may move it");
+        assertEquals(gate, trailer.getLong(Layout.TRAILER_GATE), "no other process may move it");
         for (long good : new long[] {39 * CAPACITY, 40 * CAPACITY}) {
             trailer.putLong(Layout.TRAILER_GATE, good);
             channel.subscriber().close();

@@ -241,7 +241,7 @@ class QueueWaitingTest {
         until(() -> asleep(jobs()) == Layout.JOBS_BIT);
         forgetSleepers(jobs()); // a waker has cleared the bit and wakes another sleeper; then the time is over
         assertNull(waiter.result());
-        assertEquals(Layout.JOBS_BIT, asleep(jobs()), "so the next publish wakes one of those who still sleep");
+        assertEquals(Layout.JOBS_BIT, asleep(jobs()), "so the next publish wakes another sleeping worker");
     }
 
     @Test

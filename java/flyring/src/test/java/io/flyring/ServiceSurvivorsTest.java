@@ -298,7 +298,7 @@ class ServiceSurvivorsTest {
                 assertTrue(mayHaveRun(call::result).startsWith("expired"));
             }
             assertEquals(started.size(), pair.server.expired());
-            assertEquals(started.size(), pair.client.late(), "replies that nobody waited for are counted");
+            assertEquals(started.size(), pair.client.late(), "replies without a waiting caller are counted");
             assertEquals(0, pair.client.outstanding());
         }
     }

@@ -41,7 +41,7 @@ class ServiceWaitingTest {
     private static void untilAsleep(WaitingWords words) throws Exception {
         long end = System.nanoTime() + 20_000_000_000L;
         while (words.control().getIntOpaque(words.asleep()) == 0) {
-            assertTrue(System.nanoTime() < end, "nobody sleeps");
+            assertTrue(System.nanoTime() < end, "no thread sleeps");
             Thread.sleep(1);
         }
         Thread.sleep(2);

@@ -319,7 +319,7 @@ class SurvivorsTest {
                 assertNotNull(other.publisher());
                 assertNotNull(other.subscriber());
             }
-            assertTrue(System.nanoTime() - since < 1_000_000_000L, "nobody waits");
+            assertTrue(System.nanoTime() - since < 1_000_000_000L, "no thread waits");
         }
     }
 

@@ -49,7 +49,7 @@ class WaitCapTest extends WaitFixture {
             int at = channel.header().publisherSlot(0) + Layout.PUBLISHER_SLOT_WAKES;
             assertEquals(0, channel.control().getLong(at));
             assertFalse(channel.slots().publisherWakes(0));
-            assertTrue(channel.slots().publisherWakes(1), "nobody owns it");
+            assertTrue(channel.slots().publisherWakes(1), "the ring has no owner");
             assertTrue(channel.slots().subscriberWakes(subscriber.slot()));
             long best = Long.MAX_VALUE;
             for (int i = 0; i < 5; i++) {
@@ -119,7 +119,7 @@ class WaitCapTest extends WaitFixture {
         int before = sequence(data());
         assertTrue(waker.isAwaited(1), "it has to look");
         waker.wakeNow(1);
-        assertEquals(before, sequence(data()), "nobody sleeps");
+        assertEquals(before, sequence(data()), "no thread sleeps");
         data().control().setBits(data().asleep(), 5);
         waker.wakeNow(1);
         assertEquals(4, asleep(data()));

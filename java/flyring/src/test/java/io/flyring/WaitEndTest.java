@@ -200,7 +200,7 @@ class WaitEndTest extends WaitFixture {
             assertTrue(waiting.turn());
             assertTrue(closer.result());
             waiting.end();
-            assertFalse(waiting.takeOver(), "nobody waits");
+            assertFalse(waiting.takeOver(), "no thread waits");
         }
     }
 

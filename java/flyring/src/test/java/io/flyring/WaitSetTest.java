@@ -47,7 +47,7 @@ class WaitSetTest {
     private static void untilAsleep(WaitingWords words) {
         long end = System.nanoTime() + PATIENCE * 1_000_000_000;
         while (words.control().getIntOpaque(words.asleep()) == 0) {
-            assertTrue(System.nanoTime() < end, "nobody sleeps");
+            assertTrue(System.nanoTime() < end, "no thread sleeps");
             Thread.onSpinWait();
         }
     }

@@ -85,7 +85,7 @@ final class CounterDemo {
             }
             long even = 2 * (first + i);
             if (!LONG.compareAndSet(memory, 0, even, even + 1)) {
-                throw new Demo.Failed("The counter was not " + even + ": somebody else writes " + file + ".");
+                throw new Demo.Failed("The counter was not " + even + ": another process writes " + file + ".");
             }
             patience.reset();
             while ((long) LONG.getVolatile(memory, 0) != even + 2) {

@@ -59,7 +59,7 @@ final class Ping {
         try {
             Channel.unlink(options.channel);
         } catch (NoSuchChannelException e) {
-            System.err.println("Somebody else has removed the channel: " + e.getMessage());
+            System.err.println("Another process has removed the channel: " + e.getMessage());
         }
     }
 
