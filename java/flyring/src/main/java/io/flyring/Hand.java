@@ -3,7 +3,10 @@ package io.flyring;
 
 import java.nio.ByteBuffer;
 
-/** The jobs that a worker has in hand: those of one take. Its gate is the start of the first (queue.md 3). */
+/**
+ * The jobs that a worker has in hand: those of one take. The worker's gate is the start of the present one (queue.md
+ * 3).
+ */
 final class Hand {
     private final Identity identity;
     private final Memory control;

@@ -8,7 +8,7 @@ package io.flyring;
 final class Intake {
     /** How many takes may use one reading of the clock, which costs half as much as a take. */
     private static final int TAKES_A_LOOK = 8;
-    /** Takes share a reading of the clock only while it is younger than this, in ns. */
+    /** Takes share a reading of the clock only if the last two readings were less than this apart, in ns. */
     private static final long QUICK_NANOS = 100_000;
 
     private final JobRing[] rings;

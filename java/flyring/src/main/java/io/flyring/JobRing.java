@@ -243,7 +243,7 @@ final class JobRing {
     private boolean announceAndTake(long p, long e) {
         if (gateAddress != 0) {
             final long gate = Raw.base(gateAddress);
-            Raw.putIntOpaque(gate + Layout.GATE_ATTEMPTS, 0); // take 2: the number belongs to an earlier job
+            Raw.putIntOpaque(gate + Layout.GATE_ATTEMPTS, 0); // take 2: the last number was an earlier job's
             Raw.putLongRelease(gate + Layout.GATE_TAKEN_END, e); // take 2; pairs with: adopt 2
             Raw.putLongRelease(gate, p); // take 2; pairs with: room 2b, adopt 2
             final boolean taken = Raw.compareAndSetLong(Raw.base(sharedAddress), p, e); // take 3; pairs with: take 1,
