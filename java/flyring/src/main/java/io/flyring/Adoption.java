@@ -60,7 +60,7 @@ final class Adoption {
             for (int ring = 0; ring < rings.length; ring++) {
                 if (gate(trailers.get(ring), slot) >= 0) {
                     if (!slots.evicting(slot) && slots.live(lock, slot)) {
-                        break; // of its gates at most one is >= 0
+                        break; // at most one of its gates is >= 0
                     }
                     if (adoptFrom(worker, slot, rings[ring], hand)) {
                         return true;
@@ -89,7 +89,7 @@ final class Adoption {
     private boolean adoptLocked(int it, boolean lives, JobRing ring, Hand hand) {
         final Memory trailer = trailers.get(ring.ring);
         final long p = gate(trailer, it); // adopt 2
-        final long e = takenEnd(trailer, it); // behind the gate
+        final long e = takenEnd(trailer, it); // after the gate
         final long g = gate(trailer, 0); // pairs with: take 3
         if (p < 0 || lives && p >= g) { // adopt 3: a live owner may still take what it announced
             return false;
@@ -122,7 +122,7 @@ final class Adoption {
             if (p < 0) {
                 continue;
             }
-            final long e = takenEnd(trailer, me); // behind the gate, as adopt 2
+            final long e = takenEnd(trailer, me); // after the gate, as in adopt 2
             if (hand.holds() || !isTaken(header, p, e, gate(trailer, 0))) {
                 ring.storeGate(Layout.NOT_GATING); // never taken
             } else {
@@ -200,7 +200,7 @@ final class Adoption {
                 return false;
             }
         }
-        for (int slot = 1; slot < header.subscribers; slot++) { // ended 3: behind 2
+        for (int slot = 1; slot < header.subscribers; slot++) { // ended 3: after 2
             for (Memory trailer : trailers) {
                 if (gate(trailer, slot) >= 0) { // pairs with: done 5
                     return false;

@@ -500,13 +500,13 @@ abstract class ClientCore {
         }
         final long e = serverEpoch();
         final boolean held = isLocked(); // 1
-        if (e == known && held && serving() == known) { // 2: behind the test
+        if (e == known && held && serving() == known) { // 2: after the test of the lock
             return;
         }
         drain(); // 3: the server may have replied before it died
         if (!atLeastOnce) { // 4
             final Memory requests = channel.trailers().get(number);
-            // pairs with: poll 6; behind the test of the lock
+            // pairs with: poll 6; after the test of the lock
             long taken = requests.getLongAcquire(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END);
             final long gate = writer.gate(0);
             if (taken < gate || taken > writer.end) {

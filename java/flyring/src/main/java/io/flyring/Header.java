@@ -197,7 +197,7 @@ final class Header {
         return ringsOffset + ring * ringStride;
     }
 
-    /** W of spec 6.1: how far a publisher clears ahead, in bytes. */
+    /** W of channel.md 6: how far a publisher clears ahead, in bytes. */
     int window() {
         return alignment == Layout.DEFAULT_ALIGNMENT
             ? Math.min(Layout.CLEAR_AHEAD, capacity / Layout.CLEAR_AHEAD_DIVISOR) : 0;

@@ -301,7 +301,7 @@ final class LossyReader {
         return handed;
     }
 
-    /** Whether the last controlled poll was ended by its handler. */
+    /** Whether the handler ended the last controlled poll. */
     boolean stopped() {
         return stopped;
     }

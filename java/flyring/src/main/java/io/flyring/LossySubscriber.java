@@ -133,7 +133,7 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler receives the messages, one after another.
      * @param limit the largest number of messages.
@@ -224,7 +224,7 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler receives the messages, one after another.
      * @param limit the largest number of messages.
@@ -325,7 +325,7 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return a message that owns its bytes; null if none came in time.

@@ -262,7 +262,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param source the buffer that holds the message.
      * @param offset index of the message's first byte in the source.
@@ -330,7 +330,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param source the buffer that holds the message.
      * @param offset index of the message's first byte in the source.
@@ -372,7 +372,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param message the message, from position to limit.
      * @param type the message's type, at least 1.
@@ -517,7 +517,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param messages the messages; each is its buffer's whole capacity.
      * @param from index of the first message to publish.
@@ -567,7 +567,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @throws FlyringException as {@link #flush(Duration)} does.
@@ -656,7 +656,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
@@ -773,7 +773,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a time-out.
+     * Does the same with a time-out.
      *
      * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
@@ -787,7 +787,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
@@ -815,7 +815,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a time-out.
+     * Does the same with a time-out.
      *
      * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
@@ -830,7 +830,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
      * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.

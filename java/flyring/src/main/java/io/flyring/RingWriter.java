@@ -401,7 +401,7 @@ abstract class RingWriter {
             }
             room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
             looked = true;
-            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
+            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first message
             total = first;
             taken = 1;
         }
@@ -457,7 +457,7 @@ abstract class RingWriter {
             if (gate >= 0 && gate < allowed - lag) { // in this form the sum cannot overflow
                 allowed = gate + lag;
             }
-            if (foreignSubscriber) { // 6.15: for an Agrona writer that may have the ring later
+            if (foreignSubscriber) { // 6.15: for an Agrona writer that may own the ring later
                 ring.putLongOpaque(capacity + Layout.TRAILER_HEAD_CACHE, gate);
             }
         }

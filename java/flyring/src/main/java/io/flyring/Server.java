@@ -96,7 +96,7 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler receives the requests, one after another.
      * @param limit the largest number of requests.

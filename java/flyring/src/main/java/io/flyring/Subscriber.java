@@ -168,7 +168,7 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler receives the messages, one after another.
      * @param limit the largest number of messages.
@@ -268,7 +268,7 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler receives the messages, one after another.
      * @param limit the largest number of messages.
@@ -374,7 +374,7 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return a message that owns its bytes; null if none came in time.

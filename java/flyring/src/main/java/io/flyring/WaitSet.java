@@ -255,7 +255,7 @@ public final class WaitSet {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the members that are ready; empty at the time-out or after {@link #wake()}. Valid until the next wait.

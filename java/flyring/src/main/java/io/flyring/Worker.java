@@ -67,7 +67,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the worker's one job object; null if no job came in time, or the worker drains.
@@ -153,7 +153,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler receives the jobs, one after another.
      * @param limit the largest number of jobs.
@@ -248,7 +248,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param handler receives the jobs, one after another.
      * @param limit the largest number of jobs.

@@ -317,7 +317,7 @@ abstract class WorkerCore {
      * thread that is finishing a job has stored its gate by then, or changes nothing in the file.
      */
     void end() {
-        synchronized (seat.lock()) { // a release, and a wait that was taken over, may be at work
+        synchronized (seat.lock()) { // another thread may be releasing, or waiting in a wait that was taken over
             final boolean mine = owned();
             expectedEpoch = GONE;
             lost = false;
