@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** Messages between processes of one machine through memory-mapped files; {@link io.flyring.Channel} is the way in. */
+/** Messages between processes of one machine through memory-mapped files; start with {@link io.flyring.Channel}. */
 module io.flyring {
     requires transitive org.agrona;
     requires com.sun.jna;

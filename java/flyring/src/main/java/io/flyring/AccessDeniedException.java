@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The file or its folder may not be used. Code {@code access-denied}. */
+/** The process may not use the file or its folder. Code {@code access-denied}. */
 public final class AccessDeniedException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
     /** The file or folder. */
     private final String path;
 
-    /** Why it may not. */
+    /** Why access is denied. */
     private final String reason;
 
     AccessDeniedException(String path, String reason, String message) {
@@ -20,16 +20,16 @@ public final class AccessDeniedException extends FlyringException {
     /**
      * The file or folder.
      *
-     * @return the file or folder.
+     * @return the path.
      */
     public String path() {
         return path;
     }
 
     /**
-     * Why it may not.
+     * Why access is denied.
      *
-     * @return why it may not.
+     * @return the reason.
      */
     public String reason() {
         return reason;

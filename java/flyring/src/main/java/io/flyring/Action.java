@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** What becomes of a message, and of the poll that handed it out; the result of a {@link ControlledMessageHandler}. */
+/** What a {@link ControlledMessageHandler} returns: whether its message is consumed, and whether the poll continues. */
 public enum Action {
     /** The message is consumed; the poll goes on. */
     CONTINUE,
-    /** The message is consumed, and publishers learn of it now; the poll goes on. */
+    /** The message is consumed, and its gate is stored at once, so that publishers see it; the poll goes on. */
     COMMIT,
     /** The message is consumed; the poll ends. */
     BREAK,

@@ -3,7 +3,7 @@ package io.flyring;
 
 import java.util.List;
 
-/** Jobs that workers left behind, dead or evicted: who adopts them (queue.md 5), and the slot's next owner (6). */
+/** Adopts jobs that dead or evicted workers left behind (queue.md 5), also for the slot's next owner (6). */
 final class Adoption {
     private final Header header;
     private final Slots slots;
@@ -12,7 +12,7 @@ final class Adoption {
     private final int me;
     private final Lock lock;
 
-    /** Of slot {@code me}, whose lock is held through {@code lock}. */
+    /** Creates it for slot {@code me}; {@code lock} holds the slot's lock. */
     Adoption(Channel channel, int me, Lock lock) {
         this.header = channel.header();
         this.slots = channel.slots();
@@ -22,12 +22,12 @@ final class Adoption {
         this.lock = lock;
     }
 
-    /** The sum of two numbers of attempts, of which one may be hostile. */
+    /** The sum of two numbers of attempts, without overflow: a hostile file may hold any number. */
     static int moreAttempts(int attempts, int more) {
         return (int) Math.min(Integer.MAX_VALUE, (long) Math.max(attempts, 0) + Math.max(more, 0));
     }
 
-    /** Whether a gate and the end beside it say that jobs were taken: gate[0] has passed them. */
+    /** Whether the jobs from a gate to its taken_end were taken, that is, gate[0] has passed them. */
     static boolean isTaken(Header header, long position, long end, long shared) {
         return Recovery.isPosition(position, header.alignment) && Recovery.isPosition(end, header.alignment)
             && position < end && end <= shared && end - position <= header.capacity / Layout.MAX_MESSAGE_DIVISOR;
@@ -45,9 +45,9 @@ final class Adoption {
         return trailer.getIntOpaque(Header.gate(slot) + Layout.GATE_ATTEMPTS);
     }
 
-    /** Whether jobs of somebody else are in hand by now. */
+    /** Adopts jobs of another worker into the hand; returns whether there were any. */
     boolean adopt(WorkerCore worker, JobRing[] rings, Hand hand) {
-        synchronized (lock) { // so that nobody closes it meanwhile
+        synchronized (lock) { // keeps it open meanwhile
             return worker.mayAdopt() && adoptAny(worker, rings, hand);
         }
     }
@@ -60,7 +60,7 @@ final class Adoption {
             for (int ring = 0; ring < rings.length; ring++) {
                 if (gate(trailers.get(ring), slot) >= 0) {
                     if (!slots.evicting(slot) && slots.live(lock, slot)) {
-                        break; // of its gates at most one is >= 0
+                        break; // at most one of its gates is >= 0
                     }
                     if (adoptFrom(worker, slot, rings[ring], hand)) {
                         return true;
@@ -71,14 +71,14 @@ final class Adoption {
         return false;
     }
 
-    /** Adopt 1 to 6, for the dead, too, under the control lock. */
+    /** Adopts from one slot, under the control lock: adopt 1 to 6. */
     private boolean adoptFrom(WorkerCore worker, int it, JobRing ring, Hand hand) {
         if (!lock.tryLockControl(header)) { // adopt 1
             return false;
         }
         try {
-            // Again: the next owner may have come. Before gate[0] is loaded: one that took the job and died in
-            // between would look as if it had never taken it.
+            // Tested again, because the next owner may have come. Tested before gate[0] is loaded: an owner that took
+            // the job and died in between would look as if it had never taken it.
             final boolean lives = slots.live(lock, it);
             return worker.owned() && (!lives || slots.evicting(it)) && adoptLocked(it, lives, ring, hand);
         } finally {
@@ -89,12 +89,12 @@ final class Adoption {
     private boolean adoptLocked(int it, boolean lives, JobRing ring, Hand hand) {
         final Memory trailer = trailers.get(ring.ring);
         final long p = gate(trailer, it); // adopt 2
-        final long e = takenEnd(trailer, it); // behind the gate
+        final long e = takenEnd(trailer, it); // after the gate
         final long g = gate(trailer, 0); // pairs with: take 3
-        if (p < 0 || lives && p >= g) { // adopt 3: it may still take what it has announced
+        if (p < 0 || lives && p >= g) { // adopt 3: a live owner may still take what it announced
             return false;
         }
-        if (!isTaken(header, p, e, g)) { // adopt 4: never taken, so it is still on the ring
+        if (!isTaken(header, p, e, g)) { // adopt 4: never taken, so the job is still on the ring
             trailer.compareAndSetLong(Header.gate(it), p, Layout.NOT_GATING);
             ring.wakeRoom();
             return false;
@@ -106,7 +106,7 @@ final class Adoption {
         control.putLongRelease(Layout.CONTROL_HANDOVERS, // pairs with: room 2a, 2c, ended 1, 4
             control.getLongOpaque(Layout.CONTROL_HANDOVERS) + 1);
         if (!trailer.compareAndSetLong(Header.gate(it), p, Layout.NOT_GATING)) { // pairs with: room 2b
-            ring.storeGate(Layout.NOT_GATING); // its owner has gone on to the next job, or has finished
+            ring.storeGate(Layout.NOT_GATING); // the owner has gone on to its next job, or has finished
             ring.wakeRoom();
             return false;
         }
@@ -114,7 +114,7 @@ final class Adoption {
         return true;
     }
 
-    /** 6: what the slot's new owner finds at its own gates, under the control lock. */
+    /** Adopts what the slot's new owner finds at its own gates, under the control lock (queue.md 6). */
     void inherit(JobRing[] rings, Hand hand) {
         for (JobRing ring : rings) {
             final Memory trailer = trailers.get(ring.ring);
@@ -122,7 +122,7 @@ final class Adoption {
             if (p < 0) {
                 continue;
             }
-            final long e = takenEnd(trailer, me); // behind the gate, as adopt 2
+            final long e = takenEnd(trailer, me); // after the gate, as in adopt 2
             if (hand.holds() || !isTaken(header, p, e, gate(trailer, 0))) {
                 ring.storeGate(Layout.NOT_GATING); // never taken
             } else {
@@ -134,8 +134,9 @@ final class Adoption {
     }
 
     /**
-     * 7: releases what a close finds at the own gates. By what the file says, for another thread may have been about to
-     * finish a job: the mapping through which it stores is gone by now. What cannot be released stays, and is adopted.
+     * Releases the jobs that a close finds at the own gates (queue.md 7). Reads the gates from the file, because
+     * another thread may have finished a job just before; its mapping is released by now. Jobs that cannot be released
+     * stay, and another worker adopts them.
      */
     void giveBack(JobRing[] rings, Hand hand, Returns returns) {
         for (JobRing each : rings) {
@@ -152,7 +153,7 @@ final class Adoption {
                 continue;
             }
             hand.found(ring, p, e, Math.max(0, attempts(trailer, me)));
-            final Job job = new Job(null); // another thread may hold the worker's
+            final Job job = new Job(null); // another thread may use the worker's job object
             while (hand.holds() && hand.prepare(job) && returns.release(job, hand)) {
                 hand.finish();
                 returns.wake();
@@ -160,7 +161,7 @@ final class Adoption {
         }
     }
 
-    /** What a worker has in hand; null: nothing. {@code trailers} of all rings. */
+    /** The jobs that a worker has in hand; null if none. {@code trailers} are those of all rings. */
     static InHandStats inHand(Header header, Memory control, List<Memory> trailers, int slot) {
         for (int ring = 0; ring < header.publishers; ring++) {
             final Memory trailer = trailers.get(ring);
@@ -176,7 +177,7 @@ final class Adoption {
         return null;
     }
 
-    /** 9: whether all producers have closed, every job was handed out, and none is in hand. */
+    /** Whether the queue has ended: all producers have closed, all jobs were handed out, and none is in hand (9). */
     boolean ended() {
         final long handovers = control.getLongAcquire(Layout.CONTROL_HANDOVERS); // ended 1; pairs with: adopt 5
         boolean any = false;
@@ -199,14 +200,14 @@ final class Adoption {
                 return false;
             }
         }
-        for (int slot = 1; slot < header.subscribers; slot++) { // ended 3: behind 2
+        for (int slot = 1; slot < header.subscribers; slot++) { // ended 3: after 2
             for (Memory trailer : trailers) {
                 if (gate(trailer, slot) >= 0) { // pairs with: done 5
                     return false;
                 }
             }
         }
-        // ended 4: a job that was released, or changed hands, meanwhile may have been missed
+        // ended 4: a job that was released or changed hands meanwhile may have been missed
         return published(header.publishers - 1) == returned
             && control.getLongAcquire(Layout.CONTROL_HANDOVERS) == handovers;
     }

@@ -2,13 +2,13 @@
 package io.flyring;
 
 /**
- * A typed message is not what its schema says (spec/messages.md 1). It is consumed; the ring and the other rings go on.
- * Code {@code bad-message}.
+ * A typed message does not match its schema (messages.md 1). The message is consumed; this ring and the other rings go
+ * on. Code {@code bad-message}.
  */
 public final class BadMessageException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Index of the ring. */
+    /** The ring's index. */
     private final int ring;
 
     /** Position of the record in its ring, in bytes. */
@@ -21,10 +21,10 @@ public final class BadMessageException extends FlyringException {
     private final String reason;
 
     /**
-     * For who decodes messages: {@link io.flyring.sbe.Dispatcher}, or a handler of your own.
+     * Creates the exception, for code that decodes messages: {@link io.flyring.sbe.Dispatcher} or your own handler.
      *
      * @param message the message.
-     * @param reason what is wrong with it, the end of a sentence.
+     * @param reason what is wrong with the message, as the end of a sentence.
      */
     public BadMessageException(Message message, String reason) {
         super("bad-message", "The message of type " + message.type() + " at position " + message.position()
@@ -36,25 +36,25 @@ public final class BadMessageException extends FlyringException {
     }
 
     /**
-     * Index of the ring.
+     * The ring's index.
      *
-     * @return index of the ring.
+     * @return the index, from 0.
      */
     public int ring() {
         return ring;
     }
 
     /**
-     * Where the message is.
+     * The message's position.
      *
-     * @return position of its record in the ring, in bytes.
+     * @return the position of its record in the ring, in bytes.
      */
     public long position() {
         return position;
     }
 
     /**
-     * Type of the message.
+     * The message's type.
      *
      * @return the record's type, which is the template id of a typed message.
      */
@@ -65,7 +65,7 @@ public final class BadMessageException extends FlyringException {
     /**
      * What is wrong.
      *
-     * @return what is wrong.
+     * @return the reason.
      */
     public String reason() {
         return reason;

@@ -4,15 +4,15 @@ package io.flyring;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Spins, and after a run of messages (four or more in the last poll) stands back for a while: then the publisher gets
- * ahead undisturbed, and messages come in batches. The highest throughput; a message that comes right behind a run
- * waits so much longer. Longer is faster, up to 10 microseconds, or 40 where cores share no cache, in a ring that is
- * not full before. Needs {@link #idle(int)} with what the poll returned.
+ * Spins, and stands back for a while after a run of messages (four or more in the last poll). Meanwhile the publisher
+ * works without cache contention, and messages come in batches. This gives the highest throughput, but a message right
+ * after a run waits for the stand-back. A longer stand-back is faster, up to 10 microseconds (40 where cores share no
+ * cache), as long as the ring does not fill. Call {@link #idle(int)} with the result of the poll.
  */
 public final class BatchSpinIdleStrategy implements IdleStrategy {
     private static final long STAND_BACK_NS = 5_000;
     private static final int LONG_RUN = 4;
-    /** Between two looks at the clock. */
+    /** The number of pauses between two reads of the clock. */
     private static final int PAUSES = 8;
 
     private final long standBackNs;
@@ -26,7 +26,7 @@ public final class BatchSpinIdleStrategy implements IdleStrategy {
     /**
      * A strategy for one subscriber's loop.
      *
-     * @param standBackNs how long to stand back, nanoseconds.
+     * @param standBackNs how long to stand back, in nanoseconds.
      * @throws InvalidArgumentException if it is not above 0.
      */
     public BatchSpinIdleStrategy(long standBackNs) {

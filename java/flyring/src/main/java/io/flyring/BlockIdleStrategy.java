@@ -4,9 +4,9 @@ package io.flyring;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Sleeps until something of a {@link WaitSet} is ready, so that a reader that has nothing to do costs nothing: in a
- * loop of its own, or in Agrona's {@code AgentRunner}. An interrupt ends the sleep within 100 ms, without an exception,
- * and {@link WaitSet#wake()} at once. For the thread that uses what is in the set.
+ * Sleeps until a member of a {@link WaitSet} is ready, so that an idle reader uses no CPU. Works in a loop of your own
+ * and in Agrona's {@code AgentRunner}. An interrupt ends the sleep within 100 ms, without an exception;
+ * {@link WaitSet#wake()} ends it at once. Not thread-safe: use it in the thread that uses the members of the set.
  */
 public final class BlockIdleStrategy implements IdleStrategy {
     private static final long AT_MOST_NANOS = 100_000_000;
@@ -14,9 +14,9 @@ public final class BlockIdleStrategy implements IdleStrategy {
     private final WaitSet waitSet;
 
     /**
-     * A strategy for one loop.
+     * Creates a strategy for one loop.
      *
-     * @param waitSet what the loop polls, or publishes through.
+     * @param waitSet the set of what the loop polls or publishes through.
      */
     public BlockIdleStrategy(WaitSet waitSet) {
         if (waitSet == null) {
@@ -38,13 +38,13 @@ public final class BlockIdleStrategy implements IdleStrategy {
         try {
             waitSet.await(AT_MOST_NANOS);
         } catch (CancelledException interrupted) {
-            return; // the loop sees it: the thread still is
+            return; // the thread is still interrupted, so the loop sees it
         }
     }
 
     @Override
     public void reset() {
-        // It keeps nothing.
+        // This strategy has no state.
     }
 
     @Override

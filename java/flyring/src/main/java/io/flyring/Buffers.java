@@ -7,9 +7,9 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * Access through a ByteBuffer, for {@link Memory} where it cannot go by address. A class of its own, because compilers
- * inline a VarHandle's code wherever it stands in theirs, however rarely it runs: with it in {@link Memory} the hot
- * methods grew too large to be inlined themselves.
+ * Access through a ByteBuffer, for {@link Memory} when access by address is not possible. This is a separate class,
+ * because compilers inline the code of a VarHandle even where it rarely runs. Inside {@link Memory} that code would
+ * make the hot methods too large to be inlined.
  */
 final class Buffers {
     private static final VarHandle SHORT =

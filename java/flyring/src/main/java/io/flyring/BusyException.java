@@ -2,15 +2,16 @@
 package io.flyring;
 
 /**
- * There is no room for the message, and a job that the calling thread works on holds it back: nobody else could make
- * room. Code {@code busy}.
+ * The verb cannot go on, and waiting would not help. Either there is no room for the message, and the job that holds
+ * the publisher back is in the hand of the calling thread. Or a client has its largest number of calls under way. Code
+ * {@code busy}.
  */
 public final class BusyException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Who holds the publisher back. */
+    /** The worker that holds the publisher back; null for a call. */
     private final transient Holder holder;
-    /** Of a call: the calls that are under way. */
+    /** For a call: the number of calls under way. */
     private final int outstanding;
 
     BusyException(Holder holder, String message) {
@@ -26,18 +27,18 @@ public final class BusyException extends FlyringException {
     }
 
     /**
-     * Of a call: the calls that are under way.
+     * For a call: the number of calls under way.
      *
-     * @return how many; 0 if it was no call.
+     * @return the number; 0 if the verb was not a call.
      */
     public int outstanding() {
         return outstanding;
     }
 
     /**
-     * Who holds the publisher back.
+     * The worker that holds the publisher back.
      *
-     * @return the worker that the job is in hand of; null if it was a call.
+     * @return the worker that has the job in hand; null for a call.
      */
     public Holder holder() {
         return holder;

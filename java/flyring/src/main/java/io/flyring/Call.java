@@ -7,31 +7,35 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
 /**
- * One call that is under way, or has ended; made by {@link Client#start(byte[])} and {@link Client#stream(byte[])}. Of
- * the thread of its client; it may outlive that. Its future may be used by any thread. spec/service.md 6.
+ * One call that is under way, or has ended; made by {@link Client#start(byte[])} and {@link Client#stream(byte[])}. Not
+ * thread-safe: use it in the client's thread. Any thread may use its future. A call stays valid after its client is
+ * closed. Spec service.md 6.
  */
 public final class Call {
     final ClientVerbs client;
     int sequence;
-    /** Of its request. */
+    /** The position of its request in the client's ring. */
     long position;
-    /** 0: none. */
+    /** The deadline in ns of CLOCK_MONOTONIC; 0 if there is none. */
     long deadline;
     boolean outstanding;
     boolean done;
     boolean repeat;
     boolean cancelDue;
-    /** Its caller waits for it in the client's own verb: nobody else is told. */
+    /** Whether the client's own verb waits for it: then no listener or future is told. */
     boolean ofCall;
-    /** Of {@link Client#call(org.agrona.DirectBuffer, int, int, int, long, MessageHandler)}. */
+    /**
+     * Receives the answer in place, for
+     * {@link Client#call(org.agrona.DirectBuffer, int, int, int, long, MessageHandler)}; else null.
+     */
     MessageHandler inPlace;
-    /** Of a stream: what it began with, and items that were consumed since credit was sent last. */
+    /** Of a stream: the credit of its request, and how many items were consumed since credit was last sent. */
     int credit;
     int consumed;
     Call before;
     Call behind;
     Call nextOfBucket;
-    /** Is called for each item and for the end, in the client's verbs. */
+    /** Called for each item and for the end, inside the client's verbs. */
     Consumer<Call> listener;
     private final ArrayDeque<Message> items;
     private volatile CompletableFuture<Message> future;
@@ -44,7 +48,7 @@ public final class Call {
         this.items = credit > 0 ? new ArrayDeque<>() : null;
     }
 
-    /** As new: of a call that nobody but its client has. */
+    /** Resets a call that only its client holds, so that the client can use it again. */
     void reset() {
         done = false;
         repeat = false;
@@ -61,12 +65,12 @@ public final class Call {
         done = true;
     }
 
-    /** Whether somebody wants to be told. */
+    /** Whether a listener or a future is to be told. */
     boolean isHeard() {
         return listener != null || future != null;
     }
 
-    /** Outside of a drain: what waits for it may start calls. */
+    /** Tells listener and future. Runs outside of a drain, because they may start calls. */
     void tell() {
         if (listener != null) {
             listener.accept(this);
@@ -110,7 +114,7 @@ public final class Call {
         return credit > 0 && !done && consumed != 0 && 2 * consumed >= credit;
     }
 
-    /** How it ended, if not by an answer. */
+    /** Throws the error that ended the call, if there is one. */
     void throwEnd() {
         if (error instanceof FlyringException failure) {
             throw failure;
@@ -125,9 +129,9 @@ public final class Call {
     }
 
     /**
-     * Whether it has ended.
+     * Whether the call has ended.
      *
-     * @return true once it has.
+     * @return true once the call has ended.
      */
     public boolean done() {
         return done;
@@ -143,11 +147,11 @@ public final class Call {
     }
 
     /**
-     * What ends with the call: with its answer, with null at the end of a stream, or with how it ended otherwise. It
-     * ends in the thread in which its client polls or waits; what depends on it may start calls there, but a call that
-     * waits is {@link TwoThreadsException}.
+     * A future for the call's end: the answer, null at the end of a stream, or the exception that ended the call. The
+     * thread in which the client polls or waits completes it. Dependent actions may start calls there; one that waits
+     * gets {@link TwoThreadsException}.
      *
-     * @return always the same one.
+     * @return the call's one future.
      */
     public CompletableFuture<Message> future() {
         CompletableFuture<Message> made = future;
@@ -162,9 +166,9 @@ public final class Call {
     }
 
     /**
-     * Waits for the end.
+     * Waits for the call's end.
      *
-     * @return the answer, with bytes of its own; null at the end of a stream.
+     * @return the answer, which owns its bytes; null at the end of a stream.
      * @throws FlyringException as {@link #result(Duration)} does.
      */
     public Message result() {
@@ -172,19 +176,20 @@ public final class Call {
     }
 
     /**
-     * Waits for the end.
+     * Waits for the call's end.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
-     * @return the answer, with bytes of its own; null at the end of a stream.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the answer, which owns its bytes; null at the end of a stream.
      * @throws ServiceErrorException if the handler threw, failed, or did not answer.
      * @throws ExpiredException if the call's own time-out came first.
      * @throws ServerGoneException if the server died, closed, or was evicted.
-     * @throws CancelledException if the call was cancelled; or the thread was interrupted: the call goes on then.
+     * @throws CancelledException if the call was cancelled, or if the thread was interrupted; in the latter case the
+     *     call goes on.
      * @throws ClosedException if its client was closed.
      * @throws SlotLostException if its client was evicted.
      * @throws CorruptRingException if the ring of replies is damaged.
-     * @throws TimedOutException at the time-out: the call goes on.
-     * @throws ChannelReplacedException if the channel was replaced: the call goes on.
+     * @throws TimedOutException at the time-out; the call goes on.
+     * @throws ChannelReplacedException if the channel was replaced; the call goes on.
      */
     public Message result(Duration timeout) {
         if (!done) {
@@ -197,19 +202,20 @@ public final class Call {
     /**
      * Of a stream: waits for its next item.
      *
-     * @return the item, with bytes of its own; null at the end.
-     * @throws FlyringException as {@link #result(Duration)} does, behind the last item that came.
+     * @return the item, which owns its bytes; null at the end of the stream.
+     * @throws FlyringException as {@link #result(Duration)} does, after the last item that arrived.
      */
     public Message next() {
         return next(Publisher.FOREVER);
     }
 
     /**
-     * Of a stream: its next item; waits for it.
+     * Of a stream: waits for its next item, up to a time-out.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
-     * @return the item, with bytes of its own; null at the end, or at the time-out: {@link #done()} tells which.
-     * @throws FlyringException as {@link #result(Duration)} does, behind the last item that came.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the item, which owns its bytes; null at the end of the stream or at the time-out, which {@link #done()}
+     *     tells apart.
+     * @throws FlyringException as {@link #result(Duration)} does, after the last item that arrived.
      */
     public Message next(Duration timeout) {
         Message item = client.next(this, Waiting.nanos(timeout));
@@ -219,7 +225,7 @@ public final class Call {
         return item;
     }
 
-    /** Ends it as cancelled at once, and tells the server. Does nothing if it has ended. */
+    /** Ends the call as cancelled at once, and tells the server. Does nothing if the call has ended. */
     public void cancel() {
         if (!done) {
             client.cancel(this);

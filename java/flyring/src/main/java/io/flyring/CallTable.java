@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The calls of a client that are outstanding, by their sequence and in the order of their start (service.md 6). */
+/** The outstanding calls of a client, by sequence and in the order of their start (service.md 6). */
 final class CallTable {
     private static final int FIRST_BUCKETS = 16;
 
@@ -9,7 +9,7 @@ final class CallTable {
     private Call first;
     private Call last;
     private int size;
-    /** Sequence of the last one. */
+    /** The sequence of the last call that was added. */
     private int sequence;
 
     int size() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** A wait was ended by an interrupt of its thread, which stays interrupted. Code {@code cancelled}. */
+/** A call was cancelled, or an interrupt ended a wait; the thread stays interrupted. Code {@code cancelled}. */
 public final class CancelledException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
@@ -16,7 +16,7 @@ public final class CancelledException extends FlyringException {
     /**
      * What was waited for.
      *
-     * @return in a few words.
+     * @return what was waited for, in a few words.
      */
     public String whatFor() {
         return whatFor;

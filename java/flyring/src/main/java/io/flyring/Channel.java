@@ -16,10 +16,11 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 
 /**
- * One mapped file, attached: rings of messages, one for each publisher, read by subscribers. A channel is named, or
- * given by a path: what has a {@code /} in it is a path, a name stands for {@code <folder>/<name>.ring}, where the
- * folder is that of the environment variable FLYRING_DIR or {@code /dev/shm/flyring-<user id>}. Thread-safe;
- * what it makes is not. Spec 3 and 5.
+ * One attached channel: a memory-mapped file that holds one ring of messages for each publisher. Subscribers read the
+ * rings. A channel is given by a name or a path. An argument with a {@code /} in it is a path. A name stands for
+ * {@code <folder>/<name>.ring}; the folder is the environment variable FLYRING_DIR or
+ * {@code /dev/shm/flyring-<user id>}. The channel is thread-safe. The objects it makes, such as publishers and
+ * subscribers, are not. Spec channel.md 3 and 5.
  */
 public final class Channel extends ChannelProperties implements AutoCloseable {
     private static final long NAP_NANOS = 2_000_000;
@@ -28,10 +29,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     private final Identity identity;
     private final Slots slots;
     private final Joining joining;
-    /** Slots that this channel's publishers and subscribers own. */
+    /** The slots that this channel's publishers, subscribers, workers, servers and clients own. */
     private final List<Seat> seats = new ArrayList<>();
     private final Set<LossySubscriber> lossySubscribers = Collections.newSetFromMap(new WeakHashMap<>());
-    /** Of all rings; null until somebody takes a slot or evicts. */
+    /** The mapped trailers of all rings; null until a slot is taken or evicted. */
     private volatile List<Memory> trailers;
     private volatile boolean closed;
 
@@ -46,16 +47,16 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Makes a channel, whole, and attaches to it.
+     * Creates a channel and attaches to it. The name appears only when the file is complete.
      *
      * @param name name or path.
      * @param options kind and dimensions.
      * @return the channel.
-     * @throws ChannelExistsException if there is a file of that name.
+     * @throws ChannelExistsException if a file of that name exists.
      * @throws InvalidArgumentException if the name or an option is outside its range.
-     * @throws NoSpaceException if the file system has not enough room.
+     * @throws NoSpaceException if the file system does not have enough free space.
      * @throws UnsuitableFileSystemException if the file system cannot carry a channel.
-     * @throws AccessDeniedException if the folder may not be written to.
+     * @throws AccessDeniedException if the process may not write to the folder.
      * @throws IoException if a system call fails otherwise.
      */
     public static Channel create(String name, ChannelOptions options) {
@@ -63,29 +64,30 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Makes a channel and gives it the name of another one, if there is one; who has that one attached keeps it.
+     * Creates a channel and gives it the name, even if another channel has that name now. Processes that have the old
+     * channel attached keep it.
      *
      * @param name name or path.
      * @param options kind and dimensions.
      * @return the new channel.
-     * @throws FlyringException as {@link #create} does, but never because the name exists.
+     * @throws FlyringException as {@link #create} does, except {@link ChannelExistsException}.
      */
     public static Channel replace(String name, ChannelOptions options) {
         return make(name, options, true);
     }
 
     /**
-     * Attaches to a channel after checking all of its header.
+     * Attaches to a channel after validating its whole header.
      *
      * @param name name or path.
      * @return the channel.
-     * @throws NoSuchChannelException if there is no such file.
-     * @throws NotAChannelException if it does not start with the magic.
-     * @throws VersionTooNewException if it needs a newer Flyring.
-     * @throws TruncatedException if it is shorter than it says.
-     * @throws CorruptHeaderException if a field of its header breaks the specification.
-     * @throws UnsuitableFileSystemException if it lies on a file system that cannot carry it.
-     * @throws AccessDeniedException if it may not be opened.
+     * @throws NoSuchChannelException if the file does not exist.
+     * @throws NotAChannelException if the file does not start with the magic number.
+     * @throws VersionTooNewException if the file needs a newer Flyring.
+     * @throws TruncatedException if the file is shorter than its header says.
+     * @throws CorruptHeaderException if a header field violates the specification.
+     * @throws UnsuitableFileSystemException if the file system cannot carry a channel.
+     * @throws AccessDeniedException if the process may not open the file.
      * @throws IoException if a system call fails otherwise.
      */
     public static Channel open(String name) {
@@ -93,12 +95,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Attaches to a channel that has what the options ask for: a schema, say.
+     * Attaches to a channel that has what the options ask for, such as a schema.
      *
      * @param name name or path.
      * @param options how to attach, and what the channel must have.
      * @return the channel.
-     * @throws ChannelDiffersException if the channel's schema is not what was asked for.
+     * @throws ChannelDiffersException if the channel does not have the requested schema.
      * @throws FlyringException as {@link #open(String)} does.
      */
     public static Channel open(String name, OpenOptions options) {
@@ -126,10 +128,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Attaches to a channel as soon as there is one of this name.
+     * Attaches to a channel; waits until a channel of this name exists.
      *
      * @param name name or path.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the channel.
      * @throws FlyringException as {@link #waitFor(String, Duration, OpenOptions)} does.
      */
@@ -138,15 +140,15 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Attaches to a channel as soon as there is one of this name, and it has what the options ask for.
+     * Attaches to a channel that has what the options ask for; waits until a channel of this name exists.
      *
      * @param name name or path.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @param options how to attach, and what the channel must have.
      * @return the channel.
-     * @throws TimedOutException if there was none in time.
+     * @throws TimedOutException if no channel of this name appeared in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted; it still is.
+     * @throws CancelledException if the thread is interrupted. The thread stays interrupted.
      * @throws FlyringException as {@link #open(String, OpenOptions)} does.
      */
     public static Channel waitFor(String name, Duration timeout, OpenOptions options) {
@@ -161,7 +163,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             } catch (NoSuchChannelException e) {
                 if (System.nanoTime() >= deadline) {
                     TimedOutException error = new TimedOutException("the channel " + e.path(), "There is no channel "
-                        + e.path() + " yet. Start who creates it, or check the name and FLYRING_DIR.");
+                        + e.path() + " yet. Start the process that creates it, or check the name and FLYRING_DIR.");
                     error.initCause(e);
                     throw error;
                 }
@@ -170,23 +172,24 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
     }
 
-    /** A few milliseconds, for what nobody wakes for. */
+    /** Sleeps for 2 ms, or until the deadline: no futex announces a new channel or a free slot. */
     private static void nap(long deadline, String what) {
         LockSupport.parkNanos(Math.min(NAP_NANOS, deadline - System.nanoTime()));
         Waiting.checkInterrupted(what);
     }
 
     /**
-     * Attaches to a channel, or makes it, whichever is possible.
+     * Attaches to a channel, or creates it if it does not exist.
      *
      * @param name name or path.
-     * @param options kind and dimensions that it must have.
+     * @param options the kind and dimensions that the channel must have.
      * @return the channel.
-     * @throws ChannelDiffersException if there is one that is not what was asked for; it names the first such field.
+     * @throws ChannelDiffersException if the existing channel differs from the options; the exception names the first
+     *     field that differs.
      * @throws FlyringException as {@link #open(String)} and {@link #create} do.
      */
     public static Channel openOrCreate(String name, ChannelOptions options) {
-        Header.of(required(options), new UUID(0, 0), 0); // refuses what create would refuse
+        Header.of(required(options), new UUID(0, 0), 0); // throws for the same options as create
         OpenOptions existing = new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity)
             .wake(options.wake);
         while (true) {
@@ -214,12 +217,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Removes a channel's name. Who has it attached goes on working.
+     * Removes a channel's name. Processes that have the channel attached keep working.
      *
      * @param name name or path.
-     * @throws NoSuchChannelException if there is no such file.
-     * @throws NotAChannelException if it does not start with the magic; it is left alone.
-     * @throws AccessDeniedException if it may not be read or removed.
+     * @throws NoSuchChannelException if the file does not exist.
+     * @throws NotAChannelException if the file does not start with the magic number; it is not removed.
+     * @throws AccessDeniedException if the process may not read or remove the file.
      */
     public static void unlink(String name) {
         String path = Place.path(name);
@@ -246,8 +249,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * The path that a name stands for.
      *
      * @param name name or path.
-     * @return the path; nothing need be there.
-     * @throws InvalidArgumentException if the name has other characters than it may.
+     * @return the path, whether a file exists there or not.
+     * @throws InvalidArgumentException if the name has a character that is not allowed, or is too long.
      */
     public static String pathOf(String name) {
         return Place.path(name);
@@ -289,13 +292,14 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a publisher slot and with it a ring. What a dead owner left unfinished there is mended first.
+     * Takes a publisher slot and its ring. First repairs what a dead owner left unfinished in the ring.
      *
-     * @param name up to 64 bytes, or empty; the same name gets the same ring again.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the same name gets the same ring again.
      * @return the publisher.
-     * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
-     * @throws InvalidArgumentException if the name is too long, or the channel's publisher is foreign.
-     * @throws CorruptRingException if the ring breaks the rules.
+     * @throws NoFreeSlotException if live processes own all slots, or the slot of that name.
+     * @throws InvalidArgumentException if the name is too long or has other characters, or the channel's publisher is
+     *     foreign.
+     * @throws CorruptRingException if the ring violates the specification.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -304,14 +308,15 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a publisher slot and with it a ring, and does not wait for subscribers that lag far behind: they are
-     * evicted ({@link #evict}), dead or alive, kept or not, as soon as the publisher would have to wait for them.
+     * Takes a publisher slot and its ring, and limits how far a subscriber may lag behind. When the publisher would
+     * have to wait for a subscriber beyond the limit, it evicts that subscriber ({@link #evict}): dead or alive, kept
+     * or not.
      *
-     * @param name up to 64 bytes, or empty; the same name gets the same ring again.
-     * @param maxLag who is further behind than so many bytes is evicted, half the capacity to all of it; 0: nobody is.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the same name gets the same ring again.
+     * @param maxLag the largest lag in bytes, from half the capacity to the capacity; 0 for no limit.
      * @return the publisher.
-     * @throws InvalidArgumentException if {@code maxLag} is outside its range, or above 0 on a channel with a foreign
-     *     end, or the name is too long.
+     * @throws InvalidArgumentException if {@code maxLag} is outside its range, or above 0 on a queue or on a channel
+     *     with a foreign end, or the name is not valid.
      * @throws FlyringException as {@link #publisher(String)} does.
      */
     public synchronized Publisher publisher(String name, int maxLag) {
@@ -326,14 +331,14 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
         byte[] bytes = Slots.name(name);
         if (maxLag != 0 && header.isQueue()) {
-            throw new InvalidArgumentException("max_lag", path + " is a queue, whose jobs wait for workers: nobody is"
+            throw new InvalidArgumentException("max_lag", path + " is a queue: jobs wait for workers, and no worker is"
                 + " evicted for lag. Leave max_lag out.");
         }
         if (maxLag != 0 && (maxLag < header.capacity / Layout.MIN_LAG_DIVISOR || maxLag > header.capacity)) {
             throw new InvalidArgumentException("max_lag", "The lag limit is " + maxLag + " bytes; it must be 0 or "
                 + header.capacity / Layout.MIN_LAG_DIVISOR + " to " + header.capacity + ".");
         }
-        trailers(); // the publish path maps nothing
+        trailers(); // map them now: the publish path maps nothing
         Waker waker = new Waker(slots.data(), slots.jobs(), slots.wakes());
         Lock lock = file.newLock();
         Seat seat = null;
@@ -387,10 +392,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a subscriber slot and reads all rings, or those that it is kept for.
+     * Takes a subscriber slot and reads all rings; if the slot is kept already, reads the rings of that slot.
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty.
-     * @param kept true: keep the slot after a close or a death.
+     * @param kept true keeps the slot after a close or a death.
      * @return the subscriber.
      * @see #subscriber(String, boolean, int...)
      */
@@ -399,20 +404,20 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a subscriber slot and joins its rings: it sees what is published from now on. If the slot is kept (that of
-     * an inbox is, and every one that was asked to be), it goes on where its last owner was instead. An inbox has one
-     * slot; any name gets it, and is its label from then on.
+     * Takes a subscriber slot and joins the rings: the subscriber sees what is published from now on. If the slot is
+     * kept already, the subscriber resumes where the slot's last owner stopped. The one slot of an inbox is always
+     * kept; any name gets it, and becomes its label.
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the name of a kept slot gets that slot again.
-     * @param kept true: keep the slot after a close or a death, so that its publishers wait for its next owner; needs a
-     *     name, but in an inbox.
-     * @param rings the rings to read, one at least; null: all, or those of the kept slot.
+     * @param kept true keeps the slot after a close or a death, so that publishers wait for its next owner; needs a
+     *     name, except in an inbox.
+     * @param rings the rings to read, at least one; null: all, or those of the kept slot.
      * @return the subscriber.
-     * @throws NoFreeSlotException if all slots, or the one of that name, are owned by live processes.
-     * @throws InvalidArgumentException if the name has other characters, or is missing for a kept slot, or a ring does
-     *     not exist, or no ring is given, or the channel's subscriber is foreign.
-     * @throws ChannelDiffersException if the kept slot has other rings than were asked for; nothing was changed.
-     * @throws CorruptRingException if a ring breaks the rules; nothing was changed.
+     * @throws NoFreeSlotException if live processes own all slots, or the slot of that name.
+     * @throws InvalidArgumentException if the name is not valid, or is missing for a kept slot; if a ring does not
+     *     exist, or {@code rings} is empty; if the channel is a queue or a service, or its subscriber is foreign.
+     * @throws ChannelDiffersException if the kept slot has other rings than requested; nothing was changed.
+     * @throws CorruptRingException if a ring violates the specification of the specification; nothing was changed.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -472,8 +477,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * The same as {@link #subscriber(String, boolean)}; waits until a slot is free.
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty.
-     * @param kept true: keep the slot after a close or a death.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param kept true keeps the slot after a close or a death.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the subscriber.
      * @throws FlyringException as {@link #subscriber(String, boolean, Duration, int...)} does.
      */
@@ -485,13 +490,13 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      * The same as {@link #subscriber(String, boolean, int...)}; waits until a slot is free.
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; the name of a kept slot gets that slot again.
-     * @param kept true: keep the slot after a close or a death.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
-     * @param rings the rings to read, one at least; null: all, or those of the kept slot.
+     * @param kept true keeps the slot after a close or a death.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @param rings the rings to read, at least one; null: all, or those of the kept slot.
      * @return the subscriber.
      * @throws NoFreeSlotException if no slot was free in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
      * @throws FlyringException as {@link #subscriber(String, boolean, int...)} does.
      */
     public Subscriber subscriber(String name, boolean kept, Duration timeout, int... rings) {
@@ -528,13 +533,13 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a worker's slot of a queue: each job goes to one of the workers that are attached. If the slot's last owner
-     * died with jobs in hand, the new one gets these first.
+     * Takes a worker's slot of a queue; each job goes to one of the attached workers. If the slot's last owner died
+     * with jobs in hand, the new owner gets these first.
      *
-     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; only a label.
      * @return the worker.
-     * @throws NoFreeSlotException if all slots are owned by live processes.
-     * @throws InvalidArgumentException if the channel is no queue, or the name has other characters.
+     * @throws NoFreeSlotException if live processes own all slots.
+     * @throws InvalidArgumentException if the channel is not a queue, or the name has other characters.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -545,12 +550,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     /**
      * The same as {@link #worker(String)}; waits until a slot is free.
      *
-     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; only a label.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the worker.
      * @throws NoFreeSlotException if no slot was free in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
      * @throws FlyringException as {@link #worker(String)} does.
      */
     public Worker worker(String name, Duration timeout) {
@@ -558,7 +563,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes the server's place of a service, without a name.
+     * Takes the server's place in a service, without a name.
      *
      * @return the server.
      * @see #server(String)
@@ -568,13 +573,13 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes the server's place of a service; there is one at a time.
+     * Takes the server's place in a service; a service has one server at a time.
      *
-     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; only a label.
      * @return the server.
-     * @throws NoFreeSlotException if another one lives; it says which.
-     * @throws InvalidArgumentException if the channel is no service, or the name has other characters.
-     * @throws CorruptRingException if a ring of replies breaks the rules.
+     * @throws NoFreeSlotException if another server lives; the exception names it.
+     * @throws InvalidArgumentException if the channel is not a service, or the name has other characters.
+     * @throws CorruptRingException if the content of a ring of replies violates the specification.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -585,8 +590,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     /**
      * The same as {@link #server(String)}; waits until the place is free.
      *
-     * @param name a label, or empty.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; only a label.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the server.
      * @throws FlyringException as {@link #server(String)} does.
      */
@@ -595,7 +600,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a client's place of a service, without a name.
+     * Takes a client's place in a service, without a name.
      *
      * @return the client.
      * @see #client(String)
@@ -605,13 +610,13 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a client's place of a service.
+     * Takes a client's place in a service.
      *
-     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty: a label.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; only a label.
      * @return the client.
-     * @throws NoFreeSlotException if all places are owned by live processes.
-     * @throws InvalidArgumentException if the channel is no service, or the name has other characters.
-     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws NoFreeSlotException if live processes own all places.
+     * @throws InvalidArgumentException if the channel is not a service, or the name has other characters.
+     * @throws CorruptRingException if a ring's content violates the specification.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -622,8 +627,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     /**
      * The same as {@link #client(String)}; waits until a place is free.
      *
-     * @param name a label, or empty.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
+     * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; only a label.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the client.
      * @throws FlyringException as {@link #client(String)} does.
      */
@@ -632,7 +637,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Reads all rings without a slot, from now on.
+     * Reads all rings without a slot, starting with what is published from now on.
      *
      * @return the subscriber.
      * @see #lossySubscriber(Start, WhenLapped, int...)
@@ -644,7 +649,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     /**
      * Reads all rings without a slot.
      *
-     * @param start where to begin in each ring.
+     * @param start where to start in each ring.
      * @return the subscriber.
      * @see #lossySubscriber(Start, WhenLapped, int...)
      */
@@ -653,7 +658,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Reads rings without a slot, from now on.
+     * Reads rings without a slot, starting with what is published from now on.
      *
      * @param rings the rings to read; null: all.
      * @return the subscriber.
@@ -666,7 +671,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     /**
      * Reads rings without a slot.
      *
-     * @param start where to begin in each ring.
+     * @param start where to start in each ring.
      * @param rings the rings to read; null: all.
      * @return the subscriber.
      * @see #lossySubscriber(Start, WhenLapped, int...)
@@ -676,15 +681,15 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Reads rings without a slot: it holds no publisher back, and counts what was overwritten before it was read.
-     * Writes nothing, so it works on a channel that is attached read-only too.
+     * Reads rings without a slot. A lossy subscriber causes no back-pressure; it counts what was overwritten before it
+     * was read. It writes nothing to the rings, so it also works on a channel that is attached read-only.
      *
-     * @param start where to begin in each ring.
-     * @param whenLapped where to go on in a ring whose publisher has overtaken this reader.
-     * @param rings the rings to read, one at least; null: all.
+     * @param start where to start in each ring.
+     * @param whenLapped where to continue in a ring after its publisher has overtaken this reader.
+     * @param rings the rings to read, at least one; null: all.
      * @return the subscriber.
-     * @throws InvalidArgumentException if a ring does not exist, or no ring is given, or the channel's publisher is
-     *     foreign.
+     * @throws InvalidArgumentException if a ring does not exist, or {@code rings} is empty, or the channel's publisher
+     *     is foreign.
      * @throws ClosedException after close.
      */
     public synchronized LossySubscriber lossySubscriber(Start start, WhenLapped whenLapped, int... rings) {
@@ -719,15 +724,15 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Takes a subscriber slot away from its owner, alive or dead, kept or not, so that it holds no publisher back any
-     * more. The owner's next poll is {@link SlotLostException}. A kept slot stays kept, and its next owner starts
-     * afresh. The slot can be taken again once its owner has noticed, closed or died.
+     * Takes a subscriber slot away from its owner, alive or dead, kept or not, so that the slot causes no more
+     * back-pressure. The owner's next poll throws {@link SlotLostException}. A kept slot stays kept; its next owner
+     * joins at what is published then. The slot is free again once its owner has noticed, closed or died.
      *
      * @param slot the subscriber slot, from 0.
-     * @return how many messages it had not read; -1 if that is not known. Of a worker of a queue, whose job goes to
-     *     another: 1 if it had one in hand, else 0.
-     * @throws InvalidArgumentException if there is no such slot, or nobody can own it, or the channel has a foreign
-     *     end.
+     * @return how many messages the owner had not read; -1 if that is not known. For a worker of a queue: 1 if it had a
+     *     job in hand, which goes to another worker, else 0.
+     * @throws InvalidArgumentException if the slot does not exist, or is the shared slot 0 of a queue, or the channel
+     *     has a foreign end.
      * @throws AccessDeniedException if the channel is attached read-only.
      * @throws ClosedException after close.
      */
@@ -739,8 +744,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
                 + " has " + header.subscribers + ", from 0.");
         }
         if (slot < header.firstSubscriber()) {
-            throw new InvalidArgumentException("slot", "Slot " + slot + " of " + path + " is shared by all workers:"
-                + " nobody owns it. Name one of 1 to " + (header.subscribers - 1) + ".");
+            throw new InvalidArgumentException("slot", "Slot " + slot + " of " + path + " is shared by all workers"
+                + " and has no owner. Name one of 1 to " + (header.subscribers - 1) + ".");
         }
         List<Memory> gates = trailers();
         if (header.isService() && slot == 0) {
@@ -757,10 +762,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * What the channel holds now: who owns its slots, how far they are, who holds whom back. Takes no lock and writes
-     * nothing, so it works on a channel that is attached read-only, too.
+     * A snapshot of the channel: the owners of its slots, their positions, and which slots cause back-pressure. Takes
+     * no lock and writes nothing, so it also works on a channel that is attached read-only.
      *
-     * @return all of it, of this moment.
+     * @return the snapshot. Its fields are read one after another, not atomically.
      * @throws ClosedException after close.
      */
     public Stats stats() {
@@ -784,7 +789,10 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         return new Counters(this);
     }
 
-    /** The trailers of all rings, mapped when somebody takes a slot or evicts: the publish path maps nothing. */
+    /**
+     * The trailers of all rings. Maps them at the first call, when a slot is taken or evicted: the publish path maps
+     * nothing.
+     */
     List<Memory> trailers() {
         List<Memory> all = trailers;
         return all != null ? all : mapTrailers();
@@ -801,12 +809,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         return trailers;
     }
 
-    /** The same, or null. */
+    /** The trailers of all rings; null if they are not mapped. */
     List<Memory> trailersIfMapped() {
         return trailers;
     }
 
-    /** The same for those who only look; a channel that is read-only has them, too. */
+    /** The trailers of all rings for reading only; works on a read-only channel, too. */
     List<Memory> readableTrailers() {
         List<Memory> all = trailers;
         if (all == null) {
@@ -822,7 +830,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         return file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), false);
     }
 
-    /** 6.13. */
+    /** Throws if another channel has this one's name now (channel.md 6.13). */
     void checkReplaced() {
         if (file.removed()) {
             Header there = headerAtPath();
@@ -833,7 +841,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
     }
 
-    /** The header of the channel that has this one's path now; null if nothing there is one. */
+    /** The header of the channel that is at this one's path now; null if no channel is there. */
     private Header headerAtPath() {
         try (ChannelFile now = ChannelFile.open(path, true)) {
             return Header.parse(now.read(0, Layout.HEADER_LENGTH), now.size(), path);
@@ -846,7 +854,9 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         seats.add(seat);
     }
 
-    /** A worker of this channel that has a job in this thread's hand; null: the slot has none. */
+    /**
+     * The worker in a slot, if it belongs to this channel object and the calling thread has its job in hand; else null.
+     */
     synchronized Worker atWorkHere(int slot) {
         for (Seat seat : seats) {
             Worker worker = seat.worker();
@@ -879,7 +889,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
     }
 
-    /** Runs something under the control lock, through a description of its own. */
+    /** Runs an action under the control lock, through a separate open file description. */
     <T> T underControlLock(Supplier<T> action) {
         checkWritable();
         try (Lock lock = file.newLock()) {
@@ -909,11 +919,11 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     }
 
     /**
-     * Closes the channel and every publisher and subscriber made from it; their use is {@link ClosedException} then,
-     * and so ends what waits in another thread. The memory goes when the garbage collector finds that nothing refers to
-     * it any more. Closing twice is fine.
+     * Closes the channel and every object made from it. Their methods then throw {@link ClosedException}, also those
+     * that wait in another thread. The memory is unmapped once the garbage collector finds it unreachable. A second
+     * close does nothing.
      *
-     * @throws ViewAliveException from inside a handler of one of its subscribers; nothing was closed.
+     * @throws ViewAliveException if called from a handler of one of its subscribers; nothing was closed.
      * @throws TwoThreadsException while another thread publishes through one of its publishers; nothing was closed.
      */
     @Override
@@ -926,7 +936,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         List<Waiting> stopped = new ArrayList<>();
         RuntimeException failure = null;
         try {
-            stop(all, lossy, stopped); // all that may refuse, before anything is closed
+            stop(all, lossy, stopped); // may throw, so it comes before anything is closed
             closed = true;
             all.forEach(Seat::endOwner);
             lossy.forEach(LossySubscriber::end);
@@ -937,7 +947,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
                     failure = e;
                 }
             }
-            tellSleepers(true); // those who wait for what is closed now
+            tellSleepers(true); // wakes the threads that wait in objects that are closed now
             file.close();
         } finally {
             stopped.forEach(Waiting::goOn);
@@ -964,12 +974,12 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         }
     }
 
-    /** After a close: all sleepers of this channel look again, so a thread that waits in the closed object wakes. */
+    /** After a close: wakes all sleepers of this channel, so that a thread that waits in the closed object returns. */
     void tellSleepers(boolean waited) {
         if (waited && !file.readOnly()) {
             slots.wakeReaders();
             slots.room().wakeAll();
-        } else { // nothing can be stored; or it may be in a wait set
+        } else { // the channel is read-only; or no thread waits in the object, but a wait set may
             slots.data().wakeSleepers(WaitingWords.ALL_RINGS);
             slots.room().wakeSleepers(WaitingWords.ALL_RINGS);
             if (slots.jobs() != null) {

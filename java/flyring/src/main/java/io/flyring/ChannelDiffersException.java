@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The existing channel is not what was asked for. Code {@code differs}. */
+/** The existing channel differs from what was asked for. Code {@code differs}. */
 public final class ChannelDiffersException extends FlyringException {
     private static final long serialVersionUID = 1L;
     private static final int MOST = 200;
@@ -23,7 +23,7 @@ public final class ChannelDiffersException extends FlyringException {
         this.actual = cut(actual);
     }
 
-    /** A schema may be long. */
+    /** Cuts a text to at most 200 characters: a schema may be long. */
     private static String cut(String text) {
         return text.length() <= MOST ? text : text.substring(0, MOST - ELLIPSIS.length()) + ELLIPSIS;
     }
@@ -31,7 +31,7 @@ public final class ChannelDiffersException extends FlyringException {
     /**
      * The first field that differs.
      *
-     * @return the first field that differs.
+     * @return the field's name.
      */
     public String field() {
         return field;
@@ -40,7 +40,7 @@ public final class ChannelDiffersException extends FlyringException {
     /**
      * What was asked for.
      *
-     * @return what was asked for.
+     * @return the value, as a text of at most 200 characters.
      */
     public String expected() {
         return expected;
@@ -49,7 +49,7 @@ public final class ChannelDiffersException extends FlyringException {
     /**
      * What the file has.
      *
-     * @return what the file has.
+     * @return the value, as a text of at most 200 characters.
      */
     public String actual() {
         return actual;

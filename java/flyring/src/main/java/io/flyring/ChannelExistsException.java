@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** There is already a file where a channel was to be created. Code {@code exists}. */
+/** A file exists already where a channel was to be created. Code {@code exists}. */
 public final class ChannelExistsException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
@@ -16,7 +16,7 @@ public final class ChannelExistsException extends FlyringException {
     /**
      * The file that exists.
      *
-     * @return the file that exists.
+     * @return the path.
      */
     public String path() {
         return path;

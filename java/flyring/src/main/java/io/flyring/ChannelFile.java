@@ -15,9 +15,9 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.WeakHashMap;
 
-/** An open channel file: its descriptor, what is read and written through it, its mappings (spec/channel.md 3). */
+/** An open channel file: its descriptor, reads and writes, and its mappings (channel.md 3). */
 final class ChannelFile implements AutoCloseable {
-    /** File systems on which shared mappings, locks and links are known to do what the specification needs. */
+    /** File systems on which shared mappings, locks and links are known to work as the specification needs. */
     private static final Map<Long, String> FILE_SYSTEMS = Map.of(0x01021994L, "tmpfs", 0x858458F6L, "ramfs",
         0xEF53L, "ext4", 0x58465342L, "xfs", 0x794C7630L, "overlay");
 
@@ -32,16 +32,16 @@ final class ChannelFile implements AutoCloseable {
 
     private final String path;
     private final boolean readOnly;
-    /** For {@link #removed}: a struct statx, and an empty path behind it. */
+    /** For {@link #removed}: a struct statx, followed by an empty path. */
     private final Memory status = Memory.of(ByteBuffer.allocateDirect(Linux.STATX_SIZE + 1));
-    /** -1: closed. */
+    /** The descriptor; -1 once closed. */
     private int fd;
-    /** What is mapped, and not released yet. */
+    /** The mappings that are not released yet. */
     private final Set<Memory> mapped = Collections.newSetFromMap(new WeakHashMap<>());
-    /** Another way of mapping, for tests; null: the usual one. */
+    /** Another way of mapping, for tests; null for the usual one. */
     private Mapper mapper;
 
-    /** Maps a stretch of the file. */
+    /** Maps a range of the file. */
     interface Mapper {
         Memory map(int fd, long offset, long length, boolean readOnly);
     }
@@ -100,7 +100,7 @@ final class ChannelFile implements AutoCloseable {
         return new NotAChannelException(path, path + " is not a Flyring channel: it is no regular file.");
     }
 
-    /** A new file of {@code length} bytes, without a name where the file system can do that. */
+    /** Creates a file of {@code length} bytes, without a name if the file system supports that. */
     static ChannelFile create(String path, long length, int mode, boolean anyFileSystem) {
         String folder = folder(path);
         String temporary = null;
@@ -146,7 +146,7 @@ final class ChannelFile implements AutoCloseable {
         }
     }
 
-    /** 3.1: whether the file system will do. */
+    /** Throws if the file system is not suitable (3.1). */
     void checkFileSystem(boolean any) {
         long[] typeAndFree = new long[2];
         check("fstatfs", Sys.fileSystem(fd, typeAndFree), path);
@@ -176,7 +176,7 @@ final class ChannelFile implements AutoCloseable {
         long[] typeAndFree = new long[2];
         check("fstatfs", Sys.fileSystem(fd, typeAndFree), path);
         long limit = Sys.fileLimit();
-        if (limit >= 0 && limit < length) { // beyond it a write is a SIGXFSZ
+        if (limit >= 0 && limit < length) { // a write beyond it raises SIGXFSZ
             throw new NoSpaceException(length, limit, path + " needs " + length + " bytes; this process may write files"
                 + " of " + limit + " (ulimit -f). Choose smaller dimensions, or raise that limit.");
         }
@@ -193,7 +193,7 @@ final class ChannelFile implements AutoCloseable {
         return readOnly;
     }
 
-    /** Whether the file has no name any more. Allocates nothing, because idle polls ask. */
+    /** Whether the file's name was removed. Allocates nothing, because idle polls call it. */
     synchronized boolean removed() {
         return fd >= 0 && statusResult() == 0 && status.getInt(Linux.STATX_LINKS) == 0;
     }
@@ -211,19 +211,19 @@ final class ChannelFile implements AutoCloseable {
         }
     }
 
-    /** Another description of the same file, for locks: never mapped, duplicated or passed on (5.1). */
+    /** Opens another description of the same file, for locks: never mapped, duplicated or passed on (5.1). */
     synchronized Lock newLock() {
         return new Lock(open(), path);
     }
 
-    /** Whether a process has the lock on a byte; this description has none itself. */
+    /** Whether any process holds the lock on a byte; this description holds no locks itself. */
     synchronized boolean locked(long offset) {
         int result = Sys.lock(open(), Linux.F_OFD_GETLK, Linux.F_WRLCK, offset, 1);
         check("fcntl", result, path);
         return result != Linux.F_UNLCK;
     }
 
-    /** The descriptor: not one that was closed, whose number may be another file's. */
+    /** The descriptor; throws if it was closed, because its number may belong to another file. */
     private int open() {
         if (fd < 0) {
             throw new ClosedException("The channel " + path + " is closed. Open it again.");
@@ -237,7 +237,7 @@ final class ChannelFile implements AutoCloseable {
         return status.getLong(Linux.STATX_LENGTH);
     }
 
-    /** Up to {@code length} bytes from {@code offset}; fewer at the end of the file. */
+    /** Reads up to {@code length} bytes from {@code offset}; fewer at the end of the file. */
     synchronized byte[] read(long offset, int length) {
         byte[] bytes = new byte[length];
         Memory piece = Memory.of(ByteBuffer.allocateDirect(Math.min(length, PIECE)));
@@ -275,8 +275,8 @@ final class ChannelFile implements AutoCloseable {
     }
 
     /**
-     * Maps a stretch that the file is known to have; {@link Memory#prefault} brings its pages in. Not through a
-     * FileChannel: that is closed for all threads when one of them is interrupted.
+     * Maps a range that lies within the file; {@link Memory#prefault} brings its pages in. Does not use a FileChannel,
+     * which is closed for all threads when one of them is interrupted.
      */
     synchronized Memory map(long offset, long length, boolean asReadOnly) {
         if (length == 0) {
@@ -288,7 +288,7 @@ final class ChannelFile implements AutoCloseable {
         int skipped = (int) (offset & Sys.pageSize() - 1);
         long result = Sys.map(open(), offset - skipped, skipped + length, !asReadOnly);
         for (int i = 1; result == -Linux.ENOMEM && i < MAP_TRIES; i++) {
-            System.gc(); // what closed channels had mapped goes by it
+            System.gc(); // unmaps the memory of closed channels
             Pause.nanos(MAP_RETRY_NANOS);
             result = Sys.map(fd, offset - skipped, skipped + length, !asReadOnly);
         }
@@ -300,13 +300,13 @@ final class ChannelFile implements AutoCloseable {
         return memory;
     }
 
-    /** Replaces a mapping by private memory: a thread that still uses it reads zeros and does not change the file. */
+    /** Replaces a mapping by private memory: a thread that still uses it reads zeros, and does not change the file. */
     synchronized void release(Memory memory) {
         memory.detach(path);
         mapped.remove(memory);
     }
 
-    /** Gives a created file its name; {@code replace} takes the name from the file that has it. */
+    /** Gives a created file its name; with {@code replace}, takes the name from the file that has it. */
     void publish(String name, boolean replace) {
         boolean named = !path.equals(name);
         String from = path;

@@ -4,10 +4,10 @@ package io.flyring;
 import java.nio.charset.StandardCharsets;
 import java.util.Objects;
 
-/** The dimensions of a channel to be created. What is not set has its default. */
+/** The kind and dimensions of a channel to be created. Each option that is not set has its default. */
 public final class ChannelOptions {
     final Kind kind;
-    /** Null: not given; and so are the next seven. */
+    /** Null if not given; so are the next seven fields. */
     Integer capacity;
     Integer publishers;
     Integer subscribers;
@@ -32,7 +32,8 @@ public final class ChannelOptions {
     }
 
     /**
-     * An inbox: subscriber slot 0 is kept from creation, so that what comes before the first subscriber waits for it.
+     * An inbox: has one subscriber, with a slot that is kept from creation. Messages that arrive before the first
+     * subscriber wait for it.
      *
      * @return options with every default.
      */
@@ -41,7 +42,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * A broadcast: nothing is kept for anybody who has not joined.
+     * A broadcast: a subscriber receives what is published after it has joined.
      *
      * @return options with every default.
      */
@@ -50,7 +51,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * A queue: each message is a job that one worker gets, whichever is free.
+     * A queue: each message is a job for one free worker.
      *
      * @return options with every default.
      */
@@ -59,7 +60,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * Question and answer: clients call one server.
+     * A service: clients call one server.
      *
      * @return options with the defaults of a service.
      */
@@ -68,7 +69,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * Size of one ring; default 1 MiB. Values are checked when the channel is created.
+     * The size of one ring; default 1 MiB, of a service 64 KiB. All options are validated when the channel is created.
      *
      * @param bytes a power of two, 4 KiB to 1 GiB.
      * @return this.
@@ -79,7 +80,8 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many publishers there can be at a time; default 4. Not of a queue, which has {@link #producers(int)}.
+     * The largest number of publishers at a time; default 4. Not for a queue, which has {@link #producers(int)}, nor
+     * for a service.
      *
      * @param count 1 to 1024.
      * @return this.
@@ -90,10 +92,10 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many reliable subscribers there can be at a time; default 4. Not of a queue, which has
-     * {@link #workers(int)}.
+     * The largest number of reliable subscribers at a time; default 4. Not for a queue, which has
+     * {@link #workers(int)}, nor for a service.
      *
-     * @param count 0 to 1024, for an inbox at least 1.
+     * @param count 0 to 1024; for an inbox 1.
      * @return this.
      */
     public ChannelOptions subscribers(int count) {
@@ -102,7 +104,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many publishers a queue can have at a time; default 4. Only of a queue.
+     * The largest number of publishers of a queue at a time; default 4. Only for a queue.
      *
      * @param count 1 to 1023.
      * @return this.
@@ -113,7 +115,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many workers a queue can have at a time; default 4. Only of a queue.
+     * The largest number of workers of a queue at a time; default 4. Only for a queue.
      *
      * @param count 1 to 1023.
      * @return this.
@@ -124,9 +126,9 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many clients a service can have, 1 to 512; 16 if it is not given.
+     * The largest number of clients of a service at a time; default 16. Only for a service.
      *
-     * @param count the number.
+     * @param count 1 to 512.
      * @return this.
      */
     public ChannelOptions clients(int count) {
@@ -135,9 +137,10 @@ public final class ChannelOptions {
     }
 
     /**
-     * What becomes of a service's requests whose server dies; at most once if it is not given.
+     * Whether the requests of a server that died go to the next server; default {@link Delivery#AT_MOST_ONCE}. Only for
+     * a service.
      *
-     * @param value which of the two.
+     * @param value the delivery.
      * @return this.
      */
     public ChannelOptions delivery(Delivery value) {
@@ -146,9 +149,9 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many calls of one client of a service may be under way at once, 1 to 65535; 64 if it is not given.
+     * The largest number of calls that one client may have under way at once; default 64. Only for a service.
      *
-     * @param count the number.
+     * @param count 1 to 65535.
      * @return this.
      */
     public ChannelOptions maxOutstanding(int count) {
@@ -164,7 +167,7 @@ public final class ChannelOptions {
         return delivery == null ? Layout.DELIVERY_AT_MOST_ONCE : delivery.code;
     }
 
-    /** Of a service: calls of one client under way; 0 elsewhere. */
+    /** The largest number of outstanding calls of one client of a service; 0 for other kinds. */
     int calls() {
         return kind == Kind.SERVICE ? given(maxOutstanding, Layout.DEFAULT_MAX_OUTSTANDING) : 0;
     }
@@ -173,14 +176,14 @@ public final class ChannelOptions {
         return given(clients, Layout.DEFAULT_CLIENTS);
     }
 
-    /** P: publishers, or of a queue producers and the returns ring. */
+    /** P: the publishers; of a queue the producers and the returns ring. */
     int publisherSlots() {
         return kind == Kind.SERVICE ? 2 * Math.max(0, Math.min(clientPlaces(), Layout.MAX_CLIENTS + 1))
             : kind == Kind.QUEUE ? given(producers, Layout.DEFAULT_PRODUCERS) + 1
             : given(publishers, Layout.DEFAULT_PUBLISHERS);
     }
 
-    /** S: subscribers, or of a queue workers and the shared slot. */
+    /** S: the subscribers; of a queue the workers and the shared slot. */
     int subscriberSlots() {
         return kind == Kind.SERVICE ? Math.max(0, Math.min(clientPlaces(), Layout.MAX_CLIENTS + 1)) + 1
             : kind == Kind.QUEUE ? given(workers, Layout.DEFAULT_WORKERS) + 1
@@ -192,7 +195,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * Where records may start; default 64, a cache line. 8 is compact.
+     * The alignment of records; default 64, a cache line. 8 takes less space.
      *
      * @param bytes 64 or 8.
      * @return this.
@@ -203,10 +206,11 @@ public final class ChannelOptions {
     }
 
     /**
-     * Which end a stock Agrona process has; default none. Such a channel must be an inbox with 1 publisher, 1
-     * subscriber and alignment 8: its ring is an Agrona {@code OneToOneRingBuffer} then. Spec 6.15.
+     * Which end of the channel a stock Agrona process has; default none. A channel with a foreign end must be an inbox
+     * with 1 publisher, 1 subscriber and alignment 8: its ring is an Agrona {@code OneToOneRingBuffer}. Spec channel.md
+     * 6.15.
      *
-     * @param end the end that is not Flyring's.
+     * @param end the foreign end.
      * @return this.
      */
     public ChannelOptions foreign(Foreign end) {
@@ -215,7 +219,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * How many shared counters the channel has; default 64.
+     * The number of shared counters; default 64.
      *
      * @param count 0 to 65536.
      * @return this.
@@ -251,7 +255,7 @@ public final class ChannelOptions {
     }
 
     /**
-     * Permission bits of the file; default 0600.
+     * The permission bits of the file; default 0600.
      *
      * @param bits 0 to 0777.
      * @return this.
@@ -262,9 +266,9 @@ public final class ChannelOptions {
     }
 
     /**
-     * Whether any file system will do; default false: only those on which sharing memory is known to work.
+     * Whether any file system is accepted; default false: only file systems on which shared memory is known to work.
      *
-     * @param any true to accept every one.
+     * @param any true to accept every file system.
      * @return this.
      */
     public ChannelOptions anyFileSystem(boolean any) {
@@ -273,11 +277,11 @@ public final class ChannelOptions {
     }
 
     /**
-     * Whether publishers and subscribers that this channel makes wake those who sleep until a message or room is there;
-     * default true. False: they do not, and no sleeper ever interrupts this process, if all of its channels have it
-     * so; who waits for it looks every millisecond. Spec 6.16.
+     * Whether the objects that this channel makes wake processes that sleep until a message or room is there; default
+     * true. With false, peers that wait for this process check every millisecond instead. If all channels of a process
+     * have false, no sleeper interrupts the process. Spec channel.md 6.16.
      *
-     * @param value false: nobody is woken.
+     * @param value false to wake no other process.
      * @return this.
      */
     public ChannelOptions wake(boolean value) {
@@ -285,13 +289,13 @@ public final class ChannelOptions {
         return this;
     }
 
-    /** Who attaches, and when; for tests. What the channel makes has the same identity. */
+    /** Sets identity and clocks, for tests. Everything that the channel makes uses them. */
     ChannelOptions identity(Identity values) {
         identity = values;
         return this;
     }
 
-    /** Throws {@link ChannelDiffersException} for the first field in which a channel is not what these ask for. */
+    /** Throws {@link ChannelDiffersException} for the first field in which a channel differs from these options. */
     void compare(Header header, String path) {
         same("kind", kind, header.kind, path);
         same("capacity", ringCapacity(), header.capacity, path);
@@ -300,14 +304,14 @@ public final class ChannelOptions {
             same("delivery", deliveryCode(), header.delivery, path);
             same("max_outstanding", calls(), header.maxOutstanding, path);
         }
-        int shared = kind == Kind.QUEUE ? 1 : 0; // of each, one more than was asked for
+        int shared = kind == Kind.QUEUE ? 1 : 0; // the file has one publisher slot and one subscriber slot more
         same(shared > 0 ? "producers" : "publishers", publisherSlots() - shared, header.publishers - shared, path);
         same(shared > 0 ? "workers" : "subscribers", subscriberSlots() - shared, header.subscribers - shared, path);
         same("alignment", alignment, header.alignment, path);
         same("foreign", foreign, header.foreign, path);
         same("counters", counters, header.counters, path);
         same("schema_id", schemaId, header.schemaId, path);
-        if (header.schemaVersion < schemaVersion) { // a newer one will do
+        if (header.schemaVersion < schemaVersion) { // a newer version is accepted
             same("schema_version", schemaVersion, header.schemaVersion, path);
         }
     }

@@ -4,7 +4,7 @@ package io.flyring;
 import java.nio.charset.StandardCharsets;
 import java.util.UUID;
 
-/** What a {@link Channel} was created with, and how it is attached: it stays as it is until the channel goes. */
+/** The properties with which a {@link Channel} was created and attached. They never change. */
 abstract class ChannelProperties {
     final String path;
     final ChannelFile file;
@@ -29,7 +29,7 @@ abstract class ChannelProperties {
     /**
      * The channel's file.
      *
-     * @return its path, as it was when the channel was attached.
+     * @return the file's path at the time of the attach.
      */
     public String path() {
         return path;
@@ -38,7 +38,7 @@ abstract class ChannelProperties {
     /**
      * Whether the channel is attached read-only.
      *
-     * @return true if what writes is {@link AccessDeniedException}.
+     * @return true if every method that would write throws {@link AccessDeniedException}.
      */
     public boolean readOnly() {
         return file.readOnly();
@@ -47,7 +47,7 @@ abstract class ChannelProperties {
     /**
      * The channel's id.
      *
-     * @return a new one at each creation.
+     * @return a UUID; every channel that is created gets a new one.
      */
     public UUID id() {
         return header.id;
@@ -56,14 +56,14 @@ abstract class ChannelProperties {
     /**
      * The channel's kind.
      *
-     * @return inbox, broadcast or queue.
+     * @return inbox, broadcast, queue or service.
      */
     public Kind kind() {
         return header.kind;
     }
 
     /**
-     * Size of one ring.
+     * The size of one ring.
      *
      * @return bytes.
      */
@@ -72,98 +72,98 @@ abstract class ChannelProperties {
     }
 
     /**
-     * How many publishers there can be at a time, which is the number of rings. A queue has one more, for jobs that
-     * were released.
+     * The number of publisher slots, which is the number of rings. A queue has one more than producers, for jobs that
+     * were released. A service has two for each client.
      *
-     * @return from 1.
+     * @return the number, from 1.
      */
     public int publishers() {
         return header.publishers;
     }
 
     /**
-     * How many subscribers there can be at a time. A queue has one slot more than workers.
+     * The number of subscriber slots. A queue has one more than workers, a service one more than clients.
      *
-     * @return from 0.
+     * @return the number, from 0.
      */
     public int subscribers() {
         return header.subscribers;
     }
 
     /**
-     * How many publishers a queue can have at a time.
+     * The largest number of publishers of a queue at a time.
      *
-     * @return from 1; 0 if the channel is no queue.
+     * @return the number, from 1; 0 if the channel is not a queue.
      */
     public int producers() {
         return header.isQueue() ? header.producers() : 0;
     }
 
     /**
-     * How many workers a queue can have at a time.
+     * The largest number of workers of a queue at a time.
      *
-     * @return from 1; 0 if the channel is no queue.
+     * @return the number, from 1; 0 if the channel is not a queue.
      */
     public int workers() {
         return header.isQueue() ? header.subscribers - 1 : 0;
     }
 
     /**
-     * How many clients a service can have.
+     * The largest number of clients of a service at a time.
      *
-     * @return the number; 0 if it is no service.
+     * @return the number, from 1; 0 if the channel is not a service.
      */
     public int clients() {
         return header.clients();
     }
 
     /**
-     * What becomes of a service's requests whose server dies.
+     * Whether the requests of a server that died go to the next server.
      *
-     * @return which of the two; at most once if it is no service.
+     * @return the delivery; {@link Delivery#AT_MOST_ONCE} if the channel is not a service.
      */
     public Delivery delivery() {
         return header.atLeastOnce() ? Delivery.AT_LEAST_ONCE : Delivery.AT_MOST_ONCE;
     }
 
     /**
-     * How many calls of one client of a service may be under way at once.
+     * The largest number of calls that one client of a service may have under way at once.
      *
-     * @return the number; 0 if it is no service.
+     * @return the number, from 1; 0 if the channel is not a service.
      */
     public int maxOutstanding() {
         return header.maxOutstanding;
     }
 
     /**
-     * Where records may start.
+     * The alignment of records.
      *
-     * @return 64 or 8, bytes.
+     * @return 64 or 8, in bytes.
      */
     public int alignment() {
         return header.alignment;
     }
 
     /**
-     * Which end a stock Agrona process has.
+     * Which end of the channel a stock Agrona process has.
      *
-     * @return none if both ends are Flyring's.
+     * @return {@link Foreign#NONE} if both ends are Flyring's.
      */
     public Foreign foreign() {
         return header.foreign;
     }
 
     /**
-     * How many counters the channel can have.
+     * The number of counters that the channel has space for.
      *
-     * @return from 0.
+     * @return the number, from 0.
      */
     public int counterSlots() {
         return header.counters;
     }
 
     /**
-     * Size of the channel's file.
+     * The size of the channel's file.
      *
      * @return bytes.
      */
@@ -183,25 +183,25 @@ abstract class ChannelProperties {
     /**
      * The SBE schema of the messages.
      *
-     * @return its XML, empty if the channel has none.
+     * @return the schema's XML; empty if the channel has no schema.
      */
     public String schema() {
         return schema;
     }
 
     /**
-     * Id of the schema.
+     * The id of the schema.
      *
-     * @return 0 to 65535, 0 if the channel has none.
+     * @return 0 to 65535; 0 if the channel has no schema.
      */
     public int schemaId() {
         return header.schemaId;
     }
 
     /**
-     * Version of the schema.
+     * The version of the schema.
      *
-     * @return 0 to 65535.
+     * @return 0 to 65535; 0 if the channel has no schema.
      */
     public int schemaVersion() {
         return header.schemaVersion;

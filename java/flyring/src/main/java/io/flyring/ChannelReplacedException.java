@@ -4,8 +4,8 @@ package io.flyring;
 import java.util.UUID;
 
 /**
- * Another channel has this one's name now: an open by name gets that one. What raised this works as before,
- * and raises it again when it looks again. Code {@code replaced}.
+ * Another channel has taken this one's name, so opening the name gets the other channel. The object that threw this
+ * keeps working, and throws it again at its next check. Code {@code replaced}.
  */
 public final class ChannelReplacedException extends FlyringException {
     private static final long serialVersionUID = 1L;
@@ -13,7 +13,7 @@ public final class ChannelReplacedException extends FlyringException {
     /** The channel's file. */
     private final String path;
 
-    /** Id of the channel that stands there now. */
+    /** The id of the channel that has the name now. */
     private final UUID channelId;
 
     ChannelReplacedException(String path, UUID channelId, String message) {
@@ -25,16 +25,16 @@ public final class ChannelReplacedException extends FlyringException {
     /**
      * The channel's file.
      *
-     * @return the channel's file.
+     * @return the path.
      */
     public String path() {
         return path;
     }
 
     /**
-     * Id of the channel that stands there now.
+     * The id of the channel that has the name now.
      *
-     * @return id of the channel that stands there now.
+     * @return the id.
      */
     public UUID channelId() {
         return channelId;

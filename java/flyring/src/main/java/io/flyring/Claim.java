@@ -2,10 +2,10 @@
 package io.flyring;
 
 /**
- * Space in a ring, to be filled in place and then committed or aborted; made by {@link Publisher#claim(int, int)}. One
- * object per publisher, used again for each claim: neither it nor its buffer may be kept beyond commit or abort, after
- * which every access to the buffer is out of bounds. In a try-with-resources statement a claim that was not
- * committed is aborted.
+ * Space in a ring, to be filled in place and then committed or aborted; made by {@link Publisher#claim(int, int)}. Each
+ * publisher has one claim object and uses it again for each claim. Do not keep the object or its buffer after commit or
+ * abort: every access to the buffer is out of bounds then. A try-with-resources statement aborts a claim that is not
+ * committed.
  */
 public final class Claim implements AutoCloseable {
     private final Publisher publisher;
@@ -17,7 +17,7 @@ public final class Claim implements AutoCloseable {
     }
 
     /**
-     * Where the message is to be written; what stood there before is undefined.
+     * The space for the message; its content is undefined until it is written.
      *
      * @return a buffer over exactly the claimed bytes, valid until commit or abort.
      */
@@ -26,9 +26,9 @@ public final class Claim implements AutoCloseable {
     }
 
     /**
-     * Length of the message.
+     * The length of the message.
      *
-     * @return bytes claimed, 0 once the claim is no longer open.
+     * @return the claimed bytes; 0 once the claim is no longer open.
      */
     public int length() {
         return buffer.capacity();
@@ -39,18 +39,18 @@ public final class Claim implements AutoCloseable {
      *
      * @return the ring's new end position in bytes.
      * @throws SlotLostException if the slot has another owner; nothing was published.
-     * @throws ClosedException if the claim is not open any more, or the publisher was closed.
+     * @throws ClosedException if the claim is no longer open, or the publisher was closed.
      */
     public long commit() {
         return publisher.commitClaim();
     }
 
     /**
-     * Gives the space up; subscribers skip it.
+     * Gives the space up by turning it into padding; subscribers skip it.
      *
      * @return the ring's new end position in bytes.
      * @throws SlotLostException if the slot has another owner.
-     * @throws ClosedException if the claim is not open any more, or the publisher was closed.
+     * @throws ClosedException if the claim is no longer open, or the publisher was closed.
      */
     public long abort() {
         return publisher.abortClaim();

@@ -6,9 +6,9 @@ import org.agrona.DirectBuffer;
 import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
- * Calls the server of a service; made by {@link Channel#client(String)}. Not thread-safe: each thread has its own. One
- * that nothing refers to any more is closed by the garbage collector, with a warning. A virtual thread that sleeps here
- * keeps its carrier thread. spec/service.md.
+ * Calls the server of a service; made by {@link Channel#client(String)}. Not thread-safe: give each thread its own
+ * client. The garbage collector closes a client that is unreachable, with a warning. A virtual thread that sleeps here
+ * keeps its carrier thread. Spec service.md.
  */
 public final class Client extends ClientVerbs implements AutoCloseable {
     private static final int DEFAULT_CREDIT = 64;
@@ -24,10 +24,10 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Calls the server, and waits for its answer.
+     * Calls the server and waits for its answer, without a time limit.
      *
-     * @param request the bytes.
-     * @return the answer, with bytes of its own.
+     * @param request the request's bytes.
+     * @return the answer, which owns its bytes.
      * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
      */
     public Message call(byte[] request) {
@@ -35,38 +35,40 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Calls the server, and waits for it to come, for room, and for its answer.
+     * Calls the server. Waits for a server to be there, for room in the ring, and for the answer.
      *
-     * @param request the bytes.
-     * @param type 1 or more.
-     * @param timeout how long to wait at most: the request's deadline; {@link Publisher#FOREVER}: none.
-     * @return the answer, with bytes of its own.
+     * @param request the request's bytes.
+     * @param type the message's type, at least 1.
+     * @param timeout the longest time to wait, which sets the request's deadline; {@link Publisher#FOREVER} for no
+     *     limit.
+     * @return the answer, which owns its bytes.
      * @throws ServiceErrorException if the handler threw, failed, or did not answer.
-     * @throws ExpiredException if the time-out came first.
-     * @throws ServerGoneException if the server died, closed, or was evicted, within 100 ms.
-     * @throws BusyException if as many calls as may be are under way; the call was not made.
-     * @throws MessageTooLargeException if the request is too long; the call was not made.
+     * @throws ExpiredException if the time-out came before the answer.
+     * @throws ServerGoneException if the server died, closed, or was evicted; detected within 100 ms.
+     * @throws BusyException if the largest number of outstanding calls is under way; the call was not made.
+     * @throws MessageTooLargeException if the request is longer than {@link #maxMessageLength()}; the call was not
+     *     made.
      * @throws InvalidArgumentException if the type or the time-out is not valid; the call was not made.
-     * @throws ChannelReplacedException if the channel was replaced: that ends the wait.
-     * @throws CancelledException if the thread was interrupted; it still is.
-     * @throws ClosedException if another thread closed the client or the channel.
+     * @throws ChannelReplacedException if the channel was replaced. This ends the wait.
+     * @throws CancelledException if the thread is interrupted. The thread stays interrupted.
+     * @throws ClosedException if the client or the channel is closed, also by another thread during the wait.
      * @throws SlotLostException if the client was evicted.
-     * @throws CorruptRingException if the ring of replies is damaged.
-     * @throws TwoThreadsException if another thread, or one of this client's futures, is at work in it.
+     * @throws CorruptRingException if the content of the ring of replies violates the specification.
+     * @throws TwoThreadsException if another thread uses the client, or a callback of one of its calls waits in it.
      */
     public Message call(byte[] request, int type, Duration timeout) {
         return callAndWait(null, request, 0, request.length, type, Waiting.nanos(timeout), null);
     }
 
     /**
-     * The same for bytes in a buffer.
+     * Does the same for bytes in a buffer.
      *
-     * @param source where the request lies.
-     * @param offset where it begins there.
-     * @param length how long it is.
-     * @param type 1 or more.
-     * @param timeout how long to wait at most: the request's deadline.
-     * @return the answer, with bytes of its own.
+     * @param source the buffer that holds the request.
+     * @param offset index of the request's first byte in the buffer.
+     * @param length length of the request in bytes.
+     * @param type the message's type, at least 1.
+     * @param timeout the longest time to wait, which sets the request's deadline.
+     * @return the answer, which owns its bytes.
      * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
      */
     public Message call(DirectBuffer source, int offset, int length, int type, Duration timeout) {
@@ -75,15 +77,16 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * The same without an allocation: the answer is handed out in place.
+     * Does the same without an allocation: hands out the answer in place.
      *
-     * @param source where the request lies.
-     * @param offset where it begins there.
-     * @param length how long it is.
-     * @param type 1 or more.
-     * @param timeout how long to wait at most, nanoseconds: the request's deadline; {@link Long#MAX_VALUE}: none.
-     * @param answer gets the answer, valid until it returns; it does not use this client. What it throws comes out of
-     *     this.
+     * @param source the buffer that holds the request.
+     * @param offset index of the request's first byte in the buffer.
+     * @param length length of the request in bytes.
+     * @param type the message's type, at least 1.
+     * @param timeout the longest time to wait, in nanoseconds, which sets the request's deadline;
+     *     {@link Long#MAX_VALUE} for no limit.
+     * @param answer receives the answer, which is valid until the handler returns. The handler must not use this
+     *     client. What it throws reaches the caller.
      * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
      */
     public void call(DirectBuffer source, int offset, int length, int type, long timeout, MessageHandler answer) {
@@ -95,11 +98,11 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     * Does the same for an SBE message in an sbe-tool encoder after {@code wrapAndApplyHeader} (spec/messages.md).
      *
-     * @param request the encoder, with the message header in front of its block.
-     * @param timeout how long to wait at most: the request's deadline.
-     * @return the answer, with bytes of its own.
+     * @param request the encoder; the message header lies in front of its block.
+     * @param timeout the longest time to wait, which sets the request's deadline.
+     * @return the answer, which owns its bytes.
      * @throws FlyringException as {@link #call(byte[], int, Duration)} does.
      */
     public Message call(MessageEncoderFlyweight request, Duration timeout) {
@@ -108,10 +111,10 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Calls the server, and does not wait for its answer.
+     * Starts a call without a deadline; does not wait for the answer.
      *
-     * @param request the bytes.
-     * @return the call, under way.
+     * @param request the request's bytes.
+     * @return the call, which is under way.
      * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
      */
     public Call start(byte[] request) {
@@ -119,13 +122,13 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Calls the server, and does not wait for its answer; waits for a server to come and for room.
+     * Starts a call; does not wait for the answer, only for a server to be there and for room in the ring.
      *
-     * @param request the bytes.
-     * @param type 1 or more.
-     * @param timeout how long its answer may take: the request's deadline.
-     * @return the call, under way.
-     * @throws ExpiredException if neither a server nor room came in time; nothing was published.
+     * @param request the request's bytes.
+     * @param type the message's type, at least 1.
+     * @param timeout how long the answer may take, which sets the request's deadline.
+     * @return the call, which is under way.
+     * @throws ExpiredException if a server or room did not come in time; nothing was published.
      * @throws FlyringException as {@link #call(byte[], int, Duration)} does for a call that was not made.
      */
     public Call start(byte[] request, int type, Duration timeout) {
@@ -133,14 +136,14 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * The same for bytes in a buffer.
+     * Does the same for bytes in a buffer.
      *
-     * @param source where the request lies.
-     * @param offset where it begins there.
-     * @param length how long it is.
-     * @param type 1 or more.
-     * @param timeout how long its answer may take: the request's deadline.
-     * @return the call, under way.
+     * @param source the buffer that holds the request.
+     * @param offset index of the request's first byte in the buffer.
+     * @param length length of the request in bytes.
+     * @param type the message's type, at least 1.
+     * @param timeout how long the answer may take, which sets the request's deadline.
+     * @return the call, which is under way.
      * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
      */
     public Call start(DirectBuffer source, int offset, int length, int type, Duration timeout) {
@@ -149,11 +152,11 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     * Does the same for an SBE message in an sbe-tool encoder after {@code wrapAndApplyHeader} (spec/messages.md).
      *
-     * @param request the encoder, with the message header in front of its block.
-     * @param timeout how long its answer may take: the request's deadline.
-     * @return the call, under way.
+     * @param request the encoder; the message header lies in front of its block.
+     * @param timeout how long the answer may take, which sets the request's deadline.
+     * @return the call, which is under way.
      * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
      */
     public Call start(MessageEncoderFlyweight request, Duration timeout) {
@@ -162,10 +165,10 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Calls the server for a stream of items; 64 of them may lie between the server and who reads them.
+     * Starts a call that is answered by a stream of items, with a credit of 64 items and no deadline.
      *
-     * @param request the bytes.
-     * @return the call, under way: {@link Call#next()} has its items.
+     * @param request the request's bytes.
+     * @return the call, which is under way; {@link Call#next()} returns its items.
      * @throws FlyringException as {@link #stream(byte[], int, int, Duration)} does.
      */
     public Call stream(byte[] request) {
@@ -173,14 +176,14 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Calls the server for a stream of items (service.md 7).
+     * Starts a call that is answered by a stream of items (service.md 7).
      *
-     * @param request the bytes.
-     * @param type 1 or more.
-     * @param credit how many items may lie between the server and who reads them, 1 to 65535.
-     * @param timeout how long it may take to its end: the request's deadline.
-     * @return the call, under way: {@link Call#next()} has its items.
-     * @throws InvalidArgumentException if the credit is not valid, or the service answers at least once.
+     * @param request the request's bytes.
+     * @param type the message's type, at least 1.
+     * @param credit the largest number of items that are sent and not consumed yet, 1 to 65535.
+     * @param timeout how long the whole stream may take, which sets the request's deadline.
+     * @return the call, which is under way; {@link Call#next()} returns its items.
+     * @throws InvalidArgumentException if the credit is not valid, or the service has at-least-once delivery.
      * @throws FlyringException as {@link #start(byte[], int, Duration)} does.
      */
     public Call stream(byte[] request, int type, int credit, Duration timeout) {
@@ -188,12 +191,12 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     * Does the same for an SBE message in an sbe-tool encoder after {@code wrapAndApplyHeader} (spec/messages.md).
      *
-     * @param request the encoder, with the message header in front of its block.
-     * @param credit how many items may lie between the server and who reads them, 1 to 65535.
-     * @param timeout how long it may take to its end: the request's deadline.
-     * @return the call, under way: {@link Call#next()} has its items.
+     * @param request the encoder; the message header lies in front of its block.
+     * @param credit the largest number of items that are sent and not consumed yet, 1 to 65535.
+     * @param timeout how long the whole stream may take, which sets the request's deadline.
+     * @return the call, which is under way; {@link Call#next()} returns its items.
      * @throws FlyringException as {@link #stream(byte[], int, int, Duration)} does.
      */
     public Call stream(MessageEncoderFlyweight request, int credit, Duration timeout) {
@@ -202,9 +205,9 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Takes replies, ends calls, completes futures, notices that the server has gone. Does not wait.
+     * Takes replies, ends calls, completes futures, and detects that the server has gone. Does not wait.
      *
-     * @return how many calls ended, or got an item.
+     * @return the number of calls that ended plus the number of items that arrived.
      * @throws FlyringException as {@link #poll(Duration)} does.
      */
     public int poll() {
@@ -212,16 +215,16 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * The same; waits while nothing happens.
+     * Does the same; waits while nothing happens.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
-     * @return how many calls ended, or got an item; 0: none in time.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of calls that ended plus the number of items that arrived; 0 if nothing happened in time.
      * @throws ClosedException after close.
      * @throws SlotLostException if the client was evicted.
-     * @throws CorruptRingException if the ring of replies is damaged.
-     * @throws ChannelReplacedException if the channel was replaced: that ends the wait; calls go on.
-     * @throws CancelledException if the thread was interrupted; it still is.
-     * @throws TwoThreadsException if another thread, or one of this client's futures, is at work in it.
+     * @throws CorruptRingException if the content of the ring of replies violates the specification.
+     * @throws ChannelReplacedException if the channel was replaced. This ends the wait, not the calls.
+     * @throws CancelledException if the thread is interrupted. The thread stays interrupted.
+     * @throws TwoThreadsException if another thread uses the client, or a callback of one of its calls waits in it.
      * @throws InvalidArgumentException if the time-out is below 0.
      */
     public int poll(Duration timeout) {
@@ -229,27 +232,27 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Calls under way.
+     * The number of calls under way.
      *
-     * @return their number; those that expired or were cancelled count until the server has answered them.
+     * @return their number; calls that expired or were cancelled count until the server has answered them.
      */
     public int outstanding() {
         return calls.size();
     }
 
     /**
-     * Replies that nobody waited for any more.
+     * The number of replies that arrived after their call had ended.
      *
-     * @return how many came since the start.
+     * @return the number since the start.
      */
     public long late() {
         return late;
     }
 
     /**
-     * The server that lives; tests a lock.
+     * The live server. Tests a file lock, so do not call it on a hot path.
      *
-     * @return its name and epoch, or null if none lives.
+     * @return the server's name and epoch, or null if no server lives.
      * @throws ClosedException after close.
      */
     public ServerInfo server() {
@@ -260,9 +263,9 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: it looks once.
+     * @param time the time to spin; 0 looks once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -270,16 +273,16 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Which of the clients it is.
+     * The client's number.
      *
-     * @return its number, from 0.
+     * @return the number, from 0.
      */
     public int number() {
         return number;
     }
 
     /**
-     * Its subscriber slot.
+     * The client's subscriber slot.
      *
      * @return the slot, from 1.
      */
@@ -288,7 +291,7 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Its name.
+     * The client's name.
      *
      * @return the name, empty if it has none.
      */
@@ -297,7 +300,7 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * Which owner of its place it is.
+     * The epoch of this client's place: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */
@@ -306,19 +309,19 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     }
 
     /**
-     * The largest request.
+     * The length of the largest request.
      *
-     * @return bytes.
+     * @return payload bytes.
      */
     public int maxMessageLength() {
         return longest();
     }
 
     /**
-     * Gives the place back. Calls under way end as {@link ClosedException}; what was published is run all the same. A
-     * thread that waits in this client gets that, too. Closing twice is fine.
+     * Gives the place back. Calls under way end with {@link ClosedException}, but the server still runs what was
+     * published. A thread that waits in this client gets {@link ClosedException}, too. A second close does nothing.
      *
-     * @throws ViewAliveException from inside what one of its calls has completed, or while another thread works.
+     * @throws ViewAliveException if called from a callback of one of its calls, or while another thread uses it.
      */
     @Override
     public void close() {

@@ -5,11 +5,13 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import org.agrona.DirectBuffer;
 
-/** What a client takes, how its calls end, and what it waits for (service.md 6 and 7); below {@link ClientVerbs}. */
+/**
+ * Publishes a client's requests, takes replies, and ends calls (service.md 6 and 7). {@link ClientVerbs} adds verbs.
+ */
 abstract class ClientCore {
     static final long GONE = -1;
     static final long LOW = 0xffff_ffffL;
-    /** What a wait waits for. */
+    /** The purposes of a wait. */
     static final int FOR_REPLY = 0;
     static final int FOR_SERVER = 1;
     static final int FOR_ROOM = 2;
@@ -30,21 +32,21 @@ abstract class ClientCore {
     private final Memory control;
     private final int epochAt;
     private final int serverAt;
-    /** The reply's payload, for who gets it in place. */
+    /** The view that shows a reply's payload in place. */
     private final Message inPlace;
     private final ArrayDeque<Call> events = new ArrayDeque<>();
     private final MessageHandler onReply = this::onReply;
     private volatile long expectedEpoch;
-    /** A verb is at work. */
+    /** Whether a verb is running. */
     boolean busy;
-    /** The thread in which futures are completed now. */
+    /** The thread that runs callbacks now; null if none does. */
     Thread callbackThread;
     boolean lost;
     CorruptRingException corrupt;
-    /** The server that is known to live; 0: none is. */
+    /** The epoch of the server that is known to live; 0 if none is. */
     long known;
     boolean askGone;
-    /** What happened since a poll began: ends and items. */
+    /** The number of ended calls and of items since a poll began. */
     int happened;
     long late;
     private Throwable failure;
@@ -53,13 +55,13 @@ abstract class ClientCore {
     private long expired;
     private int waitsFor;
     private int emptyDrains;
-    /** Whether the server has gone, by the clock of polls. */
+    /** When polls last asked whether the server has gone. */
     private long askedAt = System.nanoTime();
     private int cancelsDue;
     private int streams;
     private int deadlines;
     private long nextDeadline = NEVER;
-    /** What was seen of a server that does not live. */
+    /** Epoch and serving as last seen when no server lived. */
     private long lookedEpoch = -1;
     private long lookedServing = -1;
 
@@ -82,7 +84,7 @@ abstract class ClientCore {
         this.waiting = new Wait(channel, header.clients() + number);
     }
 
-    /** On *data* for replies and for a server, on *room* for room. */
+    /** Sleeps on the words of data for replies and for a server, on those of room for room. */
     private final class Wait extends ServiceWait {
         private final WaitingWords room;
 
@@ -120,7 +122,7 @@ abstract class ClientCore {
 
         @Override
         void look() {
-            // the verb that waits does, when it tries again
+            // not needed: the verb that waits looks when it tries again
         }
 
         @Override
@@ -131,7 +133,7 @@ abstract class ClientCore {
 
         @Override
         void setBusy(boolean now) {
-            // busy as long as its verb is
+            // not needed: the object is busy as long as its verb runs
         }
     }
 
@@ -159,7 +161,7 @@ abstract class ClientCore {
         return channel.slots().live(seat.lock(), 0);
     }
 
-    /** Whether a server lives at an epoch (6). */
+    /** Whether a server lives at an epoch (service.md 6). */
     final boolean lives(long e) {
         return e > 0 && isLocked() && serving() == e;
     }
@@ -186,7 +188,7 @@ abstract class ClientCore {
             || deadlines != 0 && now() >= nextDeadline;
     }
 
-    /** One turn of a wait; false: the deadline has passed. */
+    /** Waits for one turn; false if the deadline has passed. */
     final boolean turn(int what) {
         waitsFor = what;
         final boolean again;
@@ -212,7 +214,7 @@ abstract class ClientCore {
 
     // --- call 2 and 3
 
-    /** Call 2; false: wait for a server. */
+    /** Finds a live server: call 2. False if the caller must wait for one. */
     final boolean findServer() {
         final long e = serverEpoch();
         if (e == known && e != 0) {
@@ -231,7 +233,7 @@ abstract class ClientCore {
         return true;
     }
 
-    /** Call 3; false: no room. */
+    /** Publishes the request: call 3. False if there is no room. */
     final boolean publish(Call call, DirectBuffer source, byte[] bytes, int offset, int length, int type) {
         call.sequence = calls.next();
         final long position = offer(call.sequence & LOW
@@ -274,7 +276,7 @@ abstract class ClientCore {
             Layout.TYPE_RAW) != ServiceWriter.NO_ROOM;
     }
 
-    /** 7: cancel and credit that were not sent yet, as far as there is room. */
+    /** Sends cancels and credit that are due, as far as there is room (service.md 7). */
     final void sendDue() {
         if (cancelsDue == 0 && streams == 0) {
             return;
@@ -304,9 +306,9 @@ abstract class ClientCore {
         sendDue();
     }
 
-    // --- drain, and what else a poll does
+    // --- drain, and the other parts of a poll
 
-    /** 6: drain, the own clock, gone?, and cancel that was not sent yet. */
+    /** Makes one step of a poll: drain, own deadlines, gone?, and cancels and credit that are due (service.md 6). */
     final void step() {
         if (!owned()) {
             throw unusable();
@@ -334,7 +336,7 @@ abstract class ClientCore {
         }
     }
 
-    /** Whether there was anything. */
+    /** Takes all replies (drain); returns whether there were any. */
     final boolean drain() {
         final long start = reader.cursor();
         long at = start;
@@ -356,7 +358,7 @@ abstract class ClientCore {
         return true;
     }
 
-    /** Drain 2 and 3. */
+    /** Handles one reply: drain 2 and 3. */
     private void onReply(Message reply) {
         final PayloadBuffer buffer = reply.buffer();
         final int length = reply.length() - Layout.REPLY_LENGTH;
@@ -369,7 +371,7 @@ abstract class ClientCore {
         final int status = buffer.getInt(Layout.REPLY_STATUS);
         final int flags = buffer.getInt(Layout.REPLY_FLAGS);
         if ((flags & Layout.REPLY_FLAG_MORE) != 0) {
-            if (call.done || call.items() >= call.credit) { // more than its credit: a hostile server's
+            if (call.done || call.items() >= call.credit) { // more items than credit: a hostile server
                 late++;
             } else {
                 call.addItem(reply.copy(Layout.REPLY_LENGTH));
@@ -400,7 +402,7 @@ abstract class ClientCore {
 
     private void answer(Call call, Message reply, int length) {
         if (call.inPlace != null) {
-            finish(call, null, null, true); // before the handler: what it throws comes out of the call
+            finish(call, null, null, true); // before the handler: what it throws reaches the caller
             inPlace.set(reply.buffer().addressOffset() + Layout.REPLY_LENGTH, length, reply.type(), reply.position());
             try {
                 call.inPlace.onMessage(inPlace);
@@ -413,7 +415,7 @@ abstract class ClientCore {
         Throwable error = null;
         try {
             message = call.credit > 0 ? null : reply.copy(Layout.REPLY_LENGTH);
-        } catch (Error e) { // no memory: the call ends with that
+        } catch (Error e) { // such as OutOfMemoryError: the call ends with it
             error = e;
         }
         finish(call, message, error, true);
@@ -430,7 +432,7 @@ abstract class ClientCore {
         calls.remove(call);
     }
 
-    /** A call ends, for its caller; it may be outstanding all the same. */
+    /** Ends a call for its caller; the call may stay outstanding until its final reply. */
     private void finish(Call call, Message message, Throwable error, boolean tells) {
         if (call.deadline != 0 && --deadlines == 0) {
             nextDeadline = NEVER;
@@ -489,7 +491,7 @@ abstract class ClientCore {
         }
     }
 
-    /** Gone? (6). */
+    /** Asks whether the known server has gone, and ends its calls if so: gone? (service.md 6). */
     private void askGone() {
         askGone = false;
         emptyDrains = 0;
@@ -498,17 +500,17 @@ abstract class ClientCore {
         }
         final long e = serverEpoch();
         final boolean held = isLocked(); // 1
-        if (e == known && held && serving() == known) { // 2: behind the test
+        if (e == known && held && serving() == known) { // 2: after the test of the lock
             return;
         }
-        drain(); // 3: it may have replied, and died then
+        drain(); // 3: the server may have replied before it died
         if (!atLeastOnce) { // 4
             final Memory requests = channel.trailers().get(number);
-            // pairs with: poll 6; behind the test of the lock
+            // pairs with: poll 6; after the test of the lock
             long taken = requests.getLongAcquire(Layout.TRAILER_GATE + Layout.GATE_TAKEN_END);
             final long gate = writer.gate(0);
             if (taken < gate || taken > writer.end) {
-                taken = gate; // outside of gate to claimed it counts as that (2)
+                taken = gate; // outside of gate to claimed it counts as the gate (service.md 2)
             }
             for (Call call = calls.first(); call != null;) {
                 final Call behind = call.behind;
@@ -523,7 +525,7 @@ abstract class ClientCore {
         known = 0; // 5
     }
 
-    /** Completes the futures of what happened; what depends on them may start calls. */
+    /** Runs the listeners and futures of calls that ended or got an item. They may start calls. */
     final void runPending() {
         if (events.isEmpty() || callbackThread != null) {
             return;
@@ -540,7 +542,7 @@ abstract class ClientCore {
 
     // --- ends
 
-    /** All calls end so. Perhaps by another thread's close. */
+    /** Ends all calls with an error; may run in another thread that closes the client. */
     private void endAll(Throwable error) {
         for (Call call = calls.first(); call != null;) {
             final Call behind = call.behind;
@@ -563,7 +565,7 @@ abstract class ClientCore {
         runPending();
     }
 
-    /** An Error in the middle of a publication: the slots' next owner mends the ring. */
+    /** Ends the client after an Error in the middle of a publication: the slots' next owner recovers the ring. */
     private void fail(Throwable error) {
         failure = error;
         expectedEpoch = GONE;
@@ -585,7 +587,7 @@ abstract class ClientCore {
             + " it and make a new one.");
     }
 
-    /** Why it cannot be used; gives its slots up if they are lost. */
+    /** The error for a client that is closed or has lost its slot; in the latter case gives the slots up. */
     final FlyringException unusable() {
         if (!isOpen()) {
             return lost ? slotLost() : closed();

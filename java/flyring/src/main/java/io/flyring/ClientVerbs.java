@@ -3,14 +3,14 @@ package io.flyring;
 
 import org.agrona.DirectBuffer;
 
-/** What a client's verbs and those of its calls do, and how they wait (service.md 6, call, and 7). */
+/** Implements the verbs of a client and of its calls, and their waits (service.md 6, call, and 7). */
 abstract class ClientVerbs extends ClientCore {
-    /** How often a call looks before it pauses, and before it looks at the clock. */
+    /** How often a call looks before it pauses between looks, and before it reads the clock. */
     private static final int EAGER_LOOKS = 32;
     private static final int LOOKS = 232;
     private static final int MOST_CREDIT = 65535;
 
-    /** Calls that nobody but this object has, of the verb {@link #callAndWait}. */
+    /** A call object of {@link #callAndWait} that no user holds, to be used again. */
     private Call spare;
 
     ClientVerbs(Channel channel, int number, Seat seat, long epoch, ServiceWriter writer, RingReader reader,
@@ -33,7 +33,7 @@ abstract class ClientVerbs extends ClientCore {
         }
     }
 
-    /** In the order of spec/api.md, errors. */
+    /** The error for a call that is refused, in the order of api.md, "Errors". */
     private FlyringException refusal(int length, int type, long timeout) {
         if (!isOpen() && !lost) {
             return unusable();
@@ -56,10 +56,10 @@ abstract class ClientVerbs extends ClientCore {
 
     private TwoThreadsException twoThreads() {
         return new TwoThreadsException("Client " + number + " of " + channel.path() + " is in use by another thread,"
-            + " or waits in what one of its own calls has completed. Give each thread its own client.");
+            + " or waits in a callback of one of its own calls. Give each thread its own client.");
     }
 
-    /** A verb begins; returns whether it is one in a callback of another. */
+    /** Begins a verb; returns whether it runs in a callback of another verb. */
     private boolean enter() {
         final boolean nested = busy;
         if (!nested) {
@@ -83,13 +83,13 @@ abstract class ClientVerbs extends ClientCore {
         enter();
     }
 
-    /** A wait is over; its verb goes on. */
+    /** Ends a wait; the verb goes on. */
     private void endWait() {
         waiting.end();
         waiting.enterVerb();
     }
 
-    /** Call 1: whether there may be one more. */
+    /** Throws if the largest number of calls is outstanding: call 1. */
     private void admit() {
         if (calls.size() >= header.maxOutstanding) {
             step();
@@ -100,7 +100,7 @@ abstract class ClientVerbs extends ClientCore {
         }
     }
 
-    /** Call 2 and 3. At the time-out, and whatever else is thrown: the call was not made. */
+    /** Finds the server and publishes the request: call 2 and 3. If this throws, the call was not made. */
     private void begin(Call call, DirectBuffer source, byte[] bytes, int offset, int length, int type, long timeout,
         boolean mayWait) {
         call.deadline = timeout == Waiting.FOREVER ? 0 : Waiting.deadline(now(), timeout);
@@ -131,7 +131,7 @@ abstract class ClientVerbs extends ClientCore {
         }
     }
 
-    /** A call and its answer; null if {@code inPlace} got it. */
+    /** Makes a call and waits for its answer; returns null if {@code inPlace} received the answer. */
     final Message callAndWait(DirectBuffer source, byte[] bytes, int offset, int length, int type, long timeout,
         MessageHandler inPlace) {
         check(length, type, timeout);
@@ -161,7 +161,7 @@ abstract class ClientVerbs extends ClientCore {
             return call.answer();
         } finally {
             if (call != null && call.outstanding) {
-                call.inPlace = null; // nobody waits for it any more
+                call.inPlace = null; // the caller no longer waits for it
             } else if (call != null) {
                 call.end(null, null);
                 spare = call;
@@ -181,7 +181,7 @@ abstract class ClientVerbs extends ClientCore {
                     return;
                 }
                 if (!again && call.ofCall && call.deadline != 0) {
-                    expire(call); // its time is over by the clock of the wait
+                    expire(call); // the deadline has passed by the clock of the wait
                     return;
                 }
                 askGone = true;
@@ -260,7 +260,7 @@ abstract class ClientVerbs extends ClientCore {
         }
     }
 
-    /** Waits for the end of a call. */
+    /** Waits until a call has ended. */
     final void await(Call call, long timeout) {
         check(0, 1, timeout);
         enterWaitingVerb();
@@ -276,7 +276,7 @@ abstract class ClientVerbs extends ClientCore {
         }
     }
 
-    /** The next item of a stream; null: there is none any more, or not yet. */
+    /** The next item of a stream; null at the end of the stream or at the time-out. */
     final Message next(Call call, long timeout) {
         if (timeout < 0) {
             throw Waiting.negative(timeout);

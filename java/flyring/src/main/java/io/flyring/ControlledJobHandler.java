@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** Gets the jobs of a controlled poll. */
+/** Receives the jobs of a controlled poll. */
 @FunctionalInterface
 public interface ControlledJobHandler {
     /**
-     * One job, in place: it is valid until this method returns, and so is its buffer. A job whose handler throws is
-     * released.
+     * Handles one job in place: the job and its buffer are valid until this method returns. If this method throws, the
+     * job is released.
      *
-     * @param job the job; one object per worker, used again for each.
-     * @return what becomes of it and of the poll: CONTINUE and COMMIT: it is done; BREAK: it is done, and the poll
-     *     ends; ABORT: it is released, and the poll ends. Null is {@link InvalidArgumentException}, and the job
-     *     released.
+     * @param job the job; each worker has one object and uses it again for each job.
+     * @return CONTINUE or COMMIT: the job is done. BREAK: the job is done, and the poll ends. ABORT: the job is
+     *     released, and the poll ends. With null the job is done, and the poll throws {@link InvalidArgumentException}.
      */
     Action onJob(Job job);
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** Gets the messages of a controlled poll. */
+/** Receives the messages of a controlled poll. */
 @FunctionalInterface
 public interface ControlledMessageHandler {
     /**
-     * One message, in place: it is valid until this method returns, and so is its buffer. A message whose handler
-     * throws counts as consumed.
+     * Handles one message in place: the message and its buffer are valid until this method returns. If this method
+     * throws, the message counts as consumed.
      *
-     * @param message the message; one object per subscriber, used again for each.
-     * @return what becomes of it and of the poll; null is {@link InvalidArgumentException}, and the message consumed.
+     * @param message the message; each subscriber uses its objects again for further messages.
+     * @return whether the message is consumed and whether the poll continues. With null the message is consumed, and
+     *     the poll throws {@link InvalidArgumentException}.
      */
     Action onMessage(Message message);
 }

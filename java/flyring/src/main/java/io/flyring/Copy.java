@@ -18,7 +18,7 @@ final class Copy {
     private Copy() {
     }
 
-    /** Copies a few bytes between stretches that do not overlap, in words, without a loop up to 63 of them. */
+    /** Copies a few bytes between ranges that do not overlap, in words; without a loop up to 63 bytes. */
     static void words(long source, long target, int length) {
         long from = source;
         long to = target;
@@ -56,7 +56,7 @@ final class Copy {
         }
     }
 
-    /** Copies less than 32 bytes, whose bounds were checked, out of an array. */
+    /** Copies fewer than 32 bytes out of an array; the caller has checked the bounds. */
     static void words(byte[] source, int offset, long target, int length) {
         int from = offset;
         long to = target;
@@ -86,7 +86,7 @@ final class Copy {
         }
     }
 
-    /** Copies less than 32 bytes, whose bounds were checked, into an array. */
+    /** Copies fewer than 32 bytes into an array; the caller has checked the bounds. */
     static void words(long source, byte[] target, int offset, int length) {
         long from = source;
         int to = offset;
@@ -116,7 +116,7 @@ final class Copy {
         }
     }
 
-    /** Copies from any buffer, whose bounds were checked, into memory, which checks its own. */
+    /** Copies from any buffer into memory; the caller has checked the source's bounds, the memory checks its own. */
     static void from(DirectBuffer source, int offset, Memory target, int index, int length) {
         if (source instanceof PayloadBuffer ours) {
             target.putBytes(index, ours.memory(), ours.wrapAdjustment() + offset, length);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** A field of the header breaks the specification. Code {@code corrupt-header}. */
+/** A field of the header violates the specification. Code {@code corrupt-header}. */
 public final class CorruptHeaderException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
@@ -16,7 +16,7 @@ public final class CorruptHeaderException extends FlyringException {
     /**
      * The first field that is wrong.
      *
-     * @return the first field that is wrong.
+     * @return the field's name.
      */
     public String field() {
         return field;

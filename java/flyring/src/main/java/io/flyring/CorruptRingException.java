@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** A ring holds something that no publisher may write. The other rings go on. Code {@code corrupt-ring}. */
+/** The content of a ring violates the specification. The other rings go on. Code {@code corrupt-ring}. */
 public final class CorruptRingException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Index of the ring. */
+    /** The ring's index. */
     private final int ring;
 
-    /** Position in the ring, in bytes, where it was found. */
+    /** The position in the ring where the error was found, in bytes. */
     private final long position;
 
-    /** What rule is broken. */
+    /** The rule that is broken. */
     private final String reason;
 
     CorruptRingException(int ring, long position, String reason, String message) {
@@ -22,27 +22,27 @@ public final class CorruptRingException extends FlyringException {
     }
 
     /**
-     * Index of the ring.
+     * The ring's index.
      *
-     * @return index of the ring.
+     * @return the index, from 0.
      */
     public int ring() {
         return ring;
     }
 
     /**
-     * Position in the ring, in bytes, where it was found.
+     * The position in the ring where the error was found.
      *
-     * @return position in the ring, in bytes, where it was found.
+     * @return the position, in bytes.
      */
     public long position() {
         return position;
     }
 
     /**
-     * What rule is broken.
+     * The rule that is broken.
      *
-     * @return what rule is broken.
+     * @return the rule, in a few words.
      */
     public String reason() {
         return reason;

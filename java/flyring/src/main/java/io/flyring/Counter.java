@@ -2,15 +2,15 @@
 package io.flyring;
 
 /**
- * One shared counter, a signed 64-bit number that wraps; see {@link Counters}. May be used by several threads. Every
- * access throws {@link ClosedException} once the channel is closed or the counter was freed, and what writes
- * {@link AccessDeniedException} on a channel that is attached read-only.
+ * One shared counter, a signed 64-bit number that wraps; see {@link Counters}. Thread-safe. Every access throws
+ * {@link ClosedException} once the channel is closed or the counter is freed. On a channel that is attached read-only,
+ * every write throws {@link AccessDeniedException}.
  */
 public final class Counter {
     private final Counters counters;
     private final int id;
     private final int at;
-    /** The counter's registration_id, which changes when it is freed. */
+    /** The counter's registration_id, which changes when the counter is freed. */
     private final long registration;
 
     Counter(Counters counters, int id, long registration) {
@@ -20,7 +20,7 @@ public final class Counter {
         this.at = counters.value(id) + Layout.COUNTER_VALUE_VALUE;
     }
 
-    /** Whether it is still the counter that was allocated or found. */
+    /** Whether the counter is still the one that was allocated or found. */
     boolean current() {
         return counters.registration(id) == registration;
     }
@@ -55,7 +55,7 @@ public final class Counter {
     }
 
     /**
-     * What people read.
+     * The label, for people.
      *
      * @return the label.
      */
@@ -65,9 +65,9 @@ public final class Counter {
     }
 
     /**
-     * What kind of counter it is.
+     * The counter's type.
      *
-     * @return the number given to allocate.
+     * @return the type id that was given to allocate.
      */
     public int typeId() {
         readable();
@@ -75,7 +75,7 @@ public final class Counter {
     }
 
     /**
-     * What programs read.
+     * The key, for programs.
      *
      * @return a copy of the key, zero-filled to 112 bytes.
      */
@@ -85,7 +85,7 @@ public final class Counter {
     }
 
     /**
-     * Reads, plain.
+     * Reads the value, with plain memory order.
      *
      * @return the value.
      */
@@ -94,7 +94,7 @@ public final class Counter {
     }
 
     /**
-     * Reads, sequentially consistent.
+     * Reads the value, sequentially consistent.
      *
      * @return the value.
      */
@@ -103,7 +103,7 @@ public final class Counter {
     }
 
     /**
-     * Writes, plain.
+     * Writes the value, with plain memory order.
      *
      * @param value the new value.
      */
@@ -112,7 +112,7 @@ public final class Counter {
     }
 
     /**
-     * Writes, sequentially consistent.
+     * Writes the value, sequentially consistent.
      *
      * @param value the new value.
      */
@@ -121,7 +121,7 @@ public final class Counter {
     }
 
     /**
-     * Writes, release.
+     * Writes the value, with release order.
      *
      * @param value the new value.
      */
@@ -130,9 +130,9 @@ public final class Counter {
     }
 
     /**
-     * Adds, sequentially consistent.
+     * Adds to the value, sequentially consistent.
      *
-     * @param delta what to add.
+     * @param delta the number to add.
      * @return the value before.
      */
     public long getAndAdd(long delta) {
@@ -140,11 +140,11 @@ public final class Counter {
     }
 
     /**
-     * Writes if the value is the expected one, sequentially consistent.
+     * Writes the value if it is the expected one, sequentially consistent.
      *
-     * @param expected the value that it must have.
+     * @param expected the value that the counter must have.
      * @param value the new value.
-     * @return whether it was written.
+     * @return true if the new value was written.
      */
     public boolean compareAndSet(long expected, long value) {
         // pairs with: every volatile access of the counter
@@ -152,7 +152,8 @@ public final class Counter {
     }
 
     /**
-     * Gives the counter back; its id may be used again at once. Any use of this object is {@link ClosedException} then.
+     * Gives the counter back. Its id may be allocated again at once. After that, every method of this object that
+     * accesses the counter throws {@link ClosedException}.
      */
     public void free() {
         counters.free(this);

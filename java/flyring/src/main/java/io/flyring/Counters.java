@@ -7,7 +7,7 @@ import java.util.function.Consumer;
 
 /**
  * The counters section of a channel, in Agrona's layout: signed 64-bit numbers with a label, shared by all processes
- * that have the channel attached. May be used by several threads. Spec 8.
+ * that have the channel attached. Thread-safe. Spec channel.md 8.
  */
 public final class Counters {
     private static final int NONE = -1;
@@ -32,7 +32,7 @@ public final class Counters {
     /**
      * Takes a free counter, of type 0 and without a key, and sets it to 0.
      *
-     * @param label what people read, at most 380 bytes in UTF-8.
+     * @param label the label, for people; at most 380 bytes in UTF-8.
      * @return the counter.
      * @see #allocate(String, int, byte[])
      */
@@ -43,9 +43,9 @@ public final class Counters {
     /**
      * Takes a free counter and sets it to 0.
      *
-     * @param label what people read, at most 380 bytes in UTF-8.
-     * @param typeId any number that says what kind of counter it is.
-     * @param key what programs read, at most 112 bytes.
+     * @param label the label, for people; at most 380 bytes in UTF-8.
+     * @param typeId any number that tells the kind of counter.
+     * @param key the key, for programs; at most 112 bytes.
      * @return the counter.
      * @throws InvalidArgumentException if label or key is too long.
      * @throws NoSpaceException if no counter is free.
@@ -73,12 +73,12 @@ public final class Counters {
         });
     }
 
-    /** A handle that knows of which allocation it is. */
+    /** A handle that remembers the current allocation of the counter (channel.md 8). */
     private Counter handle(int id) {
         return new Counter(this, id, registration(id));
     }
 
-    /** Counts how often the counter was freed. */
+    /** The counter's registration_id: how often it was freed. */
     long registration(int id) {
         return memory.getLongOpaque(value(id) + Layout.COUNTER_VALUE_REGISTRATION_ID);
     }
@@ -116,10 +116,10 @@ public final class Counters {
     }
 
     /**
-     * The allocated counter of that label with the lowest id.
+     * Finds the allocated counter with that label; if there are several, the one with the lowest id.
      *
-     * @param label what to look for.
-     * @return the counter, or null.
+     * @param label the label to look for.
+     * @return the counter, or null if there is none.
      * @throws ClosedException if the channel is closed.
      */
     public Counter find(String label) {
@@ -142,9 +142,9 @@ public final class Counters {
     /**
      * A counter by its id.
      *
-     * @param id 0 to the channel's number of counters, less one.
+     * @param id 0 to the channel's number of counters less one.
      * @return the counter.
-     * @throws InvalidArgumentException if there is no such counter, or it is not allocated.
+     * @throws InvalidArgumentException if the id is out of range, or the counter is not allocated.
      * @throws ClosedException if the channel is closed.
      */
     public Counter counter(int id) {
@@ -161,9 +161,9 @@ public final class Counters {
     }
 
     /**
-     * Walks over the allocated counters.
+     * Calls an action for each allocated counter.
      *
-     * @param action gets each of them, ids ascending.
+     * @param action receives the counters in ascending order of their ids.
      * @throws ClosedException if the channel is closed.
      */
     public void forEach(Consumer<Counter> action) {

@@ -7,12 +7,12 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 
-/** Makes channel files, whole: nobody can find one that is half written (spec 3.2). */
+/** Creates channel files: a file gets its name only when it is complete (channel.md 3.2). */
 final class Creation {
     private Creation() {
     }
 
-    /** A new file with the name {@code path}, in the place of an existing one only if {@code replace} says so. */
+    /** Creates a file with the name {@code path}; replaces an existing one only if {@code replace} is true. */
     static ChannelFile make(String path, Header header, ChannelOptions options, boolean replace) {
         if (!replace && Files.exists(Path.of(path), LinkOption.NOFOLLOW_LINKS)) {
             throw ChannelFile.exists(path);
@@ -37,7 +37,7 @@ final class Creation {
         }
     }
 
-    /** Everything of a new file that is not zero (3.2 step 4, 4.7). */
+    /** Writes everything of a new file that is not zero (3.2, 4, and 4.7). */
     private static void initialise(ChannelFile file, Header header, Identity identity, byte[] schema) {
         file.write(0, header.encode());
         file.write(header.controlOffset + Layout.CONTROL_BOOT_ID, ByteBuffer.wrap(identity.boot()));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** How a subscriber waits for a message (spec 6.16). */
+/** The wait of a subscriber for a message (channel.md 6.16). */
 abstract class DataWait extends Waiting {
     private static final long CAP_NANOS = 100_000_000;
-    private static final int NAPS = 9; // so a round comes once a second
+    private static final int NAPS = 9; // a full round comes once a second
 
     private final Channel channel;
     private final int[] rings;

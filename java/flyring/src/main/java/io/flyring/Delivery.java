@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** What becomes of a service's requests whose server dies (spec/service.md 8). */
+/** Whether the requests of a server that died go to the next server (service.md 8). */
 public enum Delivery {
-    /** A handler is given each request at most once; a call ends with its server. */
+    /** A handler receives each request at most once; when the server dies, its calls end. */
     AT_MOST_ONCE(Layout.DELIVERY_AT_MOST_ONCE),
-    /** The next server answers; a request that a handler was given before says so. */
+    /** The next server answers; a request that a handler received before is marked as a repeat. */
     AT_LEAST_ONCE(Layout.DELIVERY_AT_LEAST_ONCE);
 
     final int code;

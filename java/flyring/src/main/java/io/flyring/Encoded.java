@@ -3,7 +3,7 @@ package io.flyring;
 
 import org.agrona.sbe.MessageEncoderFlyweight;
 
-/** Where a message lies that an encoder of sbe-tool's has written behind the usual message header (messages.md 3). */
+/** Finds the message that an sbe-tool encoder has written behind the usual message header (messages.md 3). */
 final class Encoded {
     private static final int HEADER_LENGTH = 8;
 
@@ -25,7 +25,7 @@ final class Encoded {
     static int type(MessageEncoderFlyweight encoder) {
         if (encoder.sbeTemplateId() == 0) {
             throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
-                + " and a message's type, which it is to be, is 1 or more. Give it another id in the schema.");
+                + " but a message's type is its template id, and must be 1 or more. Give it another id in the schema.");
         }
         return encoder.sbeTemplateId();
     }

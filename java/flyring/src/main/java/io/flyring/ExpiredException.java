@@ -5,7 +5,7 @@ package io.flyring;
 public final class ExpiredException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Whether a handler may have been given the request. */
+    /** Whether a handler may have received the request. */
     private final boolean mayHaveRun;
 
     ExpiredException(boolean mayHaveRun, String message) {
@@ -14,9 +14,9 @@ public final class ExpiredException extends FlyringException {
     }
 
     /**
-     * Whether a handler may have been given the request.
+     * Whether a handler may have received the request.
      *
-     * @return false: none was, and none will be.
+     * @return false if no handler received the request, and none will.
      */
     public boolean mayHaveRun() {
         return mayHaveRun;

@@ -2,7 +2,7 @@
 package io.flyring;
 
 /**
- * Base of every error that Flyring raises. The text says what was wrong, where, and what to do; {@link #code()} is
+ * The base class of all Flyring exceptions. The text says what was wrong, where, and what to do; {@link #code()} is
  * stable and the same in every language (spec/api.md, "Errors").
  */
 public abstract class FlyringException extends RuntimeException {
@@ -19,7 +19,7 @@ public abstract class FlyringException extends RuntimeException {
     /**
      * The code of the error, for example {@code no-such-channel}.
      *
-     * @return the code as spec/api.md lists it.
+     * @return the code, as listed in spec/api.md.
      */
     public final String code() {
         return code;

@@ -3,7 +3,7 @@ package io.flyring;
 
 import java.util.Locale;
 
-/** Which end of a channel belongs to a stock Agrona process instead of a Flyring one (spec 6.15). */
+/** Which end of a channel belongs to a stock Agrona process instead of a Flyring process (channel.md 6.15). */
 public enum Foreign {
     /** Neither: both ends are Flyring's. */
     NONE(0),

@@ -6,8 +6,8 @@ package io.flyring;
  *
  * @param ring the ring.
  * @param position the gate, in bytes.
- * @param lag bytes from there to what is published: messages, padding and owner records.
- * @param lagMessages messages from there to what is published; -1 if that is not known.
+ * @param lag bytes from the gate to the published position: messages, padding and owner records.
+ * @param lagMessages messages from the gate to the published position; -1 if not known.
  */
 public record GateStats(int ring, long position, long lag, long lagMessages) {
 }

@@ -3,35 +3,38 @@ package io.flyring;
 
 import java.nio.ByteBuffer;
 
-/** What a worker has in hand: the jobs of one take, of which its gate announces the first (queue.md 3). */
+/**
+ * The jobs that a worker has in hand: those of one take. The worker's gate is the start of the present one (queue.md
+ * 3).
+ */
 final class Hand {
     private final Identity identity;
     private final Memory control;
-    /** Where the slot's busy_since lies. */
+    /** The offset of the slot's busy_since. */
     private final int busyAt;
     private final int longest;
     private final int alignment;
     private boolean holds;
-    /** Of which ring; the last one if nothing is in hand. */
+    /** The ring of the jobs in hand; if there are none, the ring of the last ones. */
     private JobRing ring;
-    /** The job whose start the gate is; where it ends, once it was looked at; and the end of the batch. */
+    /** The start of the present job, its end (known once the job is prepared), and the end of the batch. */
     private long position;
     private long jobEnd;
     private long end;
-    /** What the last job inside of a batch took. */
+    /** The size of the last job that the hot path prepared. */
     private long stride;
-    /** What stands beside the gate; the same at the beginning of the batch. */
+    /** The attempts stored beside the gate, and their value at the start of the batch. */
     private int attempts;
     private int firstAttempts;
-    /** Whether it was adopted: its bytes may change. */
+    /** Whether the jobs were adopted: their bytes may be overwritten, so each is copied. */
     private boolean copied;
-    /** Whether the job was handed out, and is neither done nor released: else it comes again. */
+    /** Whether the present job was handed out and is neither done nor released; if so, it is handed out again. */
     private boolean out;
-    /** Whether the take has looked at the next job already. */
+    /** Whether the take has read length and type of the next job already. */
     private boolean known;
-    /** Whether the next job is one that the hot path can prepare: in place, not the first, not released before. */
+    /** Whether the hot path can prepare the next job: in place, not the first of its batch, not released before. */
     private boolean plain;
-    /** For a job of another; made when it is needed. */
+    /** The copy of an adopted job; allocated when needed. */
     private Memory copy = Memory.EMPTY;
     private PayloadBuffer copyPayload;
 
@@ -47,12 +50,12 @@ final class Hand {
         return holds;
     }
 
-    /** Whether the job that was handed out could not be released, and comes again. */
+    /** Whether the job that was handed out could not be released, and so is handed out again. */
     boolean stayed() {
         return holds && out;
     }
 
-    /** Behind take 3. */
+    /** Takes jobs into the hand, after take 3. */
     void took(JobRing of, long to, long now) {
         set(of, of.from(), to, 0);
         copied = false;
@@ -60,7 +63,7 @@ final class Hand {
         control.putLongOpaque(busyAt, identity.monotonicAt(now));
     }
 
-    /** Behind adopt 5: jobs of another. */
+    /** Takes adopted jobs into the hand, after adopt 5. */
     void adopted(JobRing of, long from, long to, int times) {
         set(of, from, to, times);
         copied = true;
@@ -68,7 +71,7 @@ final class Hand {
         control.putLongOpaque(busyAt, identity.monotonicNow());
     }
 
-    /** What a close finds at the own gate (7). */
+    /** Takes the jobs that a close finds at the own gate into the hand (queue.md 7). */
     void found(JobRing of, long from, long to, int times) {
         set(of, from, to, times);
         copied = false;
@@ -82,20 +85,20 @@ final class Hand {
         firstAttempts = times;
         out = false;
         plain = false;
-        if (ring != of) { // a store of a reference costs more
+        if (ring != of) { // comparing costs less than storing a reference
             ring = of;
         }
         holds = true;
     }
 
-    /** Nothing is in hand, whatever the file says: it is another's by now. */
+    /** Drops what is in hand, without a store: the jobs belong to another worker. */
     void drop() {
         holds = false;
         plain = false;
         out = false;
     }
 
-    /** The hot path of {@link #prepare}: a job inside of a batch. False: that one will say what there is. */
+    /** The hot path of {@link #prepare}, for a job inside a batch. False: call {@link #prepare} instead. */
     boolean prepareNext(Job job) {
         if (!plain || out) {
             return false;
@@ -106,7 +109,7 @@ final class Hand {
         final int type = of.typeAt(p);
         final long size = of.sizeOf(length);
         long next = p + stride;
-        if (size != stride) { // else the next job can be fetched before this one's length is there
+        if (size != stride) { // if equal, the next job can be fetched before this length is loaded
             stride = size;
             next = p + size;
         }
@@ -119,12 +122,12 @@ final class Hand {
         return true;
     }
 
-    /** The next job, to be handed out; false: there was none any more, and nothing is in hand. */
+    /** Prepares the next job to be handed out; false if the adopted jobs were done already, and nothing is in hand. */
     boolean prepare(Job job) {
         plain = false;
         if (out) {
             attempts = Adoption.moreAttempts(attempts, 1);
-            ring.storeAttempts(attempts); // release: before it is handed out again
+            ring.storeAttempts(attempts); // queue.md 8: before the job is handed out again
         }
         out = true;
         if (copied) {
@@ -152,7 +155,7 @@ final class Hand {
         return true;
     }
 
-    /** Adopt 7. */
+    /** Prepares an adopted job: adopt 7. */
     private boolean prepareCopy(Job job) {
         final long p = position;
         final int length = ring.lengthAt(p);
@@ -161,7 +164,7 @@ final class Hand {
         if (good) {
             copyBytes(ring.payloadIndex(p), length - Layout.RECORD_HEADER_LENGTH);
         }
-        if (ring.lapped(p)) { // it was done; who passed it has, or had, the jobs behind it
+        if (ring.lapped(p)) { // the job was done, and another worker has, or had, those behind it
             giveUp();
             return false;
         }
@@ -173,7 +176,7 @@ final class Hand {
         return true;
     }
 
-    /** Whether the bytes of the job in hand may be of a later lap by now: it lies in place, and was adopted before. */
+    /** Whether the bytes of the job in hand, if it lies in place, may be of a later lap. */
     boolean lapped() {
         return !copied && ring.lapped(position);
     }
@@ -206,7 +209,7 @@ final class Hand {
         job.origin(firstRing, firstPosition, Adoption.moreAttempts(Math.max(before, 1), attempts), true);
     }
 
-    /** A batch of which one record is none: nobody can find the jobs behind it. */
+    /** Gives up a batch with a record that is not valid: the jobs behind it cannot be found. */
     private CorruptRingException damaged(String reason) {
         giveUp();
         return ring.corrupt(position, reason);
@@ -219,7 +222,7 @@ final class Hand {
         ring.wakeRoom();
     }
 
-    /** Done 5, behind the comparison: on to the batch's next job. */
+    /** Moves the gate to the batch's next job, or clears it: done 5, after the epoch was compared. */
     void finish() {
         final JobRing of = ring;
         final long next = jobEnd;
@@ -239,7 +242,7 @@ final class Hand {
             plain = !copied && !of.returns && attempts == firstAttempts;
             if (attempts != firstAttempts) {
                 attempts = firstAttempts;
-                of.storeAttempts(attempts); // release: the number was the last job's
+                of.storeAttempts(attempts); // queue.md 8: the number was the last job's
             }
             of.storeGate(position);
         }

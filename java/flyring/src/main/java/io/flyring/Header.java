@@ -7,7 +7,7 @@ import java.util.HexFormat;
 import java.util.UUID;
 import java.util.zip.CRC32C;
 
-/** The header page, read once into private memory and checked field by field (spec/channel.md 3.3, 4.1, 4.2). */
+/** The header page, read once into private memory and checked field by field (channel.md 3.3, 4.1, 4.2). */
 final class Header {
     static final byte[] MAGIC = HexFormat.of().parseHex(Layout.MAGIC_HEX);
     private static final int MAX_SCHEMA_NUMBER = 0xffff;
@@ -21,7 +21,7 @@ final class Header {
     final int counters;
     final int schemaId;
     final int schemaVersion;
-    /** Of a service: what becomes of requests whose server dies, and calls of one client under way; elsewhere 0. */
+    /** Of a service: the delivery, and the largest number of outstanding calls of one client; 0 for other kinds. */
     final int delivery;
     final int maxOutstanding;
     final UUID id;
@@ -37,7 +37,7 @@ final class Header {
     final long ringStride;
     final long schemaOffset;
     final long schemaLength;
-    /** What 4.1 computes; a newer minor version's file may be longer. */
+    /** The length that 4.1 computes; a file of a newer minor version may be longer. */
     long fileLength;
 
     private Header(Kind kind, int capacity, int alignment, Foreign foreign, int publishers, int subscribers,
@@ -118,7 +118,7 @@ final class Header {
             options.deliveryCode(), options.calls());
     }
 
-    /** Whether a ring's bytes are those of Agrona's ring buffer, so that a foreign end is possible: 6.15. */
+    /** Whether a ring has the layout of Agrona's ring buffer, so that a foreign end is possible (6.15). */
     private static boolean likeAgrona(Kind kind, int alignment, int publishers, int subscribers) {
         return kind == Kind.INBOX && alignment == 8 && publishers == 1 && subscribers == 1;
     }
@@ -154,7 +154,7 @@ final class Header {
         return kind == Kind.SERVICE;
     }
 
-    /** N: clients of a service; 0 elsewhere. */
+    /** N: the clients of a service; 0 for other kinds. */
     int clients() {
         return isService() ? publishers / 2 : 0;
     }
@@ -163,22 +163,22 @@ final class Header {
         return delivery == Layout.DELIVERY_AT_LEAST_ONCE;
     }
 
-    /** How many publishers there can be: of a queue one less than there are rings, for the last has released jobs. */
+    /** The number of publishers: of a queue one less than rings, because the last ring holds released jobs. */
     int producers() {
         return isQueue() ? publishers - 1 : publishers;
     }
 
-    /** The first slot that somebody can own: slot 0 of a queue is shared. */
+    /** The first subscriber slot that can have an owner: slot 0 of a queue is shared. */
     int firstSubscriber() {
         return isQueue() ? 1 : 0;
     }
 
-    /** Whether a ring is that of a queue's released jobs. */
+    /** Whether a ring is the returns ring of a queue. */
     boolean isReturns(int ring) {
         return isQueue() && ring == publishers - 1;
     }
 
-    /** The longest payload of a ring; a job leaves room for what is put in front of it when it is released. */
+    /** The longest payload of a ring; a job leaves room for the prefix that a release puts in front of it. */
     int longestMessage(int ring) {
         return capacity / Layout.MAX_MESSAGE_DIVISOR - Layout.RECORD_HEADER_LENGTH
             - (isQueue() && !isReturns(ring) ? Layout.RELEASED_LENGTH : 0);
@@ -197,13 +197,13 @@ final class Header {
         return ringsOffset + ring * ringStride;
     }
 
-    /** W of spec 6.1: how far a publisher clears ahead, in bytes. */
+    /** W of channel.md 6: how far a publisher clears ahead, in bytes. */
     int window() {
         return alignment == Layout.DEFAULT_ALIGNMENT
             ? Math.min(Layout.CLEAR_AHEAD, capacity / Layout.CLEAR_AHEAD_DIVISOR) : 0;
     }
 
-    /** Where the gate of a slot lies in the trailers of its rings: those of a service have one gate (service.md 2). */
+    /** The offset of a slot's gate in the trailers of its rings; rings of a service have one gate (service.md 2). */
     int gateAt(int slot) {
         return isService() ? Layout.TRAILER_GATE : gate(slot);
     }
@@ -279,7 +279,7 @@ final class Header {
         return (int) crc.getValue();
     }
 
-    /** Checks 1 to 9 of 3.3 on the first bytes of a file of {@code size} bytes; the first failure is the error. */
+    /** Makes checks 1 to 9 of 3.3 on the first bytes of a file of {@code size} bytes; throws for the first failure. */
     static Header parse(byte[] first, long size, String path) {
         int length = first.length;
         ByteBuffer page = ByteBuffer.allocate(Layout.HEADER_LENGTH).order(ByteOrder.LITTLE_ENDIAN).put(0, first);
@@ -315,7 +315,7 @@ final class Header {
     private static Header fields(ByteBuffer page, String path) {
         int headerLength = page.getInt(Layout.HEADER_HEADER_LENGTH);
         require(headerLength == Layout.HEADER_LENGTH, path, "header_length", headerLength);
-        int features = (int) page.getLong(Layout.HEADER_REQUIRED_FEATURES); // none but the supported ones
+        int features = (int) page.getLong(Layout.HEADER_REQUIRED_FEATURES); // only supported bits, as checked above
         require(features == 0 || Integer.bitCount(features) == 1, path, "required_features", features);
         Kind kind = Kind.of(page.getInt(Layout.HEADER_KIND));
         require(kind != null, path, "kind", page.getInt(Layout.HEADER_KIND));

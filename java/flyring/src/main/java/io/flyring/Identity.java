@@ -10,8 +10,8 @@ import java.util.UUID;
 import java.util.function.LongSupplier;
 
 /**
- * Where identity and time come from. For tests: the same operations with the same identity write the same bytes, in
- * every language. What is not set is real. Spec 10.
+ * The source of identity and time, which tests can inject: the same operations with the same identity write the same
+ * bytes, in every language. Values that are not set are the real ones. Spec channel.md 10.
  */
 final class Identity {
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
@@ -33,7 +33,7 @@ final class Identity {
         return this;
     }
 
-    /** Sets when a channel is created. */
+    /** Sets the creation time of a channel. */
     Identity createdAt(long nanos) {
         createdAt = nanos;
         return this;
@@ -57,23 +57,23 @@ final class Identity {
         return this;
     }
 
-    /** Sets the time that says since when a publisher is held back, or a worker busy. */
+    /** Sets the time stored when a publisher is held back or a worker becomes busy, and the clock of deadlines. */
     Identity monotonic(long nanos) {
         monotonic = nanos;
         return this;
     }
 
-    /** ns of CLOCK_MONOTONIC as the machine counts them, at least 1. */
+    /** CLOCK_MONOTONIC of the machine (without a time namespace) in ns, at least 1. */
     long monotonicNow() {
         return monotonicAt(System.nanoTime());
     }
 
-    /** The same for what {@link System#nanoTime} has said. */
+    /** The same for a value that {@link System#nanoTime} returned before. */
     long monotonicAt(long nanoTime) {
         return monotonic != 0 ? monotonic : Math.max(1, nanoTime - NAMESPACE_NANOS);
     }
 
-    /** How far a time namespace has shifted CLOCK_MONOTONIC; 0: there is none. */
+    /** How far a time namespace has shifted CLOCK_MONOTONIC, in ns; 0 if there is none. */
     private static long namespaceNanos() {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/timens_offsets"))) {

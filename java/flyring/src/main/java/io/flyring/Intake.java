@@ -2,23 +2,23 @@
 package io.flyring;
 
 /**
- * Where a worker's next job comes from: what others left behind, then the rings in turn (queue.md 3 and 5). And the
- * clock that says when to look for what others left behind, and since when jobs are in hand.
+ * Finds a worker's next jobs: first those that other workers left behind, then those on the rings in turn (queue.md 3
+ * and 5). Keeps the clock that says when to look for jobs to adopt, and since when jobs are in hand.
  */
 final class Intake {
-    /** So many takes may go by one look at the clock, which costs as much as half a take. */
+    /** How many takes may use one reading of the clock, which costs half as much as a take. */
     private static final int TAKES_A_LOOK = 8;
-    /** As long as they follow one another in less than that, ns. */
+    /** Takes share a reading of the clock only if the last two readings were less than this apart, in ns. */
     private static final long QUICK_NANOS = 100_000;
 
     private final JobRing[] rings;
     private final Hand hand;
     private final Adoption adoption;
     private int next;
-    /** What the clock said, and how many takes may still go by that. */
+    /** The last reading of the clock, and how many takes may still use it. */
     private long now = System.nanoTime();
     private int takesLeft;
-    /** When it last looked for jobs that others left behind. */
+    /** When this worker last looked for jobs to adopt. */
     private long adoptedAt = now - Layout.ADOPT_INTERVAL;
 
     Intake(JobRing[] rings, Hand hand, Adoption adoption) {
@@ -41,7 +41,9 @@ final class Intake {
         return false;
     }
 
-    /** Whether jobs are in hand now, up to {@code limit} of them. The epoch was compared in front of this. */
+    /**
+     * Takes up to {@code limit} jobs into the hand; returns whether there were any. The caller has compared the epoch.
+     */
     boolean take(WorkerCore worker, int limit) {
         if (--takesLeft < 0) {
             lookAtClock();
@@ -69,11 +71,11 @@ final class Intake {
                 }
             }
         }
-        takesLeft = 0; // the next one may come much later
+        takesLeft = 0; // the next take may come much later
         return false;
     }
 
-    /** At a cap of a sleep; at most once in a millisecond, as before a take. */
+    /** Looks for jobs to adopt, at the cap of a sleep; at most once in a millisecond, as before a take. */
     void adoptIfDue(WorkerCore worker) {
         lookAtClock();
         if (now - adoptedAt >= Layout.ADOPT_INTERVAL) {

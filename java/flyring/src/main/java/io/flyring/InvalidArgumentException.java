@@ -9,7 +9,7 @@ public final class InvalidArgumentException extends FlyringException {
     private final String argument;
 
     /**
-     * Made by Flyring.
+     * Creates the exception.
      *
      * @param argument name of the argument.
      * @param message what is wrong with it.
@@ -20,9 +20,9 @@ public final class InvalidArgumentException extends FlyringException {
     }
 
     /**
-     * Name of the argument.
+     * The name of the argument.
      *
-     * @return name of the argument.
+     * @return the name.
      */
     public String argument() {
         return argument;

@@ -5,13 +5,13 @@ package io.flyring;
 public final class IoException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Name of the system call. */
+    /** The name of the system call. */
     private final String call;
 
-    /** Its error number, 0 if not known. */
+    /** The error number; 0 if not known. */
     private final int errno;
 
-    /** The file, or an empty text. */
+    /** The file's path; may be empty. */
     private final String path;
 
     IoException(String call, int errno, String path, String message) {
@@ -22,27 +22,27 @@ public final class IoException extends FlyringException {
     }
 
     /**
-     * Name of the system call.
+     * The name of the system call.
      *
-     * @return name of the system call.
+     * @return the name.
      */
     public String call() {
         return call;
     }
 
     /**
-     * Its error number, 0 if not known.
+     * The error number (errno) of the system call.
      *
-     * @return its error number, 0 if not known.
+     * @return the error number; 0 if not known.
      */
     public int errno() {
         return errno;
     }
 
     /**
-     * The file, or an empty text.
+     * The file that the system call was for.
      *
-     * @return the file, or an empty text.
+     * @return the path; may be empty.
      */
     public String path() {
         return path;

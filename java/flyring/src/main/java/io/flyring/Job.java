@@ -2,15 +2,16 @@
 package io.flyring;
 
 /**
- * One message of a queue, in the hand of one worker until it is {@link #done()} or released. It lies in place (one that
- * was taken over from a dead worker in a private copy). One object per worker, used again for each job: neither it nor
- * its buffer may be kept behind done or release, after which every access to the buffer is out of bounds. In a
- * try-with-resources statement a job that was not done is released. spec/queue.md 9.
+ * One message of a queue, in the hand of one worker until it is {@link #done()} or {@linkplain #release() released}.
+ * The payload lies in place in the ring; if the job was adopted from a dead worker, in a private copy. Each worker has
+ * one job object and uses it again for each job. Do not keep the object or its buffer after done or release: every
+ * access to the buffer is out of bounds then. A try-with-resources statement releases a job that is not done. Spec
+ * queue.md 9.
  */
 public final class Job implements AutoCloseable {
     private final WorkerCore worker;
     private PayloadBuffer buffer = new PayloadBuffer();
-    /** Not behind a method: where the stack has no room left, a call fails. */
+    /** A field without a setter: after a StackOverflowError a call could fail. */
     boolean opened;
     private int type;
     private int ring;
@@ -22,16 +23,16 @@ public final class Job implements AutoCloseable {
         this.worker = worker;
     }
 
-    /** What it shows from now on: {@code over} lies in its payload's memory. */
+    /** Sets the payload and type that the job shows from now on; {@code over} is a window on the payload's memory. */
     void set(PayloadBuffer over, long address, int length, int newType) {
         over.move(address, length);
-        if (buffer != over) { // a store of a reference costs more
+        if (buffer != over) { // comparing costs less than storing a reference
             buffer = over;
         }
         type = newType;
     }
 
-    /** Where it was published first, and how often it was handed out since. */
+    /** Sets where the job was published first, and how often it was handed out since. */
     void origin(int firstRing, long firstPosition, int newAttempts, boolean wasReleased) {
         ring = firstRing;
         position = firstPosition;
@@ -39,7 +40,7 @@ public final class Job implements AutoCloseable {
         released = wasReleased;
     }
 
-    /** The next one of a batch: what is not said here is as it was. */
+    /** Shows the next job of a batch; ring and attempts stay the same. */
     void next(PayloadBuffer over, long address, int length, int newType, long firstPosition) {
         over.move(address, length);
         type = newType;
@@ -54,13 +55,13 @@ public final class Job implements AutoCloseable {
         return opened;
     }
 
-    /** Nothing of it can be used from now on. */
+    /** Makes the job and its buffer unusable. */
     void end() {
         opened = false;
         buffer.invalidate();
     }
 
-    /** The same for who goes on to look at its bytes. */
+    /** Makes the job unusable, but not its buffer: the caller still reads the bytes. */
     void endHandle() {
         opened = false;
     }
@@ -70,11 +71,11 @@ public final class Job implements AutoCloseable {
     }
 
     /**
-     * The payload, from index 0 to {@link #length()}; read-only: a write raises
+     * The payload, from index 0 to {@link #length()}; read-only: a write throws
      * {@link java.nio.ReadOnlyBufferException}.
      *
      * @return a buffer over exactly the payload.
-     * @throws ClosedException if the job was done or released.
+     * @throws ClosedException if the job is done or released.
      */
     public PayloadBuffer buffer() {
         if (!opened) {
@@ -86,7 +87,7 @@ public final class Job implements AutoCloseable {
     /**
      * Length of the payload.
      *
-     * @return bytes; 0 once the job was done or released.
+     * @return bytes; 0 once the job is done or released.
      */
     public int length() {
         return buffer.capacity();
@@ -95,52 +96,52 @@ public final class Job implements AutoCloseable {
     /**
      * The job's type.
      *
-     * @return what the producer gave, at least 1.
+     * @return the type that the producer gave, at least 1.
      */
     public int type() {
         return type;
     }
 
     /**
-     * The ring in which it was published first: with {@link #position()} its identity in this channel, however often it
-     * is handed out.
+     * The ring in which the job was published first. Ring and {@link #position()} identify the job in this channel,
+     * however often it is handed out.
      *
-     * @return index from 0.
+     * @return the ring's index, from 0.
      */
     public int ring() {
         return ring;
     }
 
     /**
-     * Where it was published first.
+     * The position at which the job was published first.
      *
-     * @return position of that record's first byte.
+     * @return the position of that record's first byte.
      */
     public long position() {
         return position;
     }
 
     /**
-     * Who published it.
+     * The publisher of the job.
      *
-     * @return ring, name and epoch; not known (epoch 0) of a job that was released, or that lies in front of its ring's
-     *     present owner.
+     * @return ring, name and epoch. The epoch is 0 (not known) if the job was released, or was published by an earlier
+     *     owner of the ring.
      */
     public Sender sender() {
         return released ? Sender.unknown(ring) : worker.sender(ring, position);
     }
 
     /**
-     * How often it was handed out before, as far as anybody could count.
+     * How often the job was handed out before. The number may be too low, but is never 0 for a repeat.
      *
-     * @return 0: it was not, before.
+     * @return 0 if the job is handed out for the first time.
      */
     public int attempts() {
         return attempts;
     }
 
     /**
-     * Whether it was handed out before.
+     * Whether the job was handed out before.
      *
      * @return true if {@link #attempts()} is above 0.
      */
@@ -152,7 +153,7 @@ public final class Job implements AutoCloseable {
      * A copy of the payload.
      *
      * @return a new array.
-     * @throws ClosedException if the job was done or released.
+     * @throws ClosedException if the job is done or released.
      */
     public byte[] toByteArray() {
         byte[] bytes = new byte[buffer().capacity()];
@@ -161,10 +162,10 @@ public final class Job implements AutoCloseable {
     }
 
     /**
-     * Finishes it: its bytes are given back.
+     * Finishes the job and gives its bytes in the ring back.
      *
-     * @throws SlotLostException if the worker was evicted meanwhile: the job is another's.
-     * @throws ClosedException if it was done or released already, or the worker was closed.
+     * @throws SlotLostException if the worker was evicted meanwhile: the job belongs to another worker.
+     * @throws ClosedException if the job is done or released already, or the worker is closed.
      */
     public void done() {
         check();
@@ -172,12 +173,12 @@ public final class Job implements AutoCloseable {
     }
 
     /**
-     * Gives it back: it goes to the end of the queue's returns, with one more attempt.
+     * Gives the job back: moves it to the end of the queue's returns, with one more attempt counted.
      *
-     * @return whether others may have it now. False: there was no room, or others release just now; it stays in hand,
-     *     and this worker's next take or poll hands it out again.
-     * @throws SlotLostException if the worker was evicted meanwhile: the job is another's.
-     * @throws ClosedException if it was done or released already, or the worker was closed.
+     * @return true if other workers can take the job now. False if there was no room, or other workers are releasing:
+     *     the job stays in hand, and this worker's next take or poll hands it out again.
+     * @throws SlotLostException if the worker was evicted meanwhile: the job belongs to another worker.
+     * @throws ClosedException if the job is done or released already, or the worker is closed.
      */
     public boolean release() {
         check();
@@ -194,7 +195,7 @@ public final class Job implements AutoCloseable {
         return new ClosedException("This job was done or released already, or its worker was closed. Take another.");
     }
 
-    /** Releases the job if it is not done yet. */
+    /** Releases the job if it is not done or released yet. */
     @Override
     public void close() {
         if (opened) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** Gets the jobs of a poll. */
+/** Receives the jobs of a poll. */
 @FunctionalInterface
 public interface JobHandler {
     /**
-     * One job, in place: it is valid until this method returns, and so is its buffer; then it is done. A job whose
-     * handler throws is released. The handler may call {@link Job#done()} or {@link Job#release()} itself.
+     * Handles one job in place: the job and its buffer are valid until this method returns. Then the job is done; if
+     * this method throws, the job is released. This method may also call {@link Job#done()} or {@link Job#release()}
+     * itself.
      *
-     * @param job the job; one object per worker, used again for each.
+     * @param job the job; each worker has one object and uses it again for each job.
      */
     void onJob(Job job);
 }

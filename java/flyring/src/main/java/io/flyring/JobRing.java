@@ -6,41 +6,41 @@ import java.lang.ref.Reference;
 
 /** One worker's view of one ring of a queue: its jobs, the shared gate, and the worker's own gate (queue.md 2, 3). */
 final class JobRing {
-    /** What {@link #take} returns if there is nothing. */
+    /** The result of {@link #take} if there is no job. */
     static final long NOTHING = -1;
-    /** How often a take tries again after other workers were faster, before it goes on with the next ring. */
+    /** How often a take tries again when other workers were faster, before it goes to the next ring. */
     private static final int TRIES = Layout.LOSSY_TRIES;
     private static final int SHARED = Layout.TRAILER_GATE;
 
     final int ring;
-    /** Whether its jobs carry where they were published first. */
+    /** Whether this is the returns ring: its jobs carry a prefix with their origin. */
     final boolean returns;
     /** Shows the payload of one job at a time. */
     final PayloadBuffer payload;
     private final Header header;
     private final int slot;
     private final Memory data;
-    /** Where the ring's data lies, if it can be read by address; else 0. */
+    /** The address of the ring's data, if it can be read by address; else 0. */
     private final long dataAt;
     private final Memory trailer;
     private final int gateAt;
-    /** Where the shared gate and the own one lie, if they can be written by address; else both are 0. */
+    /** The addresses of the shared gate and the own gate, if they can be written by address; else both are 0. */
     private final long sharedAddress;
     private final long gateAddress;
     private final int capacity;
     private final int alignment;
     private final int mask;
-    /** Bits that no position has. */
+    /** The bits that are 0 in every valid position. */
     private final long noPosition;
     private final int least;
     private final Waker waker;
     private final int wakerBit;
     private final long watchedAt;
-    /** Where the job or the batch begins that the last take has got, and how its first job ends. */
+    /** The start of the last take's batch, and length and type of its first record. */
     private long from;
     private int firstLength;
     private int firstType;
-    /** Whether a take has found it damaged: it is not looked at again. */
+    /** Whether a take has found the ring damaged; it is not read again. */
     private boolean broken;
 
     JobRing(Header header, int ring, int slot, Memory data, Memory trailer, Waker waker) {
@@ -65,7 +65,7 @@ final class JobRing {
         this.watchedAt = waker.watchedAt();
     }
 
-    /** The same ring, whose gates are stored through another mapping. */
+    /** The same ring with another mapping for its gates. */
     JobRing through(Memory otherTrailer) {
         return new JobRing(header, ring, slot, data, otherTrailer, waker);
     }
@@ -80,7 +80,7 @@ final class JobRing {
         return !broken && lengthAt(shared()) > 0;
     }
 
-    /** Whether a take would find nothing. Small, so that a look at an empty ring is inlined. */
+    /** Whether a take would find nothing. Small, so that the test of an empty ring is inlined. */
     boolean isEmpty() {
         final long p = shared();
         return lengthAt(p) <= 0 && (p & noPosition) == 0;
@@ -119,14 +119,14 @@ final class JobRing {
         return (long) length + alignment - 1 & -alignment;
     }
 
-    /** Whether a record of that length and type can lie there. */
+    /** Whether a record at that position may have that length and type. */
     boolean isGood(long position, int length, int type) {
         return type > 0 ? isJob(position, length, type)
             : length >= Layout.RECORD_HEADER_LENGTH && type >= Layout.TYPE_OWNER && type != 0
                 && (position & capacity - 1) + sizeOf(length) <= capacity;
     }
 
-    /** Whether it can be a job. */
+    /** Whether a record of that length and type can be a job. */
     boolean isJob(long position, int length, int type) {
         return length >= least && type > 0 && (position & capacity - 1) + sizeOf(length) <= capacity;
     }
@@ -135,7 +135,7 @@ final class JobRing {
         return data.address() + ((int) position & mask) + Layout.RECORD_PAYLOAD;
     }
 
-    /** Where a record's payload lies in {@link #data()}. */
+    /** The index of a record's payload in {@link #data()}. */
     int payloadIndex(long position) {
         return ((int) position & mask) + Layout.RECORD_PAYLOAD;
     }
@@ -152,7 +152,7 @@ final class JobRing {
         return data.getLong(payloadIndex(position) + at);
     }
 
-    /** Where the job or the batch begins that the last take has got; and what its first record says. */
+    /** The start of the last take's batch. */
     long from() {
         return from;
     }
@@ -166,9 +166,9 @@ final class JobRing {
     }
 
     /**
-     * Take 1 to 3: up to {@code limit} jobs, from {@link #from()} on.
+     * Takes up to {@code limit} neighbouring jobs, from {@link #from()} on: take 1 to 3 (queue.md 3).
      *
-     * @return their end, or {@link #NOTHING}.
+     * @return the end of the jobs, or {@link #NOTHING}.
      */
     long take(int limit) {
         final long p = shared();
@@ -186,7 +186,7 @@ final class JobRing {
         return takeFurther(limit);
     }
 
-    /** The same where it takes more than one try: behind padding, and beside other workers. */
+    /** Does the same if the first try failed: passes padding, and tries again when other workers are faster. */
     private long takeFurther(int limit) {
         long passed = 0;
         for (int i = 0; i < TRIES;) {
@@ -197,12 +197,12 @@ final class JobRing {
             }
             final int type = typeAt(p);
             if ((p & noPosition) != 0 || !isGood(p, length, type)) {
-                VarHandle.acquireFence(); // take 1: the record's words before gate[0]; pairs with: publish 3
+                VarHandle.acquireFence(); // take 1: reads the record before gate[0]; pairs with: publish 3
                 if (shared() == p) {
                     throw corrupt(p, (p & noPosition) != 0 ? "the gate of slot 0 is no position"
                         : "a record of " + length + " bytes and type " + type);
                 }
-                i++; // another worker took the job, and the place was written again
+                i++; // another worker took the job, and the place was overwritten
             } else if (type > 0) {
                 final long end = takeAt(p, length, type, limit);
                 if (end != NOTHING) {
@@ -218,14 +218,14 @@ final class JobRing {
                         return NOTHING; // a hostile ring may hold nothing but padding
                     }
                 } else {
-                    i++; // a store would have taken gate[0] back over jobs that others took meanwhile
+                    i++; // another worker was faster; a plain store would move gate[0] back
                 }
             }
         }
         return NOTHING;
     }
 
-    /** Take 2 and 3 of the job at {@code p}, and of those behind it; {@link #NOTHING}: another worker was faster. */
+    /** Announces and takes the jobs from {@code p} on: take 2 and 3. {@link #NOTHING} if another worker was faster. */
     private long takeAt(long p, int length, int type, int limit) {
         final long end = p + sizeOf(length);
         final long e = limit == 1 ? end : batchEnd(p, end, limit);
@@ -243,7 +243,7 @@ final class JobRing {
     private boolean announceAndTake(long p, long e) {
         if (gateAddress != 0) {
             final long gate = Raw.base(gateAddress);
-            Raw.putIntOpaque(gate + Layout.GATE_ATTEMPTS, 0); // take 2: an earlier job's number is not this one's
+            Raw.putIntOpaque(gate + Layout.GATE_ATTEMPTS, 0); // take 2: the last number was an earlier job's
             Raw.putLongRelease(gate + Layout.GATE_TAKEN_END, e); // take 2; pairs with: adopt 2
             Raw.putLongRelease(gate, p); // take 2; pairs with: room 2b, adopt 2
             final boolean taken = Raw.compareAndSetLong(Raw.base(sharedAddress), p, e); // take 3; pairs with: take 1,
@@ -257,9 +257,9 @@ final class JobRing {
     }
 
     /**
-     * The end of up to {@code limit} jobs directly behind one another, of which the first one ends at {@code end}. As
-     * long as they keep their size, that of the one before is taken, as {@link RingReader} does: then the processor can
-     * fetch the next ones before it has this one's length.
+     * The end of up to {@code limit} neighbouring jobs, of which the first ends at {@code end}. While jobs keep their
+     * size, uses the size of the last one, as {@link RingReader} does: then the processor can fetch the next jobs
+     * before it has this one's length.
      */
     private long batchEnd(long position, long end, int limit) {
         final long last = position + capacity / Layout.BATCH_DIVISOR;
@@ -274,14 +274,14 @@ final class JobRing {
                 next = e + size;
             }
             if (length <= 0 || !isJob(e, length, typeAt(e)) || next > last) {
-                break; // nothing there, or no job, or not good: that is found when it comes first
+                break; // no record, no job, or not valid: the next take finds out
             }
             e = next;
         }
         return e;
     }
 
-    /** The worker's own gate: done 5, or adopt 5. */
+    /** Stores the worker's own gate: done 5, or adopt 5. */
     void storeGate(long position) {
         if (gateAddress != 0) {
             Raw.putLongRelease(Raw.base(gateAddress), position); // pairs with: room 2b, adopt 2, ended 3
@@ -299,7 +299,7 @@ final class JobRing {
         trailer.putLongRelease(gateAt + Layout.GATE_TAKEN_END, end); // pairs with: adopt 2
     }
 
-    /** Behind a store that may have made room (channel.md 6.9, 6). */
+    /** Wakes producers that wait for room, after a store that may have made room (channel.md 6.9, 6). */
     void wakeRoom() {
         final boolean awaited = Raw.AVAILABLE
             ? (Raw.getIntOpaque(Raw.base(watchedAt)) & wakerBit) != 0 : waker.isAwaited(wakerBit);
@@ -309,7 +309,7 @@ final class JobRing {
         }
     }
 
-    /** Whether what was read there may be of a later lap (channel.md 6.10). */
+    /** Whether the bytes read at a position may be of a later lap (channel.md 6.10). */
     boolean lapped(long position) {
         VarHandle.acquireFence(); // adopt 7; pairs with: publish 3
         return trailer.getLongAcquire(Layout.TRAILER_CLAIMED) > position + capacity - Layout.RECORD_HEADER_LENGTH;

@@ -3,13 +3,13 @@ package io.flyring;
 
 import java.lang.invoke.VarHandle;
 
-/** How a worker waits for a job, and wakes one more when it was woken (queue.md 10). */
+/** The wait of a worker for a job. A worker that was woken wakes one more if another job is there (queue.md 10). */
 abstract class JobWait extends Waiting {
     private static final long CAP_NANOS = 100_000_000;
 
     private final Channel channel;
     private final int slot;
-    /** Whether it slept since it last passed a wake on: the wake that ended this was perhaps the only one. */
+    /** Whether the worker slept since it last passed a wake-up on: its wake-up may have been the only one. */
     private boolean slept;
 
     JobWait(Channel channel, int slot) {
@@ -23,7 +23,7 @@ abstract class JobWait extends Waiting {
     /** Whether a job lies on any ring. */
     abstract boolean isJobThere();
 
-    /** Looks for jobs that others left behind. */
+    /** Looks for jobs to adopt. */
     abstract void adopt();
 
     @Override
@@ -33,7 +33,7 @@ abstract class JobWait extends Waiting {
                 return false;
             }
         }
-        return channel.slots().workersWake(lock(), slot); // who releases
+        return channel.slots().workersWake(lock(), slot); // workers release jobs
     }
 
     @Override
@@ -56,7 +56,7 @@ abstract class JobWait extends Waiting {
         return slept;
     }
 
-    /** Sleep 2 and 3 again, of one that was woken, before it takes a job: so the next publish wakes another. */
+    /** Sets the bit again before a woken worker takes a job, so that the next publish wakes another: sleep 2 and 3. */
     void sayAsleep() {
         final WaitingWords words = words();
         words.control().setBits(words.asleep(), Layout.JOBS_BIT);
@@ -65,7 +65,7 @@ abstract class JobWait extends Waiting {
         }
     }
 
-    /** Behind that, and behind the take: wakes one more if another job is there. */
+    /** After {@link #sayAsleep} and the take: wakes one more worker if another job is there. */
     void wakeOneMore() {
         slept = false;
         if (channel.slots().wakes() && isJobThere()) {
@@ -73,7 +73,7 @@ abstract class JobWait extends Waiting {
         }
     }
 
-    /** Of one that was woken and takes nothing, for whatever reason. */
+    /** Passes the wake-up on, if the worker was woken and has taken nothing. */
     @Override
     final void passOn() {
         if (slept) {

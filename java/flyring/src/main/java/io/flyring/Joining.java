@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.function.ToLongFunction;
 import java.util.stream.IntStream;
 
-/** How a subscriber gets on and off its rings: choose, join, resume, leave, forget (spec 5.3, 6.4 to 6.6). */
+/** Chooses, joins, resumes, leaves and forgets the rings of a subscriber (channel.md 5.3, 6.4 to 6.6). */
 final class Joining {
     private final Channel channel;
     private final Header header;
@@ -19,11 +19,11 @@ final class Joining {
         this.file = file;
     }
 
-    /** What an attach will do, checked and mapped; nothing of the file was changed yet. */
+    /** What an attach will do: checked and mapped, but the file is not changed yet. */
     record Plan(boolean resumes, int[] rings, RingReader[] readers) {
     }
 
-    /** Rings that were named, ascending; null: all of them. */
+    /** The chosen rings, ascending; null chooses all. */
     int[] chosen(int[] rings) {
         if (rings == null) {
             return IntStream.range(0, header.producers()).toArray();
@@ -42,7 +42,7 @@ final class Joining {
         return Arrays.stream(rings).sorted().distinct().toArray();
     }
 
-    /** 5.3 step 3: all that may refuse; {@code named}: null if no rings were named. */
+    /** Makes all checks that may refuse (5.3, 3) and maps the rings; {@code named} is null if no rings were named. */
     Plan plan(int slot, int[] named, Waker waker) {
         int[] gating = channel.slots().spared(slot) ? gating(slot) : new int[0];
         boolean resumes = gating.length > 0;
@@ -59,7 +59,7 @@ final class Joining {
             for (int i = 0; i < rings.length; i++) {
                 Memory data = file.map(header.ringOffset(rings[i]), header.capacity, true);
                 mapped.add(data);
-                Memory trailer = channel.mapTrailer(rings[i]); // its own, so that it alone can be detached
+                Memory trailer = channel.mapTrailer(rings[i]); // a separate mapping, so that it can be detached alone
                 mapped.add(trailer);
                 readers[i] = new RingReader(channel, rings[i], slot, data, trailer, waker);
                 readers[i].check(resumes);
@@ -73,7 +73,7 @@ final class Joining {
         }
     }
 
-    /** 5.3 step 5: resumes a kept slot that gates, joins otherwise. */
+    /** Resumes a kept slot that gates, or else joins (5.3, 5). */
     void attach(Plan plan, int slot, long epoch, boolean kept) {
         Slots slots = channel.slots();
         for (RingReader reader : plan.readers) {
@@ -89,7 +89,7 @@ final class Joining {
         } else {
             boolean wasKept = slots.kept(slot);
             if (wasKept) {
-                slots.evicting(slot, true); // killed in between, half a join must not be resumed
+                slots.evicting(slot, true); // if killed in between, half a join must not be resumed
             }
             join(plan, slot, wasKept);
             if (kept) {
@@ -104,7 +104,7 @@ final class Joining {
         }
     }
 
-    /** Something that needs a ring's counts; the ring is mapped meanwhile. */
+    /** Runs an action with a ring's counts; maps the ring for that time. */
     private long withCount(int ring, ToLongFunction<MessageCount> action) {
         Memory whole = file.map(header.ringOffset(ring), header.ringStride, true);
         try {
@@ -145,7 +145,9 @@ final class Joining {
         }
     }
 
-    /** After a failure behind the join: a slot that is not kept holds nobody back. */
+    /**
+     * After a failure that follows the join: clears the gates of a slot that is not kept, and releases the mappings.
+     */
     void undo(Plan plan, int slot) {
         if (plan != null) {
             if (!plan.resumes && !channel.slots().kept(slot)) {
@@ -167,7 +169,7 @@ final class Joining {
         return channel.trailers().get(ring).getLongAcquire(header.gateAt(slot)); // pairs with: the slot's last owner
     }
 
-    /** 6.11: how many messages a slot has not read; -1 if that is not known. */
+    /** The number of messages that a slot has not read; -1 if not known (6.11). */
     long unread(int slot) {
         long sum = 0;
         for (int ring = 0; ring < header.publishers && sum >= 0; ring++) {
@@ -179,22 +181,22 @@ final class Joining {
         return sum;
     }
 
-    /** 6.6, but for the lock. */
+    /** Leaves all rings (6.6), except for the lock. */
     void stopGating(int slot) {
         channel.slots().stopGating(slot, channel.trailers());
     }
 
-    /** The same for what others have hardly seen: nobody is woken. */
+    /** Clears the gates without waking publishers. */
     private void clearGates(int slot) {
         channel.slots().clearGates(slot, channel.trailers());
     }
 
-    /** 5.3, forget, but for the slot's lock. */
+    /** Forgets a kept slot (5.3), except for the slot's lock. */
     void forget(Lock lock, int slot) {
         lock.lockControl(header);
         try {
             channel.slots().keep(slot, false);
-            clearGates(slot); // who closes it then wakes
+            clearGates(slot); // the close that follows wakes publishers
             channel.slots().clearSubscriberName(slot);
         } finally {
             lock.unlockControl(header);

@@ -3,15 +3,17 @@ package io.flyring;
 
 import java.util.Locale;
 
-/** What becomes of messages that nobody has subscribed to yet (spec/channel.md, header field {@code kind}). */
+/** What a channel is for, and what happens to messages that have no reader yet (channel.md 4.2, {@code kind}). */
 public enum Kind {
-    /** Subscriber slot 0 is kept from creation: messages wait for its first owner, and a restarted one resumes. */
+    /**
+     * One subscriber with a slot that is kept from creation: messages wait for it, and a restarted subscriber resumes.
+     */
     INBOX(Layout.KIND_INBOX),
-    /** Nothing is kept for anybody who has not joined. */
+    /** Any number of subscribers, up to the number of slots; each receives what is published after it has joined. */
     BROADCAST(Layout.KIND_BROADCAST),
-    /** Each message is a job, handed to one of the workers that are attached (spec/queue.md). */
+    /** Each message is a job for one of the attached workers (queue.md). */
     QUEUE(Layout.KIND_QUEUE),
-    /** Question and answer: clients call one server (spec/service.md). */
+    /** Clients call one server, which answers (service.md). */
     SERVICE(Layout.KIND_SERVICE);
 
     final int code;
@@ -20,7 +22,7 @@ public enum Kind {
         this.code = code;
     }
 
-    /** Null: there is none of that code. */
+    /** The kind with that code; null if there is none. */
     static Kind of(int code) {
         for (Kind kind : values()) {
             if (kind.code == code) {

@@ -8,12 +8,12 @@ import java.util.List;
 import org.agrona.DirectBuffer;
 
 /**
- * What a server has of one client: its ring of requests, those in hand, and the ring of replies (service.md 5, 10).
- * Methods whose comment says "locked" need the server's lock, if another thread may have one of its requests.
+ * A server's state for one client: the ring of requests, the requests in hand, and the ring of replies (service.md 5,
+ * 10). Methods whose comment says "locked" need the server's lock if there are kept requests.
  */
 final class Lane {
     private static final long LOW = 0xffff_ffffL;
-    /** What became of a record at the cursor. */
+    /** What happened to the record at the cursor. */
     private static final int NOTHING = 0;
     private static final int HANDED_OUT = 1;
     private static final int STAYS = 2;
@@ -23,7 +23,7 @@ final class Lane {
     private final int client;
     private final Channel channel;
     private final Header header;
-    /** Ring k and its trailer, read-only. */
+    /** The data of the client's ring k, read-only; the trailer is writable. */
     private final Memory data;
     private final Memory trailer;
     private final Memory control;
@@ -33,24 +33,24 @@ final class Lane {
     private final boolean least;
     private final ArrayDeque<Pending> waiting = new ArrayDeque<>();
     private final List<Request> free = new ArrayList<>();
-    /** In hand, in the order of their positions. */
+    /** The requests in hand, linked in the order of their positions. */
     private Request first;
     private Request last;
     private int hand;
     private int streams;
-    /** A call lies at the cursor, and as many as may be are in hand. */
+    /** Whether a call lies at the cursor, but max_outstanding requests are in hand. */
     private boolean full;
     private boolean damaged;
-    /** For that. */
+    /** Whether the client was evicted for the damage. */
     private boolean evicted;
     private long cursor;
-    /** Messages before the cursor. */
+    /** The number of messages before the cursor. */
     private long count;
     private long storedGate;
     private long repeatEnd;
     private Sender sender;
 
-    /** A reply without room. */
+    /** A reply that waits for room. */
     private record Pending(Request request, int status, int type, byte[] bytes) {
     }
 
@@ -101,9 +101,9 @@ final class Lane {
         return trailer.getLongAcquire(Layout.TRAILER_PUBLISHED); // pairs with: publish 7
     }
 
-    /** Resume (4), under the control lock. */
+    /** Resumes where the last server stopped, under the control lock: resume (service.md 4). */
     void resume() {
-        long gate = trailer.getLongAcquire(Layout.TRAILER_GATE); // pairs with: the last server's
+        long gate = trailer.getLongAcquire(Layout.TRAILER_GATE); // pairs with: the gate stores of the last server
         long published = published();
         long claimed = trailer.getLongOpaque(Layout.TRAILER_CLAIMED);
         if (!Recovery.isPosition(published, header.alignment) || !Recovery.isPosition(claimed, header.alignment)
@@ -124,13 +124,13 @@ final class Lane {
 
     // --- poll
 
-    /** Whether there is something to poll: a record that may be taken. */
+    /** Whether there is a record that a poll may take. */
     boolean isReady() {
         return !damaged && data.getIntAcquire((int) cursor & mask) > 0 // pairs with: publish 6
             && (!full || hand < header.maxOutstanding);
     }
 
-    /** Hands out up to {@code limit} requests. */
+    /** Hands out up to {@code limit} requests; returns the number. */
     int poll(ServerCore server, RequestHandler handler, int limit) {
         if (damaged || data.getIntAcquire((int) cursor & mask) <= 0) { // pairs with: publish 6
             return 0;
@@ -175,7 +175,7 @@ final class Lane {
         }
     }
 
-    /** Poll 1 to 8, of one record. */
+    /** Handles the record at the cursor: poll 1 to 8. */
     private int take(ServerCore server, RequestHandler handler, long at, int length) {
         final int index = (int) at & mask;
         final long size = (long) length + header.alignment - 1 & -header.alignment;
@@ -226,7 +226,7 @@ final class Lane {
         }
     }
 
-    /** Poll 3 to 5; null: it stays where it is, or it was answered already. */
+    /** Takes a request in hand: poll 3 to 6. Null if it stays on the ring, or was answered already. */
     private Request takeInHand(ServerCore server, int payload, long at, long end) {
         final boolean locked = server.lockIfKept();
         try {
@@ -248,7 +248,7 @@ final class Lane {
             last = request;
             hand++;
             server.countInHand(1);
-            moveCursor(end); // before the handler: it is not handed out again, whatever that does
+            moveCursor(end); // before the handler: if that throws, the request is not handed out again
             if (!least && data.getInt(payload + Layout.REQUEST_SERVER_EPOCH) != (int) server.epoch()) { // 4
                 server.notRun++;
                 finish(server, request, Layout.REPLY_STATUS_NOT_RUN, Layout.TYPE_RAW, null, null, 0, 0);
@@ -267,7 +267,7 @@ final class Lane {
         }
     }
 
-    /** 7, apply. */
+    /** Applies a cancel or credit to its request in hand: apply (service.md 7). */
     private void apply(ServerCore server, int payload) {
         final int operation = data.getShort(payload + Layout.REQUEST_OPERATION);
         final Request request;
@@ -300,7 +300,7 @@ final class Lane {
         return request;
     }
 
-    /** Poll 8, where it is due; locked. */
+    /** Stores the gate, if it has moved: poll 8. Locked. */
     void storeGate() {
         final boolean held = least && first != null;
         final long position = held ? first.position : cursor;
@@ -319,15 +319,15 @@ final class Lane {
         }
     }
 
-    // --- replies, all of it locked
+    // --- replies; all methods locked
 
-    /** Reply 2: whether the client that asked is still there. */
+    /** Whether the client that made the request is still attached: reply 2. */
     boolean isThere(Request request) {
         return (int) control.getLongAcquire(epochAt) == request.clientEpoch // pairs with: take client 5, evict
             && writer.gate(1 + client) != Layout.NOT_GATING;
     }
 
-    /** A final reply. */
+    /** Sends a final reply, or lets it wait for room: reply 1 to 4. */
     void finish(ServerCore server, Request request, int status, int type, DirectBuffer source, byte[] bytes,
         int offset, int length) {
         server.checkOwned(); // 1
@@ -349,7 +349,7 @@ final class Lane {
         remove(server, request); // 4
     }
 
-    /** Publishes a reply; false: there is no room. */
+    /** Publishes a reply; false if there is no room. */
     boolean send(ServerCore server, Request request, int status, int flags, int type, DirectBuffer source,
         byte[] bytes, int offset, int length) {
         final boolean repeat = request.repeat || status == Layout.REPLY_STATUS_EXPIRED && request.items != null;
@@ -365,7 +365,7 @@ final class Lane {
         }
     }
 
-    /** What waits for room, in its order. */
+    /** Tries the replies that wait for room again, in their order. */
     void retry(ServerCore server) {
         boolean any = false;
         while (!waiting.isEmpty()) {
@@ -386,7 +386,7 @@ final class Lane {
         }
     }
 
-    /** Reply 4: it is not in hand any more. */
+    /** Removes a request from those in hand: reply 4. */
     private void remove(ServerCore server, Request request) {
         if (request.before != null) {
             request.before.behind = request.behind;
@@ -411,7 +411,7 @@ final class Lane {
         recycle(request);
     }
 
-    /** One that nobody has any more is used again. */
+    /** Makes a request object available again, once neither a handler nor another thread uses it. */
     private void recycle(Request request) {
         if (!request.kept && !request.inHand && !request.inHandler) {
             request.items = null;
@@ -424,7 +424,7 @@ final class Lane {
         server.countStreams(1);
     }
 
-    /** Streams that have begun and not ended. */
+    /** Adds the streams that have begun and not ended to a list. */
     void addStreams(List<Request> to) {
         for (Request one = streams > 0 ? first : null; one != null; one = one.behind) {
             if (one.items != null && !one.answered) {
@@ -433,7 +433,7 @@ final class Lane {
         }
     }
 
-    /** 7: whether the client of what is in hand has gone: its requests say so. */
+    /** Marks the requests in hand as cancelled if their client has gone (service.md 7). */
     void checkClient(Lock lock) {
         if (hand > 0) {
             final boolean lives = channel.slots().live(lock, 1 + client);
@@ -447,7 +447,7 @@ final class Lane {
     // --- damaged
 
     private void setDamaged(ServerCore server) {
-        VarHandle.acquireFence(); // as in channel.md 6.9, 2
+        VarHandle.acquireFence(); // as in poll 2 (channel.md 6.9)
         server.checkOwned();
         damaged = true;
         evicted = false;
@@ -456,11 +456,11 @@ final class Lane {
         mend(server);
     }
 
-    /** 10: client k is evicted for what it wrote. The control lock is tried once. */
+    /** Evicts client k for what it wrote, and skips its ring's content (service.md 10). Tries the control lock once. */
     void mend(ServerCore server) {
         server.checkOwned();
         if (!evicted && !evict(server.seat().lock())) {
-            return; // with the next poll
+            return; // the next poll tries again
         }
         final long published = published();
         if (!Recovery.isPosition(published, header.alignment)) {
@@ -470,7 +470,7 @@ final class Lane {
         try {
             for (Request one = first; one != null; one = one.behind) {
                 one.cancelled = true;
-                one.position = published; // the gate does not go back to them
+                one.position = published; // the gate must not go back to them
                 one.count = Layout.COUNT_UNKNOWN;
             }
             count = Layout.COUNT_UNKNOWN;

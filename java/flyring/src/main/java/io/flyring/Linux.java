@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The numbers of Linux that the system calls need; x86-64 and AArch64 differ only where it is said. */
+/** Constants of Linux for system calls; x86-64 and AArch64 differ only where the code says so. */
 final class Linux {
     static final int O_RDONLY = 0;
     static final int O_RDWR = 2;
@@ -75,7 +75,7 @@ final class Linux {
     static final int STATFS_BLOCKS = 16;
     static final int STATFS_AVAILABLE = 32;
 
-    /** System calls that the C library has no function for: their numbers, arguments and flags. */
+    /** System calls without a function in the C library: their numbers, arguments and flags. */
     static final int SYS_FUTEX = arm() ? 98 : 202;
     static final int SYS_MEMBARRIER = arm() ? 283 : 324;
     static final int SYS_FUTEX_WAITV = 449;
@@ -103,7 +103,7 @@ final class Linux {
         return "aarch64".equals(System.getProperty("os.arch"));
     }
 
-    /** The usual words for an error number; the number itself where there are none. */
+    /** The usual text of an error number; the number itself if it has none here. */
     static String text(int errno) {
         return switch (errno) {
             case EPERM -> "operation not permitted";

@@ -4,9 +4,9 @@ package io.flyring;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * A file description of its own that holds locks on single bytes of the channel file (spec/channel.md 5.1). It is never
- * mapped, duplicated or passed on, and the kernel drops its locks when the process dies. Thread-safe: who stores under
- * one of its locks does so in its monitor, so that no other thread can close it meanwhile.
+ * A separate open file description that holds locks on single bytes of the channel file (channel.md 5.1). It is never
+ * mapped, duplicated or passed on. The kernel drops its locks when the process dies. Thread-safe. Code that stores
+ * under one of the locks holds this object's monitor, so that no other thread can close it meanwhile.
  */
 final class Lock implements AutoCloseable {
     private static final long RETRY_NANOS = 100_000;
@@ -14,7 +14,7 @@ final class Lock implements AutoCloseable {
     private static final long MARKS = 1L << 40;
 
     private final String path;
-    /** The description's file offset, which nothing else uses: by it the descriptor is known to be still this one. */
+    /** The description's file offset, a random mark: it tells whether the descriptor is still this description. */
     private final long mark = ThreadLocalRandom.current().nextLong(1, MARKS);
     private int fd;
 
@@ -29,7 +29,7 @@ final class Lock implements AutoCloseable {
         }
     }
 
-    /** Whether the descriptor still is the one that was opened: not closed, nor another one of the same number. */
+    /** Whether the descriptor is still the one that was opened: not closed, and its number not used again. */
     private boolean ours() {
         return fd >= 0 && Sys.seek(fd, 0, Linux.SEEK_CUR) == mark;
     }
@@ -43,7 +43,7 @@ final class Lock implements AutoCloseable {
         return true;
     }
 
-    /** As {@link #tryLock}, but whatever goes wrong means that it was not got. */
+    /** As {@link #tryLock}, but returns false for every error, too. */
     synchronized boolean tryLockIfPossible(long offset) {
         return tryToLock(offset) >= 0;
     }
@@ -58,21 +58,21 @@ final class Lock implements AutoCloseable {
         }
     }
 
-    /** Before a close, which drops the lock if this fails. */
+    /** Unlocks before a close, which drops the lock if this fails. */
     synchronized void unlockBeforeClose(long offset) {
         if (ours()) {
             Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1);
         }
     }
 
-    /** Whether another description, of whatever process, holds the lock. */
+    /** Whether another description, of any process, holds the lock. */
     synchronized boolean heldByAnother(long offset) {
         int result = ours() ? Sys.lock(fd, Linux.F_OFD_GETLK, Linux.F_WRLCK, offset, 1) : Linux.F_UNLCK;
         ChannelFile.check("fcntl", result, path);
         return result != Linux.F_UNLCK;
     }
 
-    /** Takes the control lock, waiting for at most 5 s. */
+    /** Takes the control lock; waits for at most 5 s. */
     void lockControl(Header header) {
         long since = System.nanoTime();
         while (!tryLock(control(header))) {
@@ -84,7 +84,7 @@ final class Lock implements AutoCloseable {
         }
     }
 
-    /** Takes the control lock if it is free and nothing goes wrong. */
+    /** Takes the control lock if it is free; returns false for every error, too. */
     boolean tryLockControl(Header header) {
         return tryLockIfPossible(control(header));
     }
@@ -97,7 +97,7 @@ final class Lock implements AutoCloseable {
         return header.controlOffset + Layout.CONTROL_CONTROL_LOCK;
     }
 
-    /** Whether locks taken through one description are seen through another. */
+    /** Throws unless a lock taken through one description is seen through another (5.1, self-test). */
     static void selfTest(ChannelFile file, Header header, String path) {
         long offset = header.controlOffset + Layout.CONTROL_LOCK_TEST;
         try (Lock first = file.newLock(); Lock second = file.newLock()) {
@@ -108,7 +108,7 @@ final class Lock implements AutoCloseable {
         }
     }
 
-    /** Unlocks, and closes whatever becomes of that: then the kernel drops the lock with the description. */
+    /** Unlocks, then closes even if that failed: the kernel then drops the lock with the description. */
     synchronized void unlockAndClose(long offset) {
         try {
             unlockBeforeClose(offset);
@@ -117,7 +117,7 @@ final class Lock implements AutoCloseable {
         }
     }
 
-    /** Drops the description and all that it holds; callers unlock before. */
+    /** Closes the description, which drops all its locks; callers unlock before. */
     @Override
     public synchronized void close() {
         if (ours()) {

@@ -4,7 +4,7 @@ package io.flyring;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Reads what {@link Stats} says: locks nothing, writes nothing, and works on a channel that is read-only, too. */
+/** Reads a {@link Stats}: takes no lock and writes nothing, so it also works on a channel that is read-only. */
 final class Look {
     private final Channel channel;
     private final ChannelFile file;
@@ -12,7 +12,7 @@ final class Look {
     private final Memory control;
     private final Slots slots;
     private final List<Memory> trailers;
-    /** The word that says how far was published: 6.15. */
+    /** The offset of the published position: with a foreign publisher, that of claimed (6.15). */
     private final int publishedAt;
 
     Look(Channel channel) {
@@ -25,7 +25,7 @@ final class Look {
         this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
     }
 
-    /** Lets go of what was mapped for this look alone. */
+    /** Releases the mappings that were made for this object. */
     void close() {
         if (trailers != channel.trailersIfMapped()) {
             trailers.forEach(file::release);
@@ -79,7 +79,7 @@ final class Look {
         long since = Math.max(0, control.getLongAcquire(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
         long length = Math.max(0, control.getLongOpaque(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
         List<Integer> holders = since > 0 && state == SlotState.LIVE ? holders(slot, trailer, length) : List.of();
-        if (holders.isEmpty()) { // or they have made room, and the publisher has not looked yet
+        if (holders.isEmpty()) { // they have made room, and the publisher has not looked yet
             since = 0;
             length = 0;
         }
@@ -90,7 +90,7 @@ final class Look {
             since > 0 ? Math.max(0, Identity.REAL.monotonicNow() - since) : 0, length, holders);
     }
 
-    /** The slots whose gate leaves no room for a record of so many bytes (6.2, 5). */
+    /** The slots with a gate that leaves no room for a record of {@code length} bytes (6.2, 5). */
     private List<Integer> holders(int ring, Memory trailer, long length) {
         List<Integer> holders = new ArrayList<>();
         for (int slot = header.firstGate(ring); slot < header.endOfGates(ring); slot++) {
@@ -103,7 +103,7 @@ final class Look {
         return List.copyOf(holders);
     }
 
-    /** Of slot 0 of a queue or service what nobody has taken (6.5); of workers, who store no counts, nothing. */
+    /** The messages that slot 0 of a queue or service has not taken (6.5); -1 for workers, which store no counts. */
     private long untaken(int ring, int slot) {
         if (header.isQueue() && slot >= header.firstSubscriber()) {
             return Layout.COUNT_UNKNOWN;

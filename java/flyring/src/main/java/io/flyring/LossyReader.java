@@ -5,9 +5,9 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 
 /**
- * One lossy subscriber's way through one ring: reads, copies, and only then asks whether the publisher was there
- * meanwhile (spec 6.10). A poll jumps at most eight times, and looks at no more than a ring of what is not a message,
- * so that no publisher, however hostile, can keep it.
+ * Reads one ring for one lossy subscriber: reads, copies, and only then tests whether the publisher has lapped it
+ * meanwhile (channel.md 6.10). A poll jumps at most eight times, and passes at most one ring's length of other records
+ * than messages, so that no hostile publisher can hold it.
  */
 final class LossyReader {
     private static final int FIRST_COPY = 4096;
@@ -22,32 +22,32 @@ final class LossyReader {
     private final int capacity;
     private final int mask;
     private final long alignMask;
-    /** The longest record of a message; with a longer one a hostile ring could make a reader need any memory. */
+    /** The longest record of a message; without this bound a hostile ring could make a reader allocate any amount. */
     private final int longest;
-    /** Shows private copies; the other shows what was peeked at, in place. */
+    /** Shows private copies; {@code inPlace} shows the message that was peeked at. */
     private final Message message;
     private final Message inPlace;
     private Memory copy;
     private final Start startAt;
     private final WhenLapped whenLapped;
-    /** How far behind claimed a jump may lead: three quarters of the ring. */
+    /** The farthest a jump may end behind claimed: three quarters of the ring. */
     private final long reach;
-    /** Whether the cursor and the messages before it are known, and belong together. */
+    /** Whether cursor and messagesBefore are known and consistent. */
     private boolean started;
     private long cursor;
-    /** Messages before the cursor. */
+    /** The number of messages before the cursor. */
     private long messagesBefore;
     private long lostMessages;
     private long lostBytes;
-    /** Bytes to the next record from the one that was peeked at. */
+    /** The size of the record that was peeked at. */
     private long peekedSize;
     private boolean broken;
     private boolean stopped;
     private boolean aborted;
-    /** What {@link #consistentCount} has read: published, and the messages before it. */
+    /** What {@link #consistentCount} has read: a position, and the number of messages before it. */
     private long published;
     private long count;
-    /** What messages_begun was when it was last found to differ from messages_done for long. */
+    /** The value of messages_begun when it last differed from messages_done for all tries. */
     private long begunInVain = COUNTS_AGREED;
 
     LossyReader(Header header, int ring, Memory memory, Slots slots, Start start, WhenLapped whenLapped) {
@@ -67,7 +67,7 @@ final class LossyReader {
         try {
             start();
         } catch (CorruptRingException e) {
-            broken = false; // the first poll says so; the other rings go on
+            broken = false; // the first poll throws it, so that the other rings can be read
         }
     }
 
@@ -77,7 +77,7 @@ final class LossyReader {
         message.over(Memory.of(bytes.asReadOnlyBuffer()));
     }
 
-    /** False: that cannot be told as long as the publisher is between two stores; the next poll tries again. */
+    /** Sets the first cursor; false while the publisher is between two stores: the next poll tries again. */
     private boolean start() {
         started = startAt == Start.OLDEST && startAtOldest() || startAtNow();
         return started;
@@ -93,8 +93,8 @@ final class LossyReader {
     }
 
     /**
-     * The smallest boundary above a position and at most so far behind claimed, into {@link #published} and
-     * {@link #count}; false if there is none. All eight are checked.
+     * Reads the smallest boundary that is above a position and at most {@code mostBehind} behind claimed, into
+     * {@link #published} and {@link #count}. False if there is none. Checks all eight boundaries.
      */
     private boolean oldestBoundary(long above, long mostBehind) {
         long oldest = Long.MAX_VALUE;
@@ -102,7 +102,7 @@ final class LossyReader {
             int at = capacity + Layout.TRAILER_BOUNDARY + eighth * Layout.TRAILER_BOUNDARY_STRIDE;
             long boundary = memory.getLongAcquire(at); // pairs with: publish 8
             long messages = memory.getLongOpaque(at + Layout.TRAILER_BOUNDARY_COUNT);
-            VarHandle.acquireFence(); // pairs with: publish 8, whose fence is behind the -1
+            VarHandle.acquireFence(); // pairs with: publish 8, the fence after the -1
             if (boundary == Layout.NOT_GATING || memory.getLongOpaque(at) != boundary) {
                 continue;
             }
@@ -133,7 +133,7 @@ final class LossyReader {
         inPlace.from(message.sender());
     }
 
-    /** Reads published and its message count; false while the publisher is between the stores, or died there. */
+    /** Reads a consistent published and count; false while the publisher is between the stores, or died there. */
     private boolean consistentCount() {
         for (int i = 0; i < Layout.LOSSY_TRIES; i++) {
             long done = memory.getLongAcquire(capacity + Layout.TRAILER_MESSAGES_DONE); // pairs with: publish 7
@@ -151,15 +151,15 @@ final class LossyReader {
         return false;
     }
 
-    /** Whether what was read at a position may be of a later lap. Behind the reads, in program order. */
+    /** Whether the bytes read at a position may be of a later lap. Called after the reads. */
     private boolean lapped(long position) {
-        VarHandle.acquireFence(); // pairs with: publish 3, whose fence is behind claimed
+        VarHandle.acquireFence(); // pairs with: publish 3, the fence after claimed
         // pairs with: publish 3 and 9; acquire, because of the load of published that may follow
         long claimed = memory.getLongAcquire(capacity + Layout.TRAILER_CLAIMED);
         return claimed > position + capacity - Layout.RECORD_HEADER_LENGTH;
     }
 
-    /** Step 5: on to what is still there, or is published next; false: the next poll tries again. */
+    /** Jumps to the oldest or newest position and counts the loss: step 5. False: the next poll tries again. */
     private boolean jump() {
         if ((whenLapped == WhenLapped.NEWEST || !oldestBoundary(cursor, reach)) && !consistentCount()) {
             return false;
@@ -174,7 +174,7 @@ final class LossyReader {
         return true;
     }
 
-    /** Steps 1 to 3, but for the type: length of the record at the cursor; or {@link #EMPTY}, or {@link #JUMPED}. */
+    /** Steps 1 to 3, except the type: the length of the record at the cursor, or {@link #EMPTY} or {@link #JUMPED}. */
     private int lengthAtCursor() {
         int index = (int) cursor & mask;
         int length = memory.getIntAcquire(index); // pairs with: publish 6
@@ -184,9 +184,9 @@ final class LossyReader {
         return jumpOrRefuse(length);
     }
 
-    /** The end of steps 2 and 3, where no record can be of such a length: on behind a lap, or damage, or empty. */
+    /** The end of steps 2 and 3 for a length that no record has: jumps if lapped, throws if damaged, or else empty. */
     private int jumpOrRefuse(int length) {
-        if (lapped(cursor)) { // also when it looks empty
+        if (lapped(cursor)) { // also when the ring looks empty
             return jump() ? JUMPED : EMPTY;
         }
         if (length > 0) {
@@ -200,8 +200,8 @@ final class LossyReader {
     }
 
     /**
-     * Whether a poll may find something. For a reader that must jump or start first: unless a poll has found that the
-     * counts differ, and they still are what they were. A publisher that died between two of its stores leaves them so.
+     * Whether a poll may find something. A reader that must jump or start first is ready unless the counts differ as in
+     * its last try: a publisher that died between two stores leaves them so.
      */
     boolean isReady() {
         if (broken) {
@@ -219,12 +219,12 @@ final class LossyReader {
         return !broken && (started || start());
     }
 
-    /** Hands out up to {@code limit} messages; returns how many. */
+    /** Hands out up to {@code limit} messages; returns the number. */
     int poll(MessageHandler handler, int limit) {
         return poll(handler, null, limit);
     }
 
-    /** The same with a handler that says how to go on; see {@link #stopped()} and {@link #aborted()}. */
+    /** The same for a handler that returns an action; see {@link #stopped()} and {@link #aborted()}. */
     int controlledPoll(ControlledMessageHandler handler, int limit) {
         return poll(null, handler, limit);
     }
@@ -301,17 +301,17 @@ final class LossyReader {
         return handed;
     }
 
-    /** Whether the last controlled poll was ended by its handler. */
+    /** Whether the handler ended the last controlled poll. */
     boolean stopped() {
         return stopped;
     }
 
-    /** Whether it ended in front of a message that its handler did not want. */
+    /** Whether the handler aborted a message in the last controlled poll. */
     boolean aborted() {
         return aborted;
     }
 
-    /** Step 4 for what is no message: its bytes; or {@link #JUMPED}, or {@link #EMPTY}. */
+    /** Step 4 for a record that is not a message: returns its size, or {@link #JUMPED} or {@link #EMPTY}. */
     private int skip(int index, int length, int type) {
         int payload = length - Layout.RECORD_HEADER_LENGTH;
         if (type == Layout.TYPE_OWNER) {
@@ -359,7 +359,7 @@ final class LossyReader {
         return null;
     }
 
-    /** Whether what was peeked at was whole until now; goes on behind it, or with what is published next. */
+    /** Whether the message that was peeked at was whole until now; moves the cursor behind it, or jumps. */
     boolean valid() {
         if (lapped(cursor)) {
             jump();
@@ -370,12 +370,12 @@ final class LossyReader {
         return true;
     }
 
-    /** What was peeked at is out of bounds from now on. */
+    /** Makes the message that was peeked at out of bounds. */
     void invalidate() {
         inPlace.invalidate();
     }
 
-    /** The second half of 6.14's ended. */
+    /** Whether everything that was published was consumed: the second half of ended (6.14). */
     boolean drained() {
         return started && memory.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED) == cursor; // pairs with: publish 7
     }

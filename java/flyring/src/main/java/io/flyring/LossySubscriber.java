@@ -6,13 +6,13 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * A reader of chosen rings that owns nothing, writes nothing, holds nobody back, and counts what it lost; made by
- * {@link Channel#lossySubscriber(Start, int...)}. It gets what is published as long as it keeps within a lap of each
- * ring; where it was lapped it goes on with the oldest message that leaves it a quarter of the
- * ring, or with what is published next ({@link WhenLapped}). Polling neither allocates (but for a private copy,
- * which grows to the longest message) nor locks nor calls the system. Messages of one publisher come in the order of
- * publication; there is no order between publishers. Not thread-safe. Concurrent use is detected on a best-effort basis
- * and throws {@link TwoThreadsException}. Spec 6.10.
+ * A reader of chosen rings that owns no slot, causes no back-pressure, and counts the messages that it lost; made by
+ * {@link Channel#lossySubscriber(Start, int...)}. It receives everything as long as it is less than one lap behind each
+ * publisher. When a publisher has lapped it, it continues at the oldest message that leaves it a quarter of the ring,
+ * or at the newest position ({@link WhenLapped}). Polling does not lock or make system calls, and allocates only when
+ * the buffer for private copies grows. Messages of one publisher arrive in the order of publication; there is no order
+ * between publishers. Not thread-safe. Concurrent use is detected on a best-effort basis and throws
+ * {@link TwoThreadsException}. Spec channel.md 6.10.
  */
 public final class LossySubscriber implements AutoCloseable {
     private final Channel channel;
@@ -24,14 +24,14 @@ public final class LossySubscriber implements AutoCloseable {
     /** Whether the handler ended the last controlled poll. */
     private boolean stopped;
     private int next;
-    /** Index of the reader whose message was peeked at; -1: none. */
+    /** Index of the reader with the message that is peeked at; -1 if there is none. */
     private int peeked = -1;
-    /** Polls in a row that found nothing. */
+    /** Consecutive polls that found nothing. */
     private int idlePolls;
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
 
-    /** What a wait looks at. */
+    /** What a wait checks. */
     private final class Wait extends DataWait {
         Wait(int[] rings) {
             super(channel, rings);
@@ -68,8 +68,8 @@ public final class LossySubscriber implements AutoCloseable {
     /**
      * Hands out up to 256 messages.
      *
-     * @param handler gets them, one after another.
-     * @return messages handed out, 0 to 256.
+     * @param handler receives the messages, one after another.
+     * @return the number of messages handed out, 0 to 256.
      * @see #poll(MessageHandler, int)
      */
     public int poll(MessageHandler handler) {
@@ -77,16 +77,16 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages, each a private copy that was whole when it was made, beginning with the ring after the one
-     * that was served last. A handler that throws has consumed its message; the exception reaches the caller.
+     * Hands out messages, each as a private copy of a whole message, starting with the ring after the one that was
+     * served last. If the handler throws, its message counts as consumed, and the exception reaches the caller.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @return messages handed out, 0 to {@code limit}.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @return the number of messages handed out, 0 to {@code limit}.
      * @throws ClosedException after close.
-     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
-     * @throws ChannelReplacedException if another channel has this one's name now, which every 4096th poll in a row
-     *     that finds nothing looks for; the subscriber works as before.
+     * @throws CorruptRingException if a ring breaks the rules. That ring is not read again; the other rings go on.
+     * @throws ChannelReplacedException if another channel has taken this one's name. Every 4096th consecutive poll that
+     *     finds nothing checks this. The subscriber keeps working.
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
@@ -114,18 +114,18 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages, and waits while there is nothing: it looks, spins for a short time, and then sleeps until a
-     * publisher wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Hands out messages, and waits while there is nothing: it spins for a short time, then sleeps until a publisher
+     * wakes it. A virtual thread that sleeps here keeps its carrier thread.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
-     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of messages handed out, 0 to {@code limit}; 0 if nothing came in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ClosedException if another thread closed the subscriber or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms, or within a second if that was not
-     *     done by Flyring; the subscriber works as before.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws ClosedException if another thread closes the subscriber or the channel; detected within 100 ms.
+     * @throws ChannelReplacedException if the channel is replaced; detected within 100 ms, or within a second if
+     *     something other than Flyring replaced the file. The subscriber keeps working.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public int poll(MessageHandler handler, int limit, Duration timeout) {
@@ -133,12 +133,12 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
-     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the number of messages handed out, 0 to {@code limit}; 0 if nothing came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
     public int poll(MessageHandler handler, int limit, long timeout) {
@@ -161,10 +161,10 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out up to 256 messages, to a handler that says how to go on.
+     * Hands out up to 256 messages to a handler that returns an {@link Action}.
      *
-     * @param handler gets the messages, one after another.
-     * @return messages consumed, 0 to 256.
+     * @param handler receives the messages, one after another.
+     * @return the number of messages consumed, 0 to 256.
      * @see #controlledPoll(ControlledMessageHandler, int)
      */
     public int controlledPoll(ControlledMessageHandler handler) {
@@ -172,13 +172,14 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler that says what becomes of each and
-     * whether the poll goes on; {@link Action#COMMIT} is {@link Action#CONTINUE} here. The next poll begins with a
-     * message that was aborted, if it is still there.
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler. The {@link Action} that it returns
+     * says whether the message is consumed and whether the poll continues. {@link Action#COMMIT} means
+     * {@link Action#CONTINUE} here. After {@link Action#ABORT} the next poll begins with the same message, if it is
+     * still in the ring.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @return messages consumed, 0 to {@code limit}; an aborted one does not count.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @return the number of messages consumed, 0 to {@code limit}; an aborted message does not count.
      * @throws InvalidArgumentException if the handler returns null.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
@@ -207,13 +208,14 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages to a handler that says how to go on, and waits while there is nothing, as
+     * Hands out messages to a handler that returns an {@link Action}, and waits while there is nothing, as
      * {@link #poll(MessageHandler, int, Duration)} does.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
-     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of messages consumed, 0 to {@code limit}; 0 if nothing came in time or the first message was
+     *     aborted.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} and
      *     {@link #controlledPoll(ControlledMessageHandler, int)} do.
      */
@@ -222,12 +224,13 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
-     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the number of messages consumed, 0 to {@code limit}; 0 if nothing came in time or the first message was
+     *     aborted.
      * @throws FlyringException as {@link #controlledPoll(ControlledMessageHandler, int, Duration)} does.
      */
     public int controlledPoll(ControlledMessageHandler handler, int limit, long timeout) {
@@ -269,7 +272,7 @@ public final class LossySubscriber implements AutoCloseable {
         }
     }
 
-    /** Refuses what must be refused, and forgets what was peeked at. */
+    /** Throws if the call must be refused; drops the message that was peeked at. */
     private void checkUsable() {
         checkOpen();
         if (busy) {
@@ -313,7 +316,7 @@ public final class LossySubscriber implements AutoCloseable {
     /**
      * Takes one message, and waits while there is none, as {@link #poll(MessageHandler, int, Duration)} does.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return a message that owns its bytes; null if none came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
@@ -322,9 +325,9 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return a message that owns its bytes; null if none came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
@@ -338,9 +341,9 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -348,10 +351,11 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Shows the next message where it lies, for experts: it may be overwritten while it is read, so what was read of
-     * it, its type and sender too, counts only if {@link #valid()} says so afterwards. It is not consumed before that.
+     * Shows the next message in place, for experts. The publisher may overwrite the message while it is read. So what
+     * was read, including type and sender, counts only if {@link #valid()} returns true afterwards. Only
+     * {@link #valid()} consumes the message.
      *
-     * @return the message, until the next call of any other method that polls, peeks or closes; null if there is none.
+     * @return the message, valid until the next call of any method that polls, peeks or closes; null if there is none.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public Message peek() {
@@ -371,11 +375,11 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Whether the message that was peeked at was whole until now. Yes: it is consumed. No: what was read of it means
-     * nothing; the loss is counted, and the subscriber goes on with what is published next.
+     * Whether the message from {@link #peek()} was whole until now. If so, the message is consumed. If not, discard
+     * what was read: the loss is counted, and the subscriber continues as {@link WhenLapped} says.
      *
-     * @return whether what was read of it is to be believed.
-     * @throws InvalidArgumentException if nothing was peeked at since the last message.
+     * @return true if what was read of the message is valid.
+     * @throws InvalidArgumentException if there was no peek since the last message.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public boolean valid() {
@@ -389,45 +393,46 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Messages that were overwritten before they were read.
+     * The number of messages that were overwritten before this subscriber read them.
      *
-     * @param ring index of a ring that this subscriber chose.
-     * @return exactly how many, since the start.
-     * @throws InvalidArgumentException if the ring was not chosen.
+     * @param ring index of a ring that this subscriber reads.
+     * @return the exact number since the start.
+     * @throws InvalidArgumentException if this subscriber does not read the ring.
      */
     public long lostMessages(int ring) {
         return reader(ring).lostMessages();
     }
 
     /**
-     * Bytes of the ring that were overwritten before they were read, with all that lies between messages.
+     * The number of bytes of the ring that were overwritten before this subscriber read them, including headers and
+     * padding.
      *
-     * @param ring index of a ring that this subscriber chose.
-     * @return exactly how many, since the start.
-     * @throws InvalidArgumentException if the ring was not chosen.
+     * @param ring index of a ring that this subscriber reads.
+     * @return the exact number since the start.
+     * @throws InvalidArgumentException if this subscriber does not read the ring.
      */
     public long lostBytes(int ring) {
         return reader(ring).lostBytes();
     }
 
     /**
-     * Where this subscriber is in a ring.
+     * This subscriber's position in a ring.
      *
-     * @param ring index of a ring that it chose.
-     * @return position in bytes.
-     * @throws InvalidArgumentException if the ring was not chosen.
+     * @param ring index of a ring that this subscriber reads.
+     * @return the position in bytes.
+     * @throws InvalidArgumentException if this subscriber does not read the ring.
      */
     public long position(int ring) {
         return reader(ring).cursor();
     }
 
     /**
-     * Whether a ring's publisher closed and everything of it was consumed. A new publisher of the ring makes it untrue
-     * again.
+     * Whether a ring's publisher has closed and this subscriber has consumed everything it published. Becomes false
+     * again when the ring gets a new publisher.
      *
-     * @param ring index of a ring that this subscriber chose.
-     * @return true if nothing more will come, unless the ring gets a new publisher.
-     * @throws InvalidArgumentException if the ring was not chosen.
+     * @param ring index of a ring that this subscriber reads.
+     * @return true if no more messages come, unless the ring gets a new publisher.
+     * @throws InvalidArgumentException if this subscriber does not read the ring.
      * @throws ClosedException after close.
      */
     public boolean ended(int ring) {
@@ -448,7 +453,7 @@ public final class LossySubscriber implements AutoCloseable {
     /**
      * The rings that this subscriber reads.
      *
-     * @return their indices, ascending.
+     * @return the indices of the rings, ascending.
      */
     public int[] rings() {
         return Arrays.stream(readers).mapToInt(reader -> reader.ring).toArray();
@@ -466,9 +471,10 @@ public final class LossySubscriber implements AutoCloseable {
     }
 
     /**
-     * Ends the reading. A thread that waits for a message gets {@link ClosedException}. Closing twice is fine.
+     * Closes the subscriber. A thread that waits for a message gets {@link ClosedException}. A second close does
+     * nothing.
      *
-     * @throws ViewAliveException from inside a handler of this subscriber, or while another thread polls.
+     * @throws ViewAliveException if called from a handler of this subscriber, or while another thread polls.
      */
     @Override
     public void close() {
@@ -486,7 +492,7 @@ public final class LossySubscriber implements AutoCloseable {
         }
     }
 
-    /** Nothing of this object works from now on. */
+    /** Makes the object unusable. */
     void end() {
         forgetPeeked();
         if (!closed) {

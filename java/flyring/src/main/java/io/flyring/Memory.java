@@ -8,33 +8,35 @@ import java.nio.ByteOrder;
 import java.util.Objects;
 
 /**
- * A stretch of memory, little endian, every access checked against its bounds. All access to mapped memory goes
- * through here, so that this one class may differ between versions of Java. Acquire, release and volatile accesses
- * need an index that is a multiple of their size. A read-only stretch answers a write with
+ * A range of memory, little endian; every access is checked against its bounds. All access to mapped memory goes
+ * through this class and {@link Raw}, which differs between versions of Java. Acquire, release and volatile accesses
+ * need an index that is a multiple of their size. A write to read-only memory throws
  * {@link java.nio.ReadOnlyBufferException}.
  *
- * <p>The memory is unmapped by the garbage collector when nothing refers to it any more, never before: a use after
- * close can find stale bytes at worst.
+ * <p>The garbage collector unmaps the memory once it is unreachable, never before: a use after close finds stale bytes
+ * at worst.
  */
 final class Memory {
-    /** Up to this many bytes words one by one beat a bulk copy, whose set-up costs more than it saves. */
+    /** Up to this many bytes, copying word by word is faster than a bulk copy, which has a higher set-up cost. */
     static final int SMALL = 64;
 
-    /** Nothing at all: every access is out of bounds. */
+    /** Empty memory: every access is out of bounds. */
     static final Memory EMPTY = new Memory(ByteBuffer.allocateDirect(0), 0);
 
     private static final Cleaner CLEANER = Cleaner.create();
 
     private final ByteBuffer buffer;
-    /** Where the memory lies; 0 if it is not known, as on the heap. */
+    /** The memory's address; 0 if not known, as on the heap. */
     private final long address;
-    /** Bytes that may be read, and written, by address; 0: through the buffer only, as on the heap. */
+    /**
+     * The number of bytes that may be read, and written, by address; 0 if only the buffer can be used, as on the heap.
+     */
     private final int readable;
     private final int writable;
-    /** The mapping that this is a part of; null if it is none. */
+    /** The mapping that this memory is a part of; null if there is none. */
     private Mapping mapping;
 
-    /** Whole pages of a file; run once nothing refers to the memory any more. */
+    /** Mapped pages of a file; {@code run} unmaps them once the memory is unreachable. */
     private record Mapping(long address, long length) implements Runnable {
         @Override
         public void run() {
@@ -53,17 +55,17 @@ final class Memory {
         return index >= 0 && index <= capacity - size;
     }
 
-    /** All of a buffer, whatever its position, limit and byte order; those are left alone. */
+    /** The whole buffer, whatever its position, limit and byte order, which do not change. */
     static Memory of(ByteBuffer buffer) {
         ByteBuffer own = buffer.duplicate().clear().order(ByteOrder.LITTLE_ENDIAN);
         return new Memory(own, own.isDirect() ? Sys.address(own) : 0);
     }
 
     /**
-     * Bytes of a mapping. The garbage collector unmaps it when it has found the buffer that is made here, and every
-     * other that came from it, unreachable.
+     * A part of a mapping. The garbage collector unmaps the mapping once the buffer that is made here, and every buffer
+     * made from it, is unreachable.
      *
-     * @param skipped bytes of the mapping in front of them.
+     * @param skipped bytes of the mapping in front of the part.
      */
     static Memory mapped(long mappedAt, int skipped, int length, boolean readOnly) {
         Mapping pages = new Mapping(mappedAt, skipped + (long) length);
@@ -84,8 +86,7 @@ final class Memory {
     }
 
     /**
-     * Puts private memory in the place of what was mapped. Another thread that still stores here changes nothing of the
-     * file.
+     * Replaces the mapped memory by private memory. A thread that still stores here does not change the file.
      */
     void detach(String path) {
         if (mapping != null) {
@@ -96,7 +97,7 @@ final class Memory {
         }
     }
 
-    /** Runs something once an object has become unreachable. */
+    /** Runs an action once an object has become unreachable. */
     static Cleaner.Cleanable whenForgotten(Object object, Runnable action) {
         return CLEANER.register(object, action);
     }
@@ -110,7 +111,7 @@ final class Memory {
     }
 
     /**
-     * For the hot path: where the memory lies if it can be read by address, else 0. The caller bounds each access, by a
+     * The memory's address if it can be read by address, else 0; for the hot path. The caller bounds each access, by a
      * mask or the layout, and keeps this object reachable meanwhile.
      */
     long readableAt() {
@@ -122,7 +123,7 @@ final class Memory {
         return writable > 0 ? address : 0;
     }
 
-    /** The array below, or null. */
+    /** The wrapped array, or null. */
     byte[] array() {
         return buffer.hasArray() ? buffer.array() : null;
     }
@@ -131,12 +132,12 @@ final class Memory {
         return buffer.isReadOnly();
     }
 
-    /** A second view of the same memory, for others to move about in. */
+    /** A second buffer over the same memory, with its own position and limit. */
     ByteBuffer view() {
         return buffer.duplicate();
     }
 
-    /** Brings all pages in, so that the first lap meets no page fault. An old kernel that cannot is no error. */
+    /** Brings all pages in, so that the first lap has no page faults. Does nothing if the kernel is too old. */
     void prefault() {
         if (capacity() > 0) {
             Sys.advise(address, capacity(), readOnly() ? Linux.MADV_POPULATE_READ : Linux.MADV_POPULATE_WRITE);
@@ -328,7 +329,7 @@ final class Memory {
         buffer.put(index, source, offset, length);
     }
 
-    /** Copies from other memory, or from this one, as if through a third. */
+    /** Copies from other memory or from this one; the ranges may overlap. */
     void putBytes(int index, Memory source, int offset, int length) {
         boolean apart = Math.abs(address + index - source.address - offset) >= length;
         if (apart && length >= 0 && length <= SMALL && inside(index, length, writable)

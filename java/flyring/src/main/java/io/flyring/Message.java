@@ -2,9 +2,9 @@
 package io.flyring;
 
 /**
- * One message. During a poll it lies in the ring (that of a {@link LossySubscriber} in a private copy) and is valid
- * until its handler returns, after which accesses may find another message or be out of bounds; what a
- * {@link Subscriber#take() take} returns owns its bytes and stays valid.
+ * One message. During a poll the payload lies in the ring (with a {@link LossySubscriber}, in a private copy), and the
+ * message is valid until its handler returns. After that an access may find another message or be out of bounds. A
+ * message that {@link Subscriber#take() take} returns owns its bytes and stays valid.
  */
 public final class Message {
     private final PayloadBuffer buffer;
@@ -19,17 +19,17 @@ public final class Message {
         this.sender = sender;
     }
 
-    /** In place in a ring, or in a private copy. */
+    /** A message in place in a ring, or in a private copy. */
     Message(int ring, Memory data) {
         this(ring, new PayloadBuffer(data), Sender.unknown(ring));
     }
 
-    /** Who sends what this object shows from now on. */
+    /** Sets the sender of the messages that this object shows from now on. */
     void from(Sender publisher) {
         sender = publisher;
     }
 
-    /** Elsewhere than in the memory that it was made for. */
+    /** Moves the view to other memory than it was made for. */
     void over(Memory memory) {
         buffer.window(memory, 0, Window.CLOSED);
     }
@@ -44,7 +44,7 @@ public final class Message {
         buffer.invalidate();
     }
 
-    /** A copy of what lies behind so many bytes. */
+    /** A copy without the payload's first {@code skipped} bytes. */
     Message copy(int skipped) {
         byte[] rest = new byte[buffer.capacity() - skipped];
         buffer.getBytes(skipped, rest);
@@ -66,7 +66,7 @@ public final class Message {
     }
 
     /**
-     * The payload, from index 0 to {@link #length()}. In place it is read-only: a write raises
+     * The payload, from index 0 to {@link #length()}. In place it is read-only: a write throws
      * {@link java.nio.ReadOnlyBufferException}.
      *
      * @return a buffer over exactly the payload.
@@ -87,7 +87,7 @@ public final class Message {
     /**
      * The message's type.
      *
-     * @return what the publisher gave, at least 1.
+     * @return the type that the publisher gave, at least 1.
      */
     public int type() {
         return type;
@@ -96,25 +96,25 @@ public final class Message {
     /**
      * The ring that the message came through, which is also its publisher's slot.
      *
-     * @return index from 0.
+     * @return the ring's index, from 0.
      */
     public int ring() {
         return ring;
     }
 
     /**
-     * Who published the message.
+     * The publisher of the message.
      *
-     * @return ring, name and epoch; stays valid.
+     * @return ring, name and epoch; stays valid after the handler returns.
      */
     public Sender sender() {
         return sender;
     }
 
     /**
-     * Where the message lies in its ring.
+     * The message's position in its ring.
      *
-     * @return position of the record's first byte.
+     * @return the position of the record's first byte.
      */
     public long position() {
         return position;

@@ -4,8 +4,8 @@ package io.flyring;
 import java.lang.invoke.VarHandle;
 
 /**
- * How many messages of a ring end at or before a position (spec 6.5 and 6.10), by what the ring's data and trailer say
- * together. Not thread-safe.
+ * Computes how many messages of a ring end at or before a position, from the ring's data and trailer (channel.md 6.5
+ * and 6.10). Not thread-safe.
  */
 final class MessageCount {
     private static final int GATE_TRIES = 10;
@@ -15,11 +15,11 @@ final class MessageCount {
     private final int capacity;
     private final int alignment;
     private final boolean foreign;
-    /** What was read last: a position, and the messages before it. */
+    /** The position that was read last; {@code count} is the number of messages before it. */
     private long position;
     private long count;
 
-    /** Data and trailer of a ring. */
+    /** Creates it for the data and trailer of a ring. */
     MessageCount(Memory ring, Header header) {
         this.header = header;
         this.ring = ring;
@@ -32,7 +32,7 @@ final class MessageCount {
         return ring.getLongAcquire(capacity + at); // pairs with: publish 7 and 8
     }
 
-    /** Published and its count; false while the publisher is between the stores, or died there. */
+    /** Reads published and its count; false if the publisher is between the stores, or died there (6.10). */
     private boolean consistent() {
         for (int i = 0; i < Layout.LOSSY_TRIES; i++) {
             long done = word(Layout.TRAILER_MESSAGES_DONE);
@@ -51,7 +51,7 @@ final class MessageCount {
         return word(Layout.TRAILER_CLAIMED) > at + capacity - Layout.RECORD_HEADER_LENGTH;
     }
 
-    /** The smallest boundary at or above a position; false: none. */
+    /** Reads the smallest boundary at or above a position, and its count; false if there is none. */
     private boolean boundaryFrom(long from) {
         boolean found = false;
         for (int eighth = 0; eighth < Layout.BOUNDARIES; eighth++) {
@@ -69,10 +69,10 @@ final class MessageCount {
         return found;
     }
 
-    /** The count of a position; {@link Layout#COUNT_UNKNOWN} if it cannot be known. */
+    /** The count of a position (6.5); {@link Layout#COUNT_UNKNOWN} if it is not known. */
     long of(long from) {
         if (foreign || !boundaryFrom(from) && !consistent() || position - from > capacity) {
-            return Layout.COUNT_UNKNOWN; // Agrona counts nothing
+            return Layout.COUNT_UNKNOWN; // Agrona does not count messages
         }
         long messages = count;
         long at = from;
@@ -91,7 +91,7 @@ final class MessageCount {
         return at == position && messages >= 0 ? messages : Layout.COUNT_UNKNOWN;
     }
 
-    /** Messages between a slot's gate and published, as somebody else sees them; -1: not known; 0: it does not gate. */
+    /** Messages between a slot's gate and published, read by a process that does not own the slot; -1 if not known. */
     long unread(int slot) {
         for (int i = 0; i < GATE_TRIES; i++) {
             long gate = word(header.gateAt(slot));
@@ -108,7 +108,7 @@ final class MessageCount {
         return Layout.COUNT_UNKNOWN;
     }
 
-    /** 6.4, 4: published and its count, for a reader that joins; the count is -1 if it is not known. */
+    /** Returns published, and reads its count (-1 if not known), for a reader that joins (6.4, 4). */
     long join(int publishedAt) {
         if (!foreign && consistent()) {
             return position;
@@ -118,7 +118,7 @@ final class MessageCount {
         return position;
     }
 
-    /** The count that belongs to what {@link #join} has returned. */
+    /** The count of the position that {@link #join} returned. */
     long count() {
         return count;
     }

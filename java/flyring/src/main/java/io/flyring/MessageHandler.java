@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** Gets the messages of a poll. */
+/** Receives the messages of a poll. */
 @FunctionalInterface
 public interface MessageHandler {
     /**
-     * One message, in place: it is valid until this method returns, and so is its buffer. A message whose handler
-     * throws counts as consumed.
+     * Handles one message in place: the message and its buffer are valid until this method returns. If this method
+     * throws, the message counts as consumed.
      *
-     * @param message the message; one object per subscriber, used again for each.
+     * @param message the message; each subscriber uses its objects again for further messages.
      */
     void onMessage(Message message);
 }

@@ -5,10 +5,10 @@ package io.flyring;
 public final class MessageTooLargeException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Bytes of the payload. */
+    /** The length of the payload, in bytes. */
     private final long length;
 
-    /** Bytes of the largest payload. */
+    /** The length of the largest payload, in bytes. */
     private final long limit;
 
     MessageTooLargeException(long length, long limit, String message) {
@@ -18,18 +18,18 @@ public final class MessageTooLargeException extends FlyringException {
     }
 
     /**
-     * Bytes of the payload.
+     * The length of the payload.
      *
-     * @return bytes of the payload.
+     * @return the length, in bytes.
      */
     public long length() {
         return length;
     }
 
     /**
-     * Bytes of the largest payload.
+     * The length of the largest payload that the ring allows.
      *
-     * @return bytes of the largest payload.
+     * @return the length, in bytes.
      */
     public long limit() {
         return limit;

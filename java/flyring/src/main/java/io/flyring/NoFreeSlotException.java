@@ -4,7 +4,7 @@ package io.flyring;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Every slot is owned by a live process. Code {@code no-free-slot}. */
+/** Live processes own all slots that could be taken. Code {@code no-free-slot}. */
 public final class NoFreeSlotException extends FlyringException {
     private static final long serialVersionUID = 1L;
     private static final int MOST = 8;
@@ -12,18 +12,18 @@ public final class NoFreeSlotException extends FlyringException {
     /** {@code publisher} or {@code subscriber}. */
     private final String kind;
 
-    /** How many slots of the kind the channel has. */
+    /** The number of slots of that kind in the channel. */
     private final int slots;
 
-    /** Who owns them. */
+    /** The owners of the slots. */
     private final transient List<Owner> owners;
 
     /**
-     * Who owns a slot.
+     * The owner of a slot.
      *
      * @param slot the slot, from 0.
-     * @param name its name, empty if it has none.
-     * @param pid process id of the owner, in its own pid namespace; for people to read.
+     * @param name the slot's name, empty if it has none.
+     * @param pid process id of the owner, in the owner's pid namespace; for people.
      */
     public record Owner(int slot, String name, int pid) {
     }
@@ -63,7 +63,7 @@ public final class NoFreeSlotException extends FlyringException {
     }
 
     /**
-     * {@code publisher} or {@code subscriber}.
+     * The kind of slot.
      *
      * @return {@code publisher} or {@code subscriber}.
      */
@@ -72,18 +72,18 @@ public final class NoFreeSlotException extends FlyringException {
     }
 
     /**
-     * How many slots of the kind the channel has.
+     * The number of slots of that kind in the channel.
      *
-     * @return how many slots of the kind the channel has.
+     * @return the number.
      */
     public int slots() {
         return slots;
     }
 
     /**
-     * Who owns the slots that would have done.
+     * The owners of the slots that could have been taken.
      *
-     * @return those that are owned, slots ascending.
+     * @return the owners, in ascending order of their slots.
      */
     public List<Owner> owners() {
         return owners;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The file system has not enough room for the channel, or there is no free counter. Code {@code no-space}. */
+/** The file system has too little free space for the channel, or no counter is free. Code {@code no-space}. */
 public final class NoSpaceException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Bytes needed (counters: counters). */
+    /** Bytes needed; for counters, the number of counters. */
     private final long needed;
 
-    /** Bytes free (counters: counters). */
+    /** Bytes free; for counters, the number of counters. */
     private final long free;
 
     NoSpaceException(long needed, long free, String message) {
@@ -18,18 +18,18 @@ public final class NoSpaceException extends FlyringException {
     }
 
     /**
-     * Bytes needed (counters: counters).
+     * The space that is needed.
      *
-     * @return bytes needed (counters: counters).
+     * @return bytes; for counters, the number of counters.
      */
     public long needed() {
         return needed;
     }
 
     /**
-     * Bytes free (counters: counters).
+     * The space that is free.
      *
-     * @return bytes free (counters: counters).
+     * @return bytes; for counters, the number of counters.
      */
     public long free() {
         return free;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** There is no file of that name. Code {@code no-such-channel}. */
+/** No file of that name exists. Code {@code no-such-channel}. */
 public final class NoSuchChannelException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
@@ -16,7 +16,7 @@ public final class NoSuchChannelException extends FlyringException {
     /**
      * The file that was looked for.
      *
-     * @return the file that was looked for.
+     * @return the path.
      */
     public String path() {
         return path;

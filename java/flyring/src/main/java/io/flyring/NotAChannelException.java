@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The file does not start with Flyring's magic. Code {@code not-a-channel}. */
+/** The file does not start with Flyring's magic number. Code {@code not-a-channel}. */
 public final class NotAChannelException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
@@ -16,7 +16,7 @@ public final class NotAChannelException extends FlyringException {
     /**
      * The file.
      *
-     * @return the file.
+     * @return the path.
      */
     public String path() {
         return path;

@@ -3,7 +3,10 @@ package io.flyring;
 
 import java.util.Objects;
 
-/** What {@link Channel#open(String, OpenOptions)} wants of a channel; by default only that it is whole. */
+/**
+ * How {@link Channel#open(String, OpenOptions)} attaches, and what the channel must have. By default the channel only
+ * has to be valid.
+ */
 public final class OpenOptions {
     private static final int MOST = 0xffff;
 
@@ -14,16 +17,16 @@ public final class OpenOptions {
     private Schema schema;
     private int minSchemaVersion;
 
-    /** Options with every default. */
+    /** Creates options with all defaults. */
     public OpenOptions() {
-        // fields have them
+        // the fields have them
     }
 
     /**
-     * Whether to open and map the file for reading only; default false. Lossy subscribers work and counters can be read
-     * then; what would write is {@link AccessDeniedException}.
+     * Whether to open and map the file for reading only; default false. With true, lossy subscribers work and counters
+     * can be read; every method that would write throws {@link AccessDeniedException}.
      *
-     * @param value true: for reading only.
+     * @param value true for reading only.
      * @return this.
      */
     public OpenOptions readOnly(boolean value) {
@@ -32,9 +35,9 @@ public final class OpenOptions {
     }
 
     /**
-     * Whether any file system will do; default false: only those on which sharing memory is known to work.
+     * Whether any file system is accepted; default false: only file systems on which shared memory is known to work.
      *
-     * @param any true to accept every one.
+     * @param any true to accept every file system.
      * @return this.
      */
     public OpenOptions anyFileSystem(boolean any) {
@@ -43,8 +46,8 @@ public final class OpenOptions {
     }
 
     /**
-     * The channel must have a schema with the same id as this one; default: it need not have any. Versions may differ:
-     * a decoder skips what a newer publisher added, and sees null in what an older one lacked.
+     * The schema that the channel must have, compared by id; default: no schema is needed. Versions may differ: a
+     * decoder skips fields that a newer publisher added, and sees null for fields that an older publisher lacked.
      *
      * @param value the schema.
      * @return this.
@@ -55,7 +58,7 @@ public final class OpenOptions {
     }
 
     /**
-     * The least version that the channel's schema must have; default 0: any.
+     * The smallest version that the channel's schema must have; default 0: any.
      *
      * @param version 0 to 65535.
      * @return this.
@@ -70,11 +73,11 @@ public final class OpenOptions {
     }
 
     /**
-     * Whether publishers and subscribers that this channel makes wake those who sleep until a message or room is there;
-     * default true. False: they do not, and no sleeper ever interrupts this process, if all of its channels have it
-     * so; who waits for it looks every millisecond. Spec 6.16.
+     * Whether the objects that this channel makes wake processes that sleep until a message or room is there; default
+     * true. With false, peers that wait for this process check every millisecond instead. If all channels of a process
+     * have false, no sleeper interrupts the process. Spec channel.md 6.16.
      *
-     * @param value false: nobody is woken.
+     * @param value false to wake no other process.
      * @return this.
      */
     public OpenOptions wake(boolean value) {
@@ -82,13 +85,13 @@ public final class OpenOptions {
         return this;
     }
 
-    /** Who attaches, and when; for tests. What the channel makes has the same identity. */
+    /** Sets identity and clocks, for tests. Everything that the channel makes uses them. */
     OpenOptions identity(Identity values) {
         identity = values;
         return this;
     }
 
-    /** Throws {@link ChannelDiffersException} unless the channel has the schema that these ask for. */
+    /** Throws {@link ChannelDiffersException} unless the channel has the schema that these options ask for. */
     void check(Header header, String path) {
         if (schema != null && header.schemaLength == 0) {
             throw new ChannelDiffersException("schema", Integer.toString(schema.id()), "none", path

@@ -3,7 +3,7 @@ package io.flyring;
 
 import java.util.concurrent.locks.LockSupport;
 
-/** Short waits. A thread that is interrupted waits all the same, and is still interrupted afterwards. */
+/** Short waits. An interrupt does not end the wait; the thread stays interrupted. */
 final class Pause {
     private Pause() {
     }

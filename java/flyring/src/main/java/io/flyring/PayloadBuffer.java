@@ -14,25 +14,25 @@ import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * A window on memory, with Agrona's {@link MutableDirectBuffer} interface, that needs no JVM flag: payloads of messages
- * and claims are handed out as one. Every access is checked against the window's bounds and raises
- * {@link IndexOutOfBoundsException} outside; a write to a message's payload raises
- * {@link java.nio.ReadOnlyBufferException}. It behaves as Agrona's UnsafeBuffer does, byte for byte; where no byte
- * order is given it is the machine's, which is little endian on both that Flyring runs on. Wrapping allocates only
- * when a foreign array or buffer is wrapped.
+ * A window on memory with Agrona's {@link MutableDirectBuffer} interface; it needs no JVM flag. Messages and claims
+ * hand out their payloads as one. Every access is checked against the window's bounds; one outside throws
+ * {@link IndexOutOfBoundsException}. A write to a message's payload throws {@link java.nio.ReadOnlyBufferException}.
+ * The buffer behaves like Agrona's UnsafeBuffer, byte for byte. The default byte order is the machine's, which is
+ * little endian on all machines that Flyring supports. Wrapping allocates only for an array or buffer that is not
+ * Flyring's. Not thread-safe.
  */
 public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     private static final ByteOrder NATIVE = ByteOrder.nativeOrder();
 
-    /** Of a claim or a message, which move it. */
+    /** Whether the buffer belongs to a claim or a message, which move it. */
     private final boolean lent;
 
-    /** A buffer over nothing, to be wrapped around something. */
+    /** Creates an empty buffer, to be wrapped around memory. */
     public PayloadBuffer() {
         this.lent = false;
     }
 
-    /** A claim's or a message's. */
+    /** Creates the buffer of a claim or a message. */
     PayloadBuffer(Memory memory) {
         this.lent = true;
         window(memory, 0, CLOSED);
@@ -50,7 +50,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         window(memory, offset, length);
     }
 
-    /** Lets go of what is wrapped: every access is out of bounds until something is wrapped again. */
+    /** Releases the wrapped memory: every access is out of bounds until the buffer wraps memory again. */
     public void unwrap() {
         checkOwn();
         invalidate();
@@ -112,8 +112,8 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
     }
 
     /**
-     * Where the window begins: an address, or for a wrapped array what Agrona calls its address offset. Who reads or
-     * writes through it (Agrona's own UnsafeBuffer does) has left the bounds checks behind.
+     * Where the window begins: an address, or for a wrapped array what Agrona calls its address offset. Code that reads
+     * or writes through the address, as Agrona's UnsafeBuffer does, bypasses the bounds checks.
      *
      * @return the address in bytes.
      * @throws UnsupportedOperationException for a wrapped array in a JVM in which Agrona's UnsafeBuffer does not work.
@@ -128,7 +128,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         return memory().array();
     }
 
-    /** A view of all the memory that the window lies in, at {@link #wrapAdjustment()}; null for a wrapped array. */
+    /** A view of the whole memory that the window is part of, from {@link #wrapAdjustment()}; null for an array. */
     @Override
     public ByteBuffer byteBuffer() {
         return memory().array() == null ? memory().view() : null;
@@ -326,7 +326,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         }
     }
 
-    /** Agrona's bounds for buffers are their capacity, whatever their limit. */
+    /** The buffer with its capacity as limit: Agrona's bounds for buffers ignore the limit. */
     private static ByteBuffer whole(ByteBuffer buffer) {
         return buffer.limit() == buffer.capacity() ? buffer : buffer.duplicate().clear();
     }
@@ -575,7 +575,7 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         }
     }
 
-    /** As Agrona does, writes nothing for 0. */
+    /** Writes nothing for 0, as Agrona does. */
     @Override
     public int putNaturalIntAsciiFromEnd(int value, int endExclusive) {
         natural(value);
@@ -641,7 +641,9 @@ public final class PayloadBuffer extends Window implements MutableDirectBuffer {
         return "PayloadBuffer{capacity=" + capacity() + (memory().readOnly() ? ", read-only}" : "}");
     }
 
-    /** Asks Agrona's UnsafeBuffer, which is loaded then and only then, where the bytes of an array begin. */
+    /**
+     * Asks Agrona's UnsafeBuffer where the bytes of an array begin; a separate class, so that it is loaded on demand.
+     */
     private static final class UnsafeArrays {
         private static long offset() {
             try {

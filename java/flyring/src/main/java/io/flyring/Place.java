@@ -11,7 +11,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** Where channels live: names, paths, the folder (spec 3.1). */
+/** Maps names to paths, and checks the folder of channels (channel.md 3.1). */
 final class Place {
     private static final Pattern NAME = Pattern.compile("[A-Za-z0-9._-]{1,64}");
     private static final String VARIABLE = "FLYRING_DIR";
@@ -45,7 +45,10 @@ final class Place {
         return chosen != null ? chosen : "/dev/shm/flyring-" + Integer.toUnsignedString(Sys.effectiveUser());
     }
 
-    /** Checks the folder of a name; makes it if asked to. Folders named by a path are the caller's affair. */
+    /**
+     * Checks the folder of a name; with {@code make}, creates it if it is missing. Does not check a folder that
+     * FLYRING_DIR names, and ignores that of a path.
+     */
     static void checkFolder(String nameOrPath, boolean make) {
         if (nameOrPath.indexOf('/') >= 0) {
             return;
@@ -70,7 +73,7 @@ final class Place {
         }
     }
 
-    /** Refuses a folder that is not ours alone. */
+    /** Throws unless the folder belongs to this user and others may not write to it. */
     static void checkOurs(String folder, int user) {
         Map<String, Object> attributes;
         try {

@@ -10,21 +10,22 @@ import org.agrona.DirectBuffer;
 import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
- * The one writer of one ring; made by {@link Channel#publisher(String)}. Publishing neither allocates nor locks nor
- * calls the system, unless a subscriber holds it back for 1 ms or more. One that nothing refers to any more is closed
- * by the garbage collector, with a warning. Not thread-safe. Concurrent use is detected on a best-effort basis and
- * throws {@link TwoThreadsException}. Spec 5.2, 6.1 to 6.3; typed messages: spec/messages.md 3.
+ * The one writer of one ring; made by {@link Channel#publisher(String)}. Publishing does not allocate or lock, and
+ * makes no system call unless a reader must be woken or back-pressure lasts 1 ms or more. The garbage collector closes
+ * a publisher that is unreachable, with a warning. Not thread-safe. Concurrent use is detected on a best-effort basis
+ * and throws {@link TwoThreadsException}. Spec channel.md 5.2, 6.1 to 6.3; for typed messages messages.md 3.
  *
  * <p>Every method that publishes throws {@link ClosedException} after close, {@link SlotLostException} if the slot has
- * another owner, {@link MessageTooLargeException} above {@link #maxMessageLength()}, {@link InvalidArgumentException}
- * for a type below 1, {@link ViewAliveException} while a claim is open, and {@link ChannelReplacedException} while a
- * subscriber holds it back and another channel has this one's name; in these cases nothing was published.
+ * another owner, {@link MessageTooLargeException} for a message longer than {@link #maxMessageLength()},
+ * {@link InvalidArgumentException} for a type below 1. It throws {@link ViewAliveException} while a claim is open, and
+ * {@link ChannelReplacedException} when it looks for room and another channel has this one's name. In all these cases
+ * nothing was published.
  */
 public final class Publisher extends RingWriter implements AutoCloseable {
-    /** What publishing returns when a subscriber has not read far enough yet. */
+    /** The result of a method that published nothing because a subscriber has not read far enough: back-pressure. */
     public static final long BACK_PRESSURED = Layout.BACK_PRESSURED;
 
-    /** A time-out that never comes. */
+    /** A time-out that never expires. */
     public static final Duration FOREVER = Duration.ofNanos(Long.MAX_VALUE);
 
     private static final int DEFAULT_TYPE = 1;
@@ -37,22 +38,22 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private final Seat seat;
     private final Memory control;
     private final int epochAt;
-    /** Where the slot's epoch lies, if the ring can be written by address; else 0. */
+    /** The address of the slot's epoch, if the ring can be written by address; else 0. */
     private final long epochAddress;
     private final Claim claim;
-    /** 1, or on a channel with a schema one that no message of a schema has. */
+    /** The type of raw bytes: 1, or on a channel with a schema a type that no message of a schema has. */
     private final int defaultType;
 
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
     private boolean lost;
     private final Wait waiting;
-    /** The subscriber slot that a wait is for; {@link #NO_SLOT}: the wait is for room. */
+    /** The subscriber slot that a flush waits for; {@link #NO_SLOT} if the wait is for room. */
     private int awaitedSlot = NO_SLOT;
-    /** The length of the claim that is open during a flush; else {@link Window#CLOSED}. */
+    /** The length of a claim that stays open during a flush; else {@link Window#CLOSED}. */
     private int hiddenClaim = Window.CLOSED;
 
-    /** What a wait looks at. */
+    /** What a wait checks. */
     private final class Wait extends RoomWait {
         Wait() {
             super(channel, slot);
@@ -67,16 +68,16 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         @Override
         void lookAlone() {
             channel.checkReplaced();
-            synchronized (seat.lock()) { // so that nobody closes it meanwhile
+            synchronized (seat.lock()) { // keeps the seat open meanwhile
                 if (payload.state() == Window.CLOSED && epochNow() == expectedEpoch) {
-                    room.make(Publisher.this, room.needed()); // it retires the dead
+                    room.make(Publisher.this, room.needed()); // retires dead subscribers
                 }
             }
         }
 
         @Override
         void lookSoon() {
-            // who finds no room looks anyway
+            // not needed: an offer that finds no room looks anyway
         }
 
         @Override
@@ -122,11 +123,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of some bytes as a message of type 1, or 65536 on a channel with a schema.
+     * Publishes a copy of the bytes as a message of type 1, or of type 65536 on a channel with a schema.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
     public long offer(DirectBuffer source, int offset, int length) {
@@ -134,11 +135,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of some bytes.
+     * Publishes a copy of the bytes.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
@@ -156,7 +157,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             Copy.from(source, offset, ring, ((int) end & mask) + Layout.RECORD_PAYLOAD, length);
             return publish(length, type);
         } catch (Throwable e) {
-            expectedEpoch = GONE; // first, and no call: this may be a StackOverflowError
+            expectedEpoch = GONE; // first, and without a call: this may be a StackOverflowError
             failure = e;
             failed(length);
             throw e;
@@ -164,7 +165,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema.
+     * Publishes a copy of an array as a message of type 1, or of type 65536 on a channel with a schema.
      *
      * @param message the message.
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
@@ -174,11 +175,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of a stretch of an array.
+     * Publishes a copy of a range of an array.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
      * @return the ring's new end position in bytes, or {@link #BACK_PRESSURED}.
      */
@@ -203,7 +204,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of what remains in a buffer; the buffer's position stays where it is.
+     * Publishes a copy of the buffer's remaining bytes; the buffer's position does not change.
      *
      * @param message the message, from position to limit.
      * @param type the message's type, at least 1.
@@ -227,12 +228,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of some bytes as a message of type 1, or 65536 on a channel with a schema; waits for room as
-     * long as it takes.
+     * Publishes a copy of the bytes as a message of type 1, or of type 65536 on a channel with a schema; waits for room
+     * without a time limit.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -241,33 +242,33 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of some bytes; waits for room. It looks, spins for a short time, and then sleeps until a
-     * subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Publishes a copy of the bytes; waits for room. It spins for a short time, then sleeps until a subscriber wakes
+     * it. A virtual thread that sleeps here keeps its carrier thread.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
-     * @throws BackPressuredException if no room came in time.
+     * @throws BackPressuredException if there was no room in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ClosedException if another thread closed the publisher or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the publisher works as before.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws ClosedException if another thread closes the publisher or the channel; detected within 100 ms.
+     * @throws ChannelReplacedException if the channel is replaced; detected within 100 ms. The publisher keeps working.
      */
     public long send(DirectBuffer source, int offset, int length, int type, Duration timeout) {
         return send(source, offset, length, type, Waiting.nanos(timeout));
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -290,8 +291,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema; waits for room as long
-     * as it takes.
+     * Publishes a copy of an array as a message of type 1, or of type 65536 on a channel with a schema; waits for room
+     * without a time limit.
      *
      * @param message the message.
      * @return the ring's new end position in bytes.
@@ -302,10 +303,10 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of an array as a message of type 1, or 65536 on a channel with a schema; waits for room.
+     * Publishes a copy of an array as a message of type 1, or of type 65536 on a channel with a schema; waits for room.
      *
      * @param message the message.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -314,13 +315,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of a stretch of an array; waits for room.
+     * Publishes a copy of a range of an array; waits for room.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -329,13 +330,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param source where the message is.
-     * @param offset its first byte.
-     * @param length its bytes, 0 to {@link #maxMessageLength()}.
+     * @param source the buffer that holds the message.
+     * @param offset index of the message's first byte in the source.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -358,11 +359,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes a copy of what remains in a buffer, whose position stays where it is; waits for room.
+     * Publishes a copy of the buffer's remaining bytes; waits for room. The buffer's position does not change.
      *
      * @param message the message, from position to limit.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -371,11 +372,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param message the message, from position to limit.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the ring's new end position in bytes.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
@@ -410,33 +411,34 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes copies of several buffers, each a message of type 1, or 65536 on a channel with a schema.
+     * Publishes copies of several buffers, each as one message of type 1, or of type 65536 on a channel with a schema.
      *
-     * @param messages the messages, each from 0 to its capacity.
-     * @return how many were taken, from the first on: all, or fewer when a subscriber holds the publisher back.
+     * @param messages the messages; each is its buffer's whole capacity.
+     * @return how many messages were published, in order from the first: all, or fewer under back-pressure.
      */
     public int offerBatch(DirectBuffer... messages) {
         return offerBatch(messages, 0, messages.length, defaultType);
     }
 
     /**
-     * Publishes copies of several buffers, each a message. Lengths are checked first: {@link MessageTooLargeException}
-     * means that none was taken. Spec 6.3.
+     * Publishes copies of several buffers, each as one message. Checks all lengths first, so
+     * {@link MessageTooLargeException} means that nothing was published. Spec channel.md 6.3.
      *
-     * @param messages the messages, each from 0 to its capacity.
-     * @param from index of the first one to publish.
-     * @param number how many to publish.
+     * @param messages the messages; each is its buffer's whole capacity.
+     * @param from index of the first message to publish.
+     * @param number how many messages to publish.
      * @param type the messages' type, at least 1.
-     * @return how many were taken, from the first on: all, or fewer when a subscriber holds the publisher back.
+     * @return how many messages were published, in order from the first: all, or fewer under back-pressure.
      */
     public int offerBatch(DirectBuffer[] messages, int from, int number, int type) {
         return offerParts(messages, from, number, type, false);
     }
 
     /**
-     * The same.
+     * Does what {@link #offerBatch} does.
      *
-     * @param tells whether an error that comes when some were taken is thrown, or left to be found again.
+     * @param tells whether to throw for a replaced channel even after some messages were published; if false, the next
+     *     call throws.
      */
     private int offerParts(DirectBuffer[] messages, int from, int number, int type, boolean tells) {
         check(0, type);
@@ -454,7 +456,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
                 taken += part;
             }
         } catch (ChannelReplacedException e) {
-            if (taken == 0 || tells) { // else the caller must learn how many went; it is found again (6.13)
+            if (taken == 0 || tells) { // else return the number: the next call throws (6.13)
                 throw e;
             }
         } finally {
@@ -466,7 +468,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     private int offerPart(DirectBuffer[] messages, int from, int number, int type) {
-        final int length = messages[from].capacity(); // once, for what is checked must be what is used
+        final int length = messages[from].capacity(); // read once: the checked length must be the length in use
         if (!(endAfter(length) <= fastEnd && usable(type)) && !reserveSlowly(length, type, true)) {
             return 0;
         }
@@ -475,7 +477,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             payload.busy();
             return publishBatch(messages, from, number, type, first);
         } catch (RuntimeException e) {
-            payload.invalidate(); // nothing was announced, or it is padding by now
+            payload.invalidate(); // nothing was announced, or the announced space is padding by now
             throw e;
         } catch (Error e) {
             expectedEpoch = GONE;
@@ -486,11 +488,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes copies of several buffers, each a message of type 1, or 65536 on a channel with a schema; waits for
-     * room as often and as long as it must.
+     * Publishes copies of several buffers, each as one message of type 1, or of type 65536 on a channel with a schema.
+     * Waits for room as often as necessary, without a time limit.
      *
-     * @param messages the messages, each from 0 to its capacity.
-     * @return how many were taken: all.
+     * @param messages the messages; each is its buffer's whole capacity.
+     * @return how many messages were published: all.
      * @throws FlyringException as {@link #sendBatch(DirectBuffer[], int, int, int, Duration)} does.
      */
     public int sendBatch(DirectBuffer... messages) {
@@ -498,31 +500,31 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Publishes copies of several buffers, each a message; waits for room as often as it must. Lengths are checked
-     * first, as {@link #offerBatch(DirectBuffer[], int, int, int)} does.
+     * Publishes copies of several buffers, each as one message; waits for room as often as necessary. Checks all
+     * lengths first, as {@link #offerBatch(DirectBuffer[], int, int, int)} does.
      *
-     * @param messages the messages, each from 0 to its capacity.
-     * @param from index of the first one to publish.
-     * @param number how many to publish.
+     * @param messages the messages; each is its buffer's whole capacity.
+     * @param from index of the first message to publish.
+     * @param number how many messages to publish.
      * @param type the messages' type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
-     * @return how many were taken, from the first on: all, unless the time-out came first.
-     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does, but for the time-out; what
-     *     was published before stays so, and {@link #position()} says how far that is.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
+     * @return how many messages were published, in order from the first: all, unless the time-out came first.
+     * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does, except at the time-out.
+     *     What was published before the exception stays published; {@link #position()} is its end.
      */
     public int sendBatch(DirectBuffer[] messages, int from, int number, int type, Duration timeout) {
         return sendBatch(messages, from, number, type, Waiting.nanos(timeout));
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param messages the messages, each from 0 to its capacity.
-     * @param from index of the first one to publish.
-     * @param number how many to publish.
+     * @param messages the messages; each is its buffer's whole capacity.
+     * @param from index of the first message to publish.
+     * @param number how many messages to publish.
      * @param type the messages' type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
-     * @return how many were taken, from the first on: all, unless the time-out came first.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return how many messages were published, in order from the first: all, unless the time-out came first.
      * @throws FlyringException as {@link #sendBatch(DirectBuffer[], int, int, int, Duration)} does.
      */
     public int sendBatch(DirectBuffer[] messages, int from, int number, int type, long timeout) {
@@ -544,7 +546,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Waits until every subscriber that somebody owns has read what was published, as long as it takes.
+     * Waits without a time limit until every subscriber that has an owner has read what was published.
      *
      * @throws FlyringException as {@link #flush(Duration)} does.
      */
@@ -553,11 +555,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Waits until every subscriber that somebody owns has read what was published: until its gate is there. A claim
-     * may be open meanwhile.
+     * Waits until every subscriber that has an owner has read what was published, that is, has moved its gate that far.
+     * A claim may be open meanwhile.
      *
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
-     * @throws TimedOutException if one of them has not read all of it in time.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
+     * @throws TimedOutException if a subscriber has not read all of it in time.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
     public void flush(Duration timeout) {
@@ -565,9 +567,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @throws FlyringException as {@link #flush(Duration)} does.
      */
     public void flush(long timeout) {
@@ -576,7 +578,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             throw Waiting.negative(timeout);
         }
         hiddenClaim = payload.state();
-        awaitedSlot = 0; // a flush waits for all readers, not for one slot
+        awaitedSlot = 0; // not NO_SLOT: the wait is a flush; the loop sets the slot
         try {
             waiting.begin(timeout);
             for (awaitedSlot = room.behind(this); awaitedSlot >= 0; awaitedSlot = room.behind(this)) {
@@ -594,7 +596,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
     }
 
-    /** What a flush has hidden is open again. */
+    /** Opens the claim again that a flush has hidden. */
     private void showClaim() {
         if (hiddenClaim >= 0 && expectedEpoch != GONE) {
             payload.move(payload.address(), hiddenClaim);
@@ -603,9 +605,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -613,10 +615,10 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring for a message of the default type, to be filled in place; waits for room as long as it
-     * takes.
+     * Claims space in the ring for a message of the default type, to be filled in place; waits for room without a time
+     * limit.
      *
-     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @return the publisher's one claim, valid until its commit or abort.
      * @throws FlyringException as {@link #claim(int, int, Duration)} does.
      */
@@ -625,10 +627,10 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring, to be filled in place; waits for room as long as it takes. Nothing else can be
-     * published before its commit or abort.
+     * Claims space in the ring for a message, to be filled in place; waits for room without a time limit. Until the
+     * claim is committed or aborted, nothing else can be published.
      *
-     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
      * @return the publisher's one claim, valid until its commit or abort.
      * @throws FlyringException as {@link #claim(int, int, Duration)} does.
@@ -639,14 +641,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space in the ring, to be filled in place; waits for room. It looks, spins for a short time, and then
+     * Claims space in the ring for a message, to be filled in place; waits for room. It spins for a short time, then
      * sleeps until a subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
      *
-     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
      * @return the publisher's one claim, valid until its commit or abort.
-     * @throws BackPressuredException if no room came in time.
+     * @throws BackPressuredException if there was no room in time.
      * @throws FlyringException as {@link #send(DirectBuffer, int, int, int, Duration)} does.
      */
     public Claim claim(int length, int type, Duration timeout) {
@@ -654,11 +656,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the publisher's one claim, valid until its commit or abort.
      * @throws FlyringException as {@link #claim(int, int, Duration)} does.
      */
@@ -688,7 +690,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /**
      * The same as {@link #claim(int)}, but it never waits.
      *
-     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
      */
     public Claim tryClaim(int length) {
@@ -698,7 +700,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /**
      * The same as {@link #claim(int, int)}, but it never waits.
      *
-     * @param length bytes of the message, 0 to {@link #maxMessageLength()}.
+     * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.
      * @return the publisher's one claim, valid until its commit or abort; null if there is no room.
      */
@@ -708,7 +710,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     private Claim claimQuickly(int length, int type) {
         final Claim open = claim;
-        final PayloadBuffer buffer = open.buffer(); // through the claim: the caller's comparison with null goes, then
+        final PayloadBuffer buffer = open.buffer(); // through the claim: the compiler drops the caller's null check
         if (endAfter(length) > fastEnd || buffer.state() != Window.CLOSED
             || Raw.getLongOpaque(Raw.base(epochAddress)) != expectedEpoch) {
             return claimSlowly(length, type);
@@ -720,7 +722,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return open;
     }
 
-    /** The same where it takes more. It does not go on behind the quick way, which would load all fields again then. */
+    /**
+     * Claims where the fast path fails. A separate method: after a call the fast path would load all its fields again.
+     */
     private Claim claimSlowly(int length, int type) {
         if (!reserveMore(length, type)) {
             return null;
@@ -733,17 +737,17 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     private BackPressuredException backPressured() {
         Holder holder = room.holder(this);
         return new BackPressuredException(holder, "There is no room in ring " + slot + ": "
-            + (holder == null ? "who held it back has gone meanwhile" : "it is held back by " + holder)
+            + (holder == null ? "the subscriber that held it back has gone meanwhile" : "it is held back by " + holder)
             + (channel.header().isQueue() ? ". Slot 0 stands for jobs that no worker has taken. Wait longer, or start"
             + " more workers." : ". Wait longer, or find out why that one does not read."));
     }
 
     /**
-     * Claims space for a message without groups and data, writes the message header and wraps the encoder over the
-     * block; waits for room as long as it takes.
+     * Claims space for an SBE message without groups and data, writes the message header and wraps the encoder over the
+     * block; waits for room without a time limit.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @return the publisher's one claim, valid until its commit or abort; the encoder is valid as long.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int)} does.
      * @see #claim(MessageEncoderFlyweight, int)
      */
@@ -752,14 +756,15 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space for a message, writes the message header and wraps the encoder over the block, which is not cleared:
-     * write every field. The record's type is the template id. The header is the usual one, four uint16, little
-     * endian; else see {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}. Waits for room as long as it takes.
+     * Claims space for an SBE message, writes the message header and wraps the encoder over the block; waits for room
+     * without a time limit. The block is not cleared: write every field. The record's type is the template id. The
+     * header is the usual one of four little-endian uint16; for another one see
+     * {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
-     * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
+     * @return the publisher's one claim, valid until its commit or abort; the encoder is valid as long.
+     * @throws InvalidArgumentException if the length is negative, or the template id is 0, which is not a valid type.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength) {
@@ -768,13 +773,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a time-out.
+     * Does the same with a time-out.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
-     * @throws BackPressuredException if no room came in time.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
+     * @return the publisher's one claim, valid until its commit or abort; the encoder is valid as long.
+     * @throws BackPressuredException if there was no room in time.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, Duration timeout) {
@@ -782,12 +787,12 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the publisher's one claim, valid until its commit or abort; the encoder is valid as long.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, Duration)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, long timeout) {
@@ -795,13 +800,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Claims space for a message of a schema with a message header of its own; waits for room as long as it takes.
+     * Claims space for a message of a schema that has its own message header; waits for room without a time limit.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
      * @param header the schema's message header.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
-     * @throws InvalidArgumentException if the length is negative, or the template id is 0, which no type may be.
+     * @return the publisher's one claim, valid until its commit or abort; the encoder is valid as long.
+     * @throws InvalidArgumentException if the length is negative, or the template id is 0, which is not a valid type.
      * @throws FlyringException as {@link Publisher#claim(int, int)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
@@ -810,14 +815,14 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a time-out.
+     * Does the same with a time-out.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
      * @param header the schema's message header.
-     * @param timeout how long to wait at most; {@link #FOREVER}: as long as it takes.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
-     * @throws BackPressuredException if no room came in time.
+     * @param timeout the longest time to wait; {@link #FOREVER} for no limit.
+     * @return the publisher's one claim, valid until its commit or abort; the encoder is valid as long.
+     * @throws BackPressuredException if there was no room in time.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header, Duration timeout) {
@@ -825,13 +830,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
      * @param header the schema's message header.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
-     * @return the publisher's one claim, valid until its commit or abort, and the encoder with it.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the publisher's one claim, valid until its commit or abort; the encoder is valid as long.
      * @throws FlyringException as {@link #claim(MessageEncoderFlyweight, int, MessageHeader, Duration)} does.
      */
     public Claim claim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header, long timeout) {
@@ -866,8 +871,8 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /**
      * The same as {@link #claim(MessageEncoderFlyweight)}, but it never waits.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @return the publisher's one claim, valid until its commit or abort as the encoder is; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder) {
         return TypedClaim.of(this, encoder, 0, null);
@@ -876,9 +881,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /**
      * The same as {@link #claim(MessageEncoderFlyweight, int)}, but it never waits.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
-     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
+     * @return the publisher's one claim, valid until its commit or abort as the encoder is; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength) {
         return TypedClaim.of(this, encoder, variableLength, null);
@@ -887,19 +892,20 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     /**
      * The same as {@link #claim(MessageEncoderFlyweight, int, MessageHeader)}, but it never waits.
      *
-     * @param encoder the message's, generated with {@code sbe.java.generate.interfaces=true}.
-     * @param variableLength bytes for groups and data, their own headers included; more than they need is fine.
+     * @param encoder the message's encoder, generated with {@code sbe.java.generate.interfaces=true}.
+     * @param variableLength bytes for groups and data, including their own headers; more than they need is allowed.
      * @param header the schema's message header.
-     * @return the publisher's one claim, and the encoder with it; null if there is no room.
+     * @return the publisher's one claim, valid until its commit or abort as the encoder is; null if there is no room.
      */
     public Claim tryClaim(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
         return TypedClaim.of(this, encoder, variableLength, Objects.requireNonNull(header, "header"));
     }
 
     /**
-     * A hint, for the begin of a handler that will answer through this publisher: fetches the cache line in which the
-     * next message will begin, which a waiting reader has taken, so that it is here when that message is written.
-     * Readers see nothing of it. Does nothing while a claim is open, after close, or where it cannot help. Spec 6.1.
+     * A hint to call at the start of a handler that will answer through this publisher. Fetches the cache line where
+     * the next message will begin: a waiting reader shares that line, so the first store to it would miss the cache.
+     * Readers see no change. Does nothing while a claim is open, after close, or where it cannot help. Spec channel.md
+     * 6.1.
      */
     public void prefetch() {
         if (end < fastEnd && usable(DEFAULT_TYPE)) {
@@ -923,7 +929,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             final long next = endAfter(length);
             commitAndAdvance(buffer.address() - Layout.RECORD_PAYLOAD, trailer, length + Layout.RECORD_HEADER_LENGTH,
                 next, count + 1);
-            buffer.invalidate(); // before the call that is seldom made, as in publishReserved
+            buffer.invalidate(); // before the rare call, as in publishReserved
             if (next >= nextDue) {
                 doDue(size(length));
             }
@@ -959,11 +965,11 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * After something was thrown in the middle of a publication. An exception of the source, before the record's length
-     * was stored, leaves padding; anything else ends this object and gives its slot back, and the next owner mends the
-     * ring (6.8).
+     * Cleans up after something was thrown in the middle of a publication. After an exception of the source, which
+     * comes before the record's length is stored, publishes padding in its place. Anything else ends this object and
+     * gives its slot back; the slot's next owner recovers the ring (channel.md 6.8).
      *
-     * @param length bytes of the message, if an exception of its source may have come.
+     * @param length length of the message in bytes, if an exception of its source is possible; else -1.
      */
     private void failed(int length) {
         payload.invalidate();
@@ -981,7 +987,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         seat.fail();
         try {
             seat.abandon();
-        } catch (Throwable e) { // close will do it
+        } catch (Throwable e) { // close will try again
             failure.addSuppressed(e);
         }
     }
@@ -1010,7 +1016,10 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return control.getLongOpaque(epochAt);
     }
 
-    /** The checks, then steps 1 to 4: whether a record for so many bytes can be written at the end now. */
+    /**
+     * Makes the checks, then steps 1 to 4 of publish (channel.md 6.1): whether the record can be written at the end
+     * now.
+     */
     private boolean reserve(int length, int type) {
         final long next = endAfter(length);
         return next <= fastEnd && usable(type) || reserveMore(length, type);
@@ -1033,23 +1042,27 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
     }
 
-    /** The checks of the hot path, where the epoch can be read by address. */
+    /** Makes the checks of the hot path, where the epoch can be read by address. */
     private boolean usable(int type) {
         return type >= 1 && payload.state() == Window.CLOSED
             && Raw.getLongOpaque(Raw.base(epochAddress)) == expectedEpoch;
     }
 
-    /** Steps 5 (type) to 10 of the record that was reserved; the object is idle then. The ring's new end position. */
+    /**
+     * Publishes the reserved record: type of step 5, then steps 6 to 10 (channel.md 6.1). Returns the ring's new end.
+     */
     private long publish(int length, int type) {
         setType(type);
         return publishReserved(length, type > 0 ? 1 : 0);
     }
 
-    /** Steps 6 to 10; padding wakes nobody. */
+    /**
+     * Publishes the reserved record; its type is set already. Steps 6 to 10 (channel.md 6.1). Padding wakes no reader.
+     */
     private long publishReserved(int length, int messages) {
         final long next = endAfter(length);
         commitAndAdvance(length + Layout.RECORD_HEADER_LENGTH, next, count + messages);
-        payload.invalidate(); // before the call that is seldom made: HotSpot stores what is needed behind it each time
+        payload.invalidate(); // before the rare call: else HotSpot would spill what is needed after the call each time
         if (next >= nextDue) {
             doDue(size(length));
         }
@@ -1059,7 +1072,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         return next;
     }
 
-    /** Refuses what must be refused. */
+    /** Throws if the call must be refused. */
     private void check(int length, int type) {
         if (epochNow() != expectedEpoch || expectedEpoch == GONE || payload.state() != Window.CLOSED || type < 1
             || length < 0 || length > maxLength) {
@@ -1079,7 +1092,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             : length < 0 || length > maxLength ? badLength(length) : gone();
     }
 
-    /** What is refused of a message that does not lie in its source: what goes first, or a negative length. */
+    /**
+     * The error for a message outside of its source. Throws an error that has precedence over it (api.md, "Errors").
+     */
     private IndexOutOfBoundsException outside(IndexOutOfBoundsException error, int length, int type) {
         check(Math.min(length, 0), type);
         return error;
@@ -1123,7 +1138,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Who holds this publisher back: the subscriber with the smallest position. Costs system calls.
+     * Which subscriber holds this publisher back: the one with the smallest position. Makes system calls.
      *
      * @return the holder, or null if no reliable subscriber reads this ring.
      * @throws ClosedException after close.
@@ -1150,9 +1165,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * How many subscribers read this ring. Costs system calls: not for a hot path.
+     * How many subscribers read this ring. Makes system calls, so do not call it on a hot path.
      *
-     * @return subscribers that hold this publisher back or could, and are owned by a live process; 1 for a foreign one.
+     * @return the number of subscribers that gate this ring and have a live owner; 1 for a foreign subscriber.
      * @throws ClosedException after close.
      */
     public int readers() {
@@ -1161,18 +1176,18 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * End of what was published.
+     * The end of what was published.
      *
-     * @return position in the ring, in bytes.
+     * @return the position in the ring, in bytes since the ring's creation.
      */
     public long position() {
         return end;
     }
 
     /**
-     * The ring, which is also the publisher slot.
+     * The ring's index, which is also the index of the publisher slot.
      *
-     * @return its index, from 0.
+     * @return the index, from 0.
      */
     public int ring() {
         return slot;
@@ -1188,7 +1203,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Which owner of the slot this is.
+     * The slot's epoch under this owner: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */
@@ -1197,9 +1212,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * The largest message.
+     * The length of the largest message.
      *
-     * @return bytes, a quarter of the capacity less 8; of a queue less 24.
+     * @return payload bytes: a quarter of the capacity less 8; of a queue less 24.
      */
     public int maxMessageLength() {
         return maxLength;
@@ -1214,8 +1229,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * Aborts an open claim, marks the ring as closed and gives the slot back; its name stays, so that it gets the same
-     * ring again. A thread that waits for room gets {@link ClosedException}. Closing twice is fine.
+     * Aborts an open claim, marks the ring as closed and gives the slot back. The slot keeps the name, so the next
+     * publisher of that name gets the same ring. A thread that waits for room gets {@link ClosedException}. A second
+     * close does nothing.
      *
      * @throws TwoThreadsException if another thread is publishing.
      */
@@ -1246,7 +1262,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
     }
 
-    /** Aborts an open claim; nothing of this object works from now on. */
+    /** Aborts an open claim and makes the object unusable. */
     void end() {
         showClaim();
         if (expectedEpoch != GONE && control.getLongOpaque(epochAt) == expectedEpoch && claimed()) {

@@ -8,9 +8,9 @@ import java.lang.invoke.MethodHandles;
 import java.lang.reflect.Field;
 
 /**
- * Unchecked access to memory by address, for {@link Memory} alone, which checks bounds and keeps the memory reachable:
- * through sun.misc.Unsafe, which needs no flag. The jar holds another version of this class for Java 22 and newer;
- * where this one is used there all the same, it is not available from 24 on, which warn of such use.
+ * Unchecked access to memory by address, through sun.misc.Unsafe, which needs no flag. Callers check bounds and keep
+ * the memory reachable. The jar holds another version of this class for Java 22 and newer. If this version is used
+ * there all the same, it is not available from Java 24 on, which warns of such use.
  */
 final class Raw {
     /** Whether the methods below may be used. */
@@ -72,7 +72,7 @@ final class Raw {
         return find(unsafe, name, void.class, long.class, type);
     }
 
-    /** The methods with an ordering come with an object and an offset in it only; no object: an address. */
+    /** A method with memory ordering. These take an object and an offset; bound to null, the offset is an address. */
     private static MethodHandle offHeap(Object unsafe, String name, Class<?> result, Class<?>... arguments) {
         MethodHandle handle = find(unsafe, name, result, arguments);
         return handle == null ? null : MethodHandles.insertArguments(handle, 0, (Object) null);
@@ -87,7 +87,7 @@ final class Raw {
         }
     }
 
-    /** To be put around an address to which offsets are added; see the class's other version. */
+    /** Call this on an address before offsets are added; see the version of this class for Java 22. */
     static long base(long address) {
         return address;
     }
@@ -212,7 +212,7 @@ final class Raw {
         }
     }
 
-    /** Of an address that is a multiple of 8. */
+    /** The address must be a multiple of 8. */
     static boolean compareAndSetLong(long address, long expected, long value) {
         try {
             return (boolean) COMPARE_AND_SWAP_LONG.invokeExact(address, expected, value);
@@ -229,7 +229,7 @@ final class Raw {
         }
     }
 
-    /** Unsafe's methods throw nothing but errors, such as the one for memory that a truncated file took away. */
+    /** Converts what a method handle throws: Unsafe throws only errors, as for memory of a truncated file. */
     private static Error impossible(Throwable error) {
         return error instanceof Error known ? known : new AssertionError(error);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** What the next owner of a ring does before it writes: spec 6.8, with the checks of 9. */
+/** Recovers a ring for its next owner (channel.md 6.8), with the checks of channel.md 9. */
 final class Recovery {
     private Recovery() {
     }
@@ -15,7 +15,7 @@ final class Recovery {
         return position >= 0 && position < Layout.MAX_POSITION && (position & alignment - 1) == 0;
     }
 
-    /** The checks of 6.8, 1 and 3, which store nothing. */
+    /** Makes the checks of 6.8, 1 and 3; stores nothing. */
     static void check(Memory memory, int ring, Header header) {
         int capacity = header.capacity;
         int mask = capacity - 1;
@@ -43,7 +43,7 @@ final class Recovery {
         }
     }
 
-    /** Mends the ring, under its slot's lock and the control lock; returns the count of messages ever published. */
+    /** Recovers the ring, under its slot's lock and the control lock; returns the count of messages ever published. */
     static long recover(Memory memory, int ring, Header header) {
         int capacity = header.capacity;
         int mask = capacity - 1;

@@ -3,7 +3,7 @@ package io.flyring;
 
 import java.util.Arrays;
 
-/** Refusals that several classes share. */
+/** Checks and errors that several classes share. */
 final class Refusal {
     private Refusal() {
     }

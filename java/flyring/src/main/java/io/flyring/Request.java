@@ -9,8 +9,8 @@ import org.agrona.DirectBuffer;
 import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
- * One request in a server's hand, valid until its handler returns, unless it is kept (spec/service.md 5). Of the poll's
- * thread until it is kept; then what changes is under the server's lock.
+ * One request in a server's hand, valid until its handler returns or, after {@link #keep()}, until it is answered.
+ * Before keep, only the polling thread may use it; after keep, any thread. Spec service.md 5.
  */
 public final class Request {
     final ServerCore server;
@@ -19,7 +19,7 @@ public final class Request {
     private Sender sender;
     private int type;
     long position;
-    /** Messages before it in its ring. */
+    /** How many messages precede it in its ring. */
     long count;
     int sequence;
     int clientEpoch;
@@ -34,15 +34,15 @@ public final class Request {
     Request before;
     Request behind;
     private boolean isStream;
-    /** Of a stream: how many items its caller takes still. */
+    /** Of a stream: how many more items its caller takes. */
     int credit;
-    /** Of one that has begun. */
+    /** The items of a stream that has begun; else null. */
     Iterator<byte[]> items;
     int itemType;
-    /** The next one, which was made ahead; null: it is still to be made, or there is none. */
+    /** The next item, made ahead; null if it is not made yet, or there is none. */
     byte[] item;
     boolean exhausted;
-    /** The next item is being made, without the lock. */
+    /** Whether the next item is being made, which happens without the lock. */
     boolean pulling;
 
     Request(ServerCore server, Lane lane, Memory data) {
@@ -51,7 +51,7 @@ public final class Request {
         this.buffer = new PayloadBuffer(data);
     }
 
-    /** It is in hand from now on. */
+    /** Sets the fields of a new request, which is in hand from now on. */
     void begin(int newSequence, int newEpoch, long newDeadline, int newCredit, long newPosition, long newCount,
         boolean isRepeat) {
         sequence = newSequence;
@@ -71,7 +71,7 @@ public final class Request {
         pulling = false;
     }
 
-    /** What its handler sees. */
+    /** Shows the payload to the handler. */
     void show(long address, int length, int newType) {
         buffer.move(address, length);
         type = newType;
@@ -87,7 +87,7 @@ public final class Request {
     /**
      * The payload.
      *
-     * @return a buffer over exactly the payload; read-only until it is kept.
+     * @return a buffer over exactly the payload; read-only until the request is kept.
      */
     public PayloadBuffer buffer() {
         return buffer;
@@ -116,23 +116,23 @@ public final class Request {
     /**
      * The request's type.
      *
-     * @return what its caller gave, at least 1.
+     * @return the type that the caller gave, at least 1.
      */
     public int type() {
         return type;
     }
 
     /**
-     * Who asks.
+     * The client that made the request.
      *
-     * @return the number of the client, from 0.
+     * @return the client's number, from 0.
      */
     public int client() {
         return lane.client();
     }
 
     /**
-     * Whether its caller does not wait any more, or has gone.
+     * Whether the caller no longer waits, or has gone.
      *
      * @return true if an answer is of no use.
      */
@@ -141,7 +141,7 @@ public final class Request {
     }
 
     /**
-     * At least once: whether a handler was given it before.
+     * With at-least-once delivery: whether a handler was given the request before.
      *
      * @return true if one was.
      */
@@ -150,37 +150,38 @@ public final class Request {
     }
 
     /**
-     * How long its caller still waits: pass it on to further calls.
+     * How long the caller still waits. Pass it on as the time-out of further calls.
      *
-     * @return not below 0; null: as long as it takes.
+     * @return the remaining time, 0 or more; null if there is no deadline.
      */
     public Duration remaining() {
         return deadline <= 0 ? null : Duration.ofNanos(Math.max(0, deadline - server.now()));
     }
 
     /**
-     * Who asks, as a message has it.
+     * The client's publisher.
      *
-     * @return ring, name and epoch; stays valid.
+     * @return ring, name and epoch; stays valid after the handler returns.
      */
     public Sender sender() {
         return sender;
     }
 
     /**
-     * Whether its caller takes a stream.
+     * Whether the caller takes a stream.
      *
-     * @return true if it is answered by {@link #stream}.
+     * @return true if {@link #stream} may answer it.
      */
     public boolean isStream() {
         return isStream;
     }
 
     /**
-     * Keeps it valid after its handler has returned: it is answered later, from any thread. A second time is fine. A
-     * request that is kept and never answered holds one of its client's calls for as long as the server lives.
+     * Keeps the request valid after its handler has returned, to be answered later from any thread. A second call does
+     * nothing. A kept request that is never answered uses one of its client's outstanding calls until the server
+     * closes.
      *
-     * @throws InvalidArgumentException if it was answered before.
+     * @throws InvalidArgumentException if the request was answered before.
      */
     public void keep() {
         if (!kept) {
@@ -193,9 +194,9 @@ public final class Request {
     }
 
     /**
-     * Answers it, from any thread.
+     * Answers the request. May be called from any thread if the request is kept.
      *
-     * @param answer the bytes.
+     * @param answer the answer's bytes.
      * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
      */
     public void reply(byte[] answer) {
@@ -203,13 +204,13 @@ public final class Request {
     }
 
     /**
-     * Answers it, from any thread.
+     * Answers the request. May be called from any thread if the request is kept.
      *
-     * @param source where the answer lies.
-     * @param offset where it begins there.
-     * @param length how long it is.
-     * @param answerType 1 or more.
-     * @throws InvalidArgumentException if it was answered before, or the type is below 1.
+     * @param source the buffer that holds the answer.
+     * @param offset index of the answer's first byte in the buffer.
+     * @param length length of the answer in bytes.
+     * @param answerType the answer's type, at least 1.
+     * @throws InvalidArgumentException if the request was answered before, or the type is below 1.
      * @throws MessageTooLargeException if the answer is too long; nothing was sent.
      * @throws SlotLostException if the server was evicted.
      * @throws ClosedException if the server was closed.
@@ -220,9 +221,9 @@ public final class Request {
     }
 
     /**
-     * The same for a message in an encoder of sbe-tool's, which wrapAndApplyHeader was called on (spec/messages.md).
+     * Does the same for an SBE message in an sbe-tool encoder after {@code wrapAndApplyHeader} (spec/messages.md).
      *
-     * @param answer the encoder, with the message header in front of its block.
+     * @param answer the encoder; the message header lies in front of its block.
      * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
      */
     public void reply(MessageEncoderFlyweight answer) {
@@ -230,12 +231,12 @@ public final class Request {
     }
 
     /**
-     * Answers a stream, from any thread. The server's polls take an item each time the caller has credit and the ring
-     * has room, one item ahead, and end the stream behind the last one. If the sequence throws, the call ends with
-     * {@link ServiceErrorException}.
+     * Answers with a stream. May be called from any thread if the request is kept. The server's polls send an item
+     * whenever the caller has credit and the ring has room; they take items one ahead, and end the stream after the
+     * last one. If the sequence throws, the call ends with {@link ServiceErrorException}.
      *
      * @param sequence the items.
-     * @throws InvalidArgumentException if its caller takes no stream, or it was answered before.
+     * @throws InvalidArgumentException if the caller does not take a stream, or the request was answered before.
      * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
      */
     public void stream(Iterator<byte[]> sequence) {
@@ -243,10 +244,10 @@ public final class Request {
     }
 
     /**
-     * The same with a type.
+     * Does the same with a type for the items.
      *
      * @param sequence the items.
-     * @param streamType of each item, 1 or more.
+     * @param streamType the type of each item, at least 1.
      * @throws FlyringException as {@link #stream(Iterator)} does.
      */
     public void stream(Iterator<byte[]> sequence, int streamType) {
@@ -254,7 +255,7 @@ public final class Request {
     }
 
     /**
-     * Answers it with no bytes.
+     * Answers the request with an empty payload.
      *
      * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
      */
@@ -263,16 +264,16 @@ public final class Request {
     }
 
     /**
-     * Its call ends with {@link ServiceErrorException}.
+     * Ends the call with {@link ServiceErrorException}.
      *
-     * @param text why; 1024 bytes at most are sent.
+     * @param text the reason; at most 1024 bytes of UTF-8 are sent.
      * @throws FlyringException as {@link #reply(DirectBuffer, int, int, int)} does.
      */
     public void fail(String text) {
         server.fail(this, text);
     }
 
-    /** UTF-8, at most so many bytes, whole characters. */
+    /** The text in UTF-8, cut after the last whole character within {@code most} bytes. */
     static byte[] text(String text, int most) {
         byte[] bytes = String.valueOf(text).getBytes(StandardCharsets.UTF_8);
         int end = Math.min(bytes.length, Math.min(most, Layout.REPLY_MAX_TEXT));

@@ -3,18 +3,20 @@ package io.flyring;
 
 import java.lang.invoke.VarHandle;
 
-/** The writer of a queue's returns ring, for as long as one release takes (queue.md 8). A worker owns it. */
+/** Writes a queue's returns ring, one release at a time (queue.md 8). Each worker has one. */
 final class Returns extends RingWriter {
     private final Header header;
     private final Lock lock;
     private final int slot;
     private final long lockByte;
     private final Memory control;
-    /** The worker's, whose epoch must still be this one when a job was copied. */
+    /** The offset of the worker's epoch, which must be {@code ownerEpoch} after a job is copied. */
     private final int epochAt;
     private long ownerEpoch;
 
-    /** Through {@code lock}, that of worker {@code me}: locks of one description do not exclude each other. */
+    /**
+     * Creates it for worker {@code me}, with that worker's lock: locks of one description do not exclude each other.
+     */
     Returns(Channel channel, Memory ring, Waker waker, Lock lock, int me) {
         super(channel, ring, new Room(channel, channel.header().publishers - 1, lock, false), waker, 0, new byte[0], 0,
             0);
@@ -26,34 +28,34 @@ final class Returns extends RingWriter {
         this.epochAt = header.subscriberSlot(me) + Layout.SUBSCRIBER_SLOT_EPOCH;
     }
 
-    /** The worker's slot has its new owner. */
+    /** Sets the epoch of the worker. */
     void owner(long newEpoch) {
         ownerEpoch = newEpoch;
     }
 
     /**
-     * Release 1 to 5, but for the end: then the caller, who holds the lock's monitor, is done with the job, which
-     * {@code hand} has. Never waits.
+     * Releases the job in {@code hand}: release 1 to 5, except the done at the end, which the caller adds. The caller
+     * holds the monitor of the lock. Never waits.
      *
-     * @return false: it stays in hand, or the slot is lost.
+     * @return false if the job stays in hand, or the slot is lost.
      */
     boolean release(Job job, Hand hand) {
         if (!lock.tryLockIfPossible(lockByte)) { // release 1
             return false;
         }
         try {
-            restart(Recovery.recover(ring, slot, header)); // release 2: what a dead one left
+            restart(Recovery.recover(ring, slot, header)); // release 2: what a dead owner left
             return hasRoom(job.length()) && copy(job, hand);
         } finally {
             lock.unlock(lockByte);
         }
     }
 
-    /** Release 2: those who would make room may be waiting for this worker. */
+    /** Reserves room without waiting: release 2. Workers that would make room may be waiting for this one. */
     private boolean hasRoom(int length) {
         final int all = Layout.RELEASED_LENGTH + length;
         if (all > maxLength) {
-            return false; // a hostile record: a producer refuses it
+            return false; // a hostile record, which no producer would publish
         }
         final long size = size(all);
         final int rest = capacity - ((int) end & mask);
@@ -82,7 +84,7 @@ final class Returns extends RingWriter {
         return owned;
     }
 
-    /** As a publish does. */
+    /** Wakes one worker and the readers, as a publish does. */
     void wake() {
         if (isAwaited()) {
             waker.wakeNow(wakerBit);

@@ -5,21 +5,21 @@ import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
 import java.util.List;
 
-/** One subscriber's way through one ring: cursor, gate, and the records between them (spec 6.4, 6.5, 6.9). */
+/** Reads one ring for one subscriber: its cursor, its gate, and the records between them (channel.md 6.4, 6.5, 6.9). */
 final class RingReader {
-    /** What {@link #poll} returns if the slot is somebody else's by now. */
+    /** The result of {@link #poll} if the slot was taken away. */
     static final int LOST = -1;
     private static final long NOBODY = -1;
 
     final int ring;
     private final Memory data;
-    /** Where the ring's data lies, if it can be read by address; else 0. */
+    /** The address of the ring's data, if it can be read by address; else 0. */
     private final long dataAt;
     private final Memory trailer;
     private final int gateAt;
-    /** Where the gate lies, if it can be written by address; else 0. */
+    /** The address of the gate, if it can be written by address; else 0. */
     private final long gateAddress;
-    /** The word that says how far was published: a foreign publisher moves claimed only (6.15). */
+    /** Offset of the word with the published position: with a foreign publisher, that is claimed (6.15). */
     private final int publishedAt;
     private final int capacity;
     private final int mask;
@@ -29,23 +29,23 @@ final class RingReader {
     private final Message message;
     private final Memory control;
     private final int epochAt;
-    /** Where the slot's epoch lies, if it can be read by address; else 0. */
+    /** The address of the slot's epoch, if it can be read by address; else 0. */
     private final long epochAddress;
-    /** Who wakes publishers; this ring's bit; and where those who sleep say so, if it can be read by address. */
+    /** What wakes publishers, this ring's bit, and the address of {@code asleep}, for reads by address. */
     private final Waker waker;
     private final int wakerBit;
     private final long watchedAt;
-    /** What the slot's epoch must be; {@link #NOBODY} once the subscriber is closed. */
+    /** The epoch that the slot must have; {@link #NOBODY} once the subscriber is closed. */
     private long epoch;
     private long cursor;
-    /** Messages before the cursor; {@link Layout#COUNT_UNKNOWN} if that is not known. */
+    /** The number of messages before the cursor; {@link Layout#COUNT_UNKNOWN} if not known. */
     private long count;
-    /** What a message adds to the count: 1, or 0 if it is not known. */
+    /** What a message adds to the count: 1, or 0 if the count is not known. */
     private int step;
-    /** What this reader last stored in its gate. */
+    /** The gate as this reader stored it last. */
     private long storedGate;
     private boolean broken;
-    /** Of the last controlled poll: whether its handler ended it, and did not consume its last message. */
+    /** Whether the handler ended the last controlled poll, and whether it did so without consuming the message. */
     private boolean stopped;
     private boolean aborted;
 
@@ -72,27 +72,27 @@ final class RingReader {
         this.epochAddress = control.readableAt() == 0 ? 0 : control.readableAt() + epochAt;
     }
 
-    /** The slot has its new owner. */
+    /** Sets the epoch of the slot's new owner. */
     void owner(long newEpoch) {
         epoch = newEpoch;
     }
 
-    /** From now on a poll that still runs, in whatever thread, ends. */
+    /** Makes a poll that is still running, in any thread, end. */
     void end() {
         epoch = NOBODY;
     }
 
-    /** An object like the one that handlers get, to show other parts of the ring. */
+    /** A second message object, to show other parts of the ring. */
     Message anotherView() {
         return new Message(ring, data);
     }
 
-    /** What this reader alone looks and stores through. */
+    /** The mappings that only this reader uses. */
     List<Memory> mappings() {
         return List.of(data, trailer);
     }
 
-    /** Whether the slot is still its owner's. */
+    /** Whether the slot still has the expected epoch. */
     private boolean owned() {
         if (epochAddress != 0) {
             long now = Raw.getLongOpaque(Raw.base(epochAddress));
@@ -102,24 +102,27 @@ final class RingReader {
         return control.getLongOpaque(epochAt) == epoch;
     }
 
-    /** 5.3, 3: all that may refuse, before the first store. */
+    /** Makes all checks that may refuse, before the first store (5.3, 3). */
     void check(boolean resumes) {
         long published = checked(published(), "published");
         if (resumes) {
             long gate = checked(gate(), "the gate");
-            // A reader may have consumed a record whose publisher has not stored published yet, or died before it did.
+            // A reader may have consumed a record before its publisher has stored published; the publisher may have
+            // died there.
             if (gate < published - capacity || gate > trailer.getLongOpaque(Layout.TRAILER_CLAIMED)) {
                 throw Recovery.corrupt(ring, gate, "the gate is not within a lap of published, " + published);
             }
         }
     }
 
-    /** 6.4, 2: keeps what is published from now on, before the fence. */
+    /** Sets the gate to published, before the fence: join 2 (6.4). */
     void gateAtPublished() {
         trailer.putLongRelease(gateAt, checked(published(), "published")); // pairs with: recompute 2
     }
 
-    /** 6.4, 4: reads from what is published now, after the fence; returns what was lost since the last owner (5). */
+    /**
+     * Sets cursor and gate to published, after the fence: join 4. Returns the messages lost since the last owner (5).
+     */
     long join(MessageCount whole) {
         cursor = checked(whole.join(publishedAt), "published");
         count = whole.count();
@@ -130,7 +133,7 @@ final class RingReader {
         return count < 0 || before < 0 ? 0 : Math.max(0, count - before);
     }
 
-    /** 6.4, 6. */
+    /** Stores the count beside the gate: join 6. */
     void storeCount() {
         trailer.putLongOpaque(gateAt + Layout.GATE_COUNT, count);
     }
@@ -146,7 +149,7 @@ final class RingReader {
         return position;
     }
 
-    /** 6.5: goes on where the gate is. */
+    /** Resumes at the gate (6.5). */
     void resume(MessageCount whole) {
         cursor = gate();
         storedGate = cursor;
@@ -158,7 +161,7 @@ final class RingReader {
         return trailer.getLongAcquire(gateAt); // pairs with: this slot's last owner, retire, evict
     }
 
-    /** The gate of a ring that is damaged: it holds nobody back. Wakes who waits for room, as 6.9, 6 does. */
+    /** Clears the gate, for a damaged ring; wakes publishers that wait for room, as in poll 6 (6.9). */
     void stopGating() {
         storedGate = Layout.NOT_GATING;
         trailer.putLongRelease(gateAt, Layout.NOT_GATING); // pairs with: recompute 2
@@ -167,7 +170,7 @@ final class RingReader {
         }
     }
 
-    /** 6.9, 4 and 6: the count, then the gate; then who waits for room. */
+    /** Stores the count, then the gate, and wakes publishers that wait for room: poll 4 and 6 (6.9). */
     private void storeGate(long position, long messages) {
         storedGate = position;
         if (gateAddress != 0) {
@@ -186,12 +189,12 @@ final class RingReader {
         }
     }
 
-    /** 6.14, once the cursor is set. */
+    /** Sets the sender; called after the cursor is set (6.14). */
     void learnSender(Slots slots) {
         message.from(slots.sender(ring, cursor, message.sender()));
     }
 
-    /** The second half of 6.14's ended: whether everything that was published was consumed. */
+    /** Whether everything that was published was consumed: the second half of ended (6.14). */
     boolean drained() {
         return published() == cursor;
     }
@@ -228,15 +231,16 @@ final class RingReader {
     }
 
     /**
-     * Hands out what is there, from the cursor on. All in one method, because HotSpot inlines none of more than 325
-     * bytecodes, however often it is called. A waiting reader finds nothing a hundred times for each message that
-     * comes, and is compiled for that; this method is compiled by itself, with the handler in it.
+     * Hands out messages from the cursor on. This is one long method on purpose: HotSpot does not inline methods of
+     * more than 325 bytecodes. A waiting reader finds nothing a hundred times for each message, and its loop is
+     * compiled for that case. This method is compiled separately, with the handler inlined.
      *
-     * @return how many, or {@link #LOST} if the slot was taken away: what they held may have been overwritten.
+     * @return the number of messages, or {@link #LOST} if the slot was taken away: then their bytes may have been
+     *     overwritten.
      */
     private int handOut(MessageHandler handler, int limit, int firstLength) {
         final Message view = message;
-        if (limit == 1) { // as request and reply want it: fifty instructions fewer than with the loop's variables
+        if (limit == 1) { // for request and reply: fifty instructions fewer than the loop below
             final long c = cursor;
             final int index = (int) c & mask;
             final long size = firstLength + alignMask & ~alignMask;
@@ -279,8 +283,8 @@ final class RingReader {
                 } else {
                     type = data.getInt(index + Layout.RECORD_TYPE);
                 }
-                // As long as records keep their size, that of the last one is taken: then the processor can fetch the
-                // next records before it has this one's length, which is often still in the publisher's cache.
+                // While records keep their size, use the size of the last one. Then the processor can fetch the next
+                // records before it has this record's length, which is often still in the publisher's cache.
                 long end = c + stride;
                 if (size != stride) {
                     stride = size;
@@ -315,13 +319,13 @@ final class RingReader {
                 storeGate(cursor, count);
             }
         }
-        VarHandle.acquireFence(); // pairs with: evict, whose epoch comes before the gates that protected what was read
+        VarHandle.acquireFence(); // pairs with: evict, which stores the epoch before it clears the gates
         return owned() ? handed : LOST;
     }
 
     /**
-     * The same as {@link #poll(MessageHandler, int)}, with a handler that says how to go on; {@link #stopped()} tells
-     * afterwards whether it ended the poll.
+     * Does the same as {@link #poll(MessageHandler, int)} for a handler that returns an action. Afterwards
+     * {@link #stopped()} tells whether the handler ended the poll.
      */
     int controlledPoll(ControlledMessageHandler handler, int limit) {
         stopped = false;
@@ -382,17 +386,17 @@ final class RingReader {
         return owned() ? handed : LOST;
     }
 
-    /** Whether the last controlled poll was ended by its handler. */
+    /** Whether the handler ended the last controlled poll. */
     boolean stopped() {
         return stopped;
     }
 
-    /** Whether the last controlled poll ended in front of a message that its handler did not want. */
+    /** Whether the handler aborted a message in the last controlled poll. */
     boolean aborted() {
         return aborted;
     }
 
-    /** What is no message: padding, an owner record, or damage. */
+    /** Handles a record that is not a message: skips padding, reads an owner record, or throws. */
     private void skip(long position, int index, int length, int type) {
         if (type == Layout.TYPE_OWNER) {
             int payload = index + Layout.RECORD_PAYLOAD;
@@ -407,12 +411,12 @@ final class RingReader {
         return Recovery.corrupt(ring, position, reason);
     }
 
-    /** Whether a poll has found it damaged; it is not looked at again. */
+    /** Whether a poll has found the ring damaged; it is not read again. */
     boolean broken() {
         return broken;
     }
 
-    /** 6.4, 3. */
+    /** The fence of join 3 (6.4). */
     static void joinFence() {
         VarHandle.fullFence(); // pairs with: recompute 1
     }

@@ -6,22 +6,22 @@ import java.lang.ref.Reference;
 import org.agrona.DirectBuffer;
 
 /**
- * The writer of one ring: spec 6.1 to 6.3, in its steps. {@link Publisher} puts checks, offers and claims on top. It
- * extends this class because a field of a second object would cost each step one more load.
+ * Writes one ring, in the steps of channel.md 6.1 to 6.3. {@link Publisher} adds checks, offers and claims. It extends
+ * this class instead of holding an object of it, which would cost each step one more load.
  *
- * <p>HotSpot inlines no method of more than 325 bytecodes, however often it is called. Methods that are seldom needed
- * are kept longer than that on purpose, so that their callers stay small.
+ * <p>HotSpot inlines no method of more than 325 bytecodes, however often it is called. Methods that are seldom called
+ * are longer than that on purpose, so that their callers stay small.
  */
 abstract class RingWriter {
-    /** How often gates are looked at again because a job changed hands meanwhile. */
+    /** How often the gates are read again because a job changed hands meanwhile (queue.md 4). */
     static final int HANDOVER_TRIES = 3;
     private static final long UNSIGNED = 0xffff_ffffL;
-    /** What is published stays below the last position. */
+    /** The largest limit: published records stay below the last position. */
     private static final long LAST_LIMIT = Layout.MAX_POSITION - 1 + Layout.RECORD_HEADER_LENGTH;
 
-    /** The ring's data, with its trailer behind. */
+    /** The ring's data, followed by its trailer. */
     final Memory ring;
-    /** Where the data and the trailer lie, if they can be written by address; else both are 0. */
+    /** The addresses of data and trailer, if these can be written by address; else both are 0. */
     final long ringAt;
     final long trailerAt;
     final int capacity;
@@ -36,47 +36,55 @@ abstract class RingWriter {
     private final int longestAhead;
     /** The longest payload. */
     final int maxLength;
-    /** The slots whose gates hold this writer back, and where the first of these gates lies. */
+    /**
+     * The range of slots with gates that hold this writer back; and of a service the offset of the one gate, else -1.
+     */
     private final int firstSlot;
     private final int endOfSlots;
     private final int gatesAt;
-    /** How far ahead of a gate this publisher may be: the capacity, or the lag limit (6.2, 2). */
+    /** How far this publisher may be ahead of a gate, in bytes: the capacity, or the lag limit (6.2, 2). */
     final int lag;
     private final boolean foreignSubscriber;
-    /** Of a queue, where jobs change hands; else null. */
+    /** Of a queue the control section, which counts handovers; else null. */
     private final Memory control;
-    /** What makes room where a recompute finds none (6.2, 3 and 4). */
+    /** Makes room when the limit is reached (6.2). */
     final Room room;
-    /** The payload of the open claim; busy while a record is written otherwise. */
+    /** The payload of the open claim; its state is busy while a record is written in another way. */
     final PayloadBuffer payload;
-    /** Where the payload of a record at offset 0 lies. */
+    /** The address of the payload of a record at offset 0. */
     final long payloadsAt;
-    /** Step 10: who wakes readers; this ring's bit; and where those who sleep say so, if it can be read by address. */
+    /** For step 10: what wakes readers, this ring's bit, and the address of {@code asleep}, for reads by address. */
     final Waker waker;
     final int wakerBit;
     private final long watchedAt;
-    /** Where sleeping workers of a queue say so, and the bits that matter in both places; elsewhere the same again. */
+    /**
+     * The address of the workers' {@code asleep}, for kinds other than queue the same one; and the bits to test in
+     * both.
+     */
     private final long jobsWatchedAt;
     private final int watchedBits;
-    /** What the owner record says (5.2, 5). */
+    /** The content of the owner record (5.2, 5). */
     final long epoch;
     private final byte[] name;
 
-    /** t: end of what this publisher published. */
+    /** t: the end of what this publisher has published. */
     long end;
-    /** Places of lengths up to here hold 0, or a committed record. */
+    /** Up to here, every place where a record may start holds length 0 or a committed record. */
     private long cleared;
-    /** What is written, and 8 bytes behind it, stays below. */
+    /** A record and the 8 bytes behind it must end at or below this position. */
     long limit;
-    /** Messages published. */
+    /** The number of messages published. */
     long count;
-    /** What ended this object in the middle of a publication; null: nothing has. */
+    /** The error that ended this object in the middle of a publication; null if there was none. */
     Throwable failure;
-    /** Whether the owner record comes before the next one. */
+    /** Whether an owner record must be published before the next record. */
     private boolean ownerPending;
-    /** Up to here a record needs steps 5 to 7 only, and perhaps 8 and 9; 0: no record does. */
+    /**
+     * A record that ends at or below this position needs only steps 5 to 7, and 8 and 9 if due; 0 disables the fast
+     * path.
+     */
     long fastEnd;
-    /** From here on step 8 or 9 is due. */
+    /** When the end reaches this position, step 8 or 9 is due. */
     long nextDue;
     private long nextBoundary;
 
@@ -100,7 +108,7 @@ abstract class RingWriter {
         this.headerAndRounding = Layout.RECORD_HEADER_LENGTH + alignment - 1;
         this.eighthShift = Integer.numberOfTrailingZeros(capacity / Layout.BOUNDARIES);
         final boolean returns = header.isReturns(room.ring());
-        this.window = returns ? 0 : header.window(); // else each release had to mend the one before
+        this.window = returns ? 0 : header.window(); // else each release would have to recover the one before
         this.halfWindow = window / 2;
         this.longestAhead = window / Layout.CLEAR_AHEAD_RECORDS;
         this.maxLength = header.longestMessage(room.ring());
@@ -114,12 +122,12 @@ abstract class RingWriter {
         this.trailerAt = byAddress ? ringAt + capacity : 0;
         this.control = header.isQueue() ? channel.control() : null;
         restart(count);
-        this.ownerPending = !foreignSubscriber && !returns; // which knows no owner records: 6.15; queue.md 8
+        this.ownerPending = !foreignSubscriber && !returns; // these rings have no owner records (6.15; queue.md 8)
     }
 
-    /** Begins where the ring ends now; its slot's lock is ours. */
+    /** Starts at the ring's present end; the caller holds the slot's lock. */
     final void restart(long newCount) {
-        end = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // ours: written under our lock
+        end = ring.getLongAcquire(capacity + Layout.TRAILER_PUBLISHED); // written under the lock that the caller holds
         cleared = end;
         nextBoundary = (end >> eighthShift) + 1 << eighthShift;
         nextDue = 0;
@@ -128,21 +136,22 @@ abstract class RingWriter {
         count = newCount;
     }
 
-    /** n: what a payload of so many bytes takes in the ring; of a negative length: more than any ring holds. */
+    /** n: the bytes that a payload of this length takes in the ring; for a negative length more than any ring holds. */
     final long size(int length) {
         return (length & UNSIGNED) + headerAndRounding & roundDown;
     }
 
-    /** Where a record that begins at the end will end; of a negative length: further than any ring goes. */
+    /** The end of a record with this payload length that begins at t; for a negative length beyond any ring. */
     final long endAfter(int length) {
         return end + (length & UNSIGNED) + headerAndRounding & roundDown;
     }
 
     /**
-     * Steps 1 to 4 where they take more than a comparison: the owner record, padding to the ring's end, a new limit.
+     * Reserves space by steps 1 to 4, where the fast path fails: publishes the owner record and padding, and makes
+     * room.
      *
-     * @param batch true: steps 1 and 2 only; a batch announces all of its records at once.
-     * @return false: back-pressured.
+     * @param batch true for steps 1 and 2 only: a batch announces all of its records at once.
+     * @return false if back-pressured.
      */
     final boolean reserve(int length, boolean batch) {
         payload.busy();
@@ -187,7 +196,7 @@ abstract class RingWriter {
         }
     }
 
-    /** Whether a record that ends there is a long one which needs neither padding nor a new limit. */
+    /** Whether the record from t to {@code next} is a long one that needs neither padding nor a new limit. */
     final boolean fitsLong(long next) {
         final long size = next - end;
         return next <= limit - Layout.RECORD_HEADER_LENGTH && ((end ^ next - 1) & -capacity) == 0
@@ -195,9 +204,9 @@ abstract class RingWriter {
             && !ownerPending && ringAt != 0;
     }
 
-    /** Steps 3 and 4 of such a record, for which nothing is cleared ahead; always true. */
+    /** Announces such a record by steps 3 and 4, without clearing ahead; always returns true. */
     final boolean announceLong(long next) {
-        // 3; release: behind step 7 of the record in front; pairs with: lossy 2 to 4
+        // 3; release: after step 7 of the previous record; pairs with: lossy 2 to 4
         Raw.putLongRelease(Raw.base(ringAt + capacity) + Layout.TRAILER_CLAIMED, next);
         VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
         Raw.putIntOpaque(Raw.base(ringAt + (next & mask)), 0); // 4: before step 6 of this record
@@ -208,7 +217,7 @@ abstract class RingWriter {
         return true;
     }
 
-    /** Steps 3 and 4, if they are due, for a record of so many bytes at the end. */
+    /** Announces a record of {@code size} bytes at t by steps 3 and 4, if they are due. */
     final void announce(int size) {
         if (end + size > cleared) {
             clear(end + size, end + size + (size <= longestAhead ? window : 0));
@@ -217,9 +226,10 @@ abstract class RingWriter {
     }
 
     /**
-     * The stores of steps 3 and 4, or of 9: from {@code first} up to {@code to}, or as far as is allowed. By address
-     * unrolled: the stores miss the cache, and misses of one burst overlap. Long on purpose, as said above: inlined, it
-     * makes a publishing loop so large that HotSpot 17 no longer inlines that into its caller.
+     * Makes the stores of steps 3 and 4, or of 9: from {@code first} up to {@code to}, or as far as allowed. The loop
+     * by address is unrolled: the stores miss the cache, and the misses of one burst overlap. The method is long on
+     * purpose, as said above. If it were inlined, a publishing loop would be too large for HotSpot 17 to inline into
+     * its caller.
      */
     private void clear(long first, long to) {
         final long lapEnd = (end | mask) + 1;
@@ -227,21 +237,21 @@ abstract class RingWriter {
         if (q <= cleared) {
             return;
         }
-        // 3; release: behind step 7 of the record in front; pairs with: lossy 2 to 4
+        // 3; release: after step 7 of the previous record; pairs with: lossy 2 to 4
         ring.putLongRelease(capacity + Layout.TRAILER_CLAIMED, q);
         VarHandle.releaseFence(); // 3: before any byte changes; pairs with: lossy's acquire fence
         final int unit = alignment;
         final long from = Math.max(first, cleared + unit);
         if (ringAt == 0) {
             for (long place = from; place <= q; place += unit) {
-                ring.putIntOpaque((int) place & mask, 0); // 4: before step 6 of the record in front
+                ring.putIntOpaque((int) place & mask, 0); // 4: before step 6 of the record before the place
             }
         } else if (from <= q) {
             final boolean lapEnds = (q & mask) == 0;
             long at = Raw.base(ringAt + (from & mask));
             long left = q - from - (lapEnds ? unit : 0);
             for (; left >= 15L * unit; left -= 16L * unit) {
-                Raw.putIntOpaque(at, 0); // 4: before step 6 of the record in front; and so are all of these
+                Raw.putIntOpaque(at, 0); // 4: before step 6 of the record before the place, as all of these
                 Raw.putIntOpaque(at + unit, 0);
                 Raw.putIntOpaque(at + 2L * unit, 0);
                 Raw.putIntOpaque(at + 3L * unit, 0);
@@ -268,10 +278,10 @@ abstract class RingWriter {
             }
             Reference.reachabilityFence(ring);
         }
-        cleared = q; // last: an Error in front of this changes nothing that a reader sees
+        cleared = q; // last: an Error before this changes nothing that a reader sees
     }
 
-    /** Step 5: the type of the record at the end. */
+    /** Sets the type of the record at t: step 5. */
     final void setType(int type) {
         if (ringAt != 0) {
             Raw.putInt(Raw.base(ringAt + ((int) end & mask)) + Layout.RECORD_TYPE, type);
@@ -281,7 +291,7 @@ abstract class RingWriter {
         }
     }
 
-    /** Steps 6 and 7 of the record at the end: its length with the 8 bytes of its header, the new end and count. */
+    /** Commits the record at t and advances: steps 6 and 7. {@code length} includes the 8 bytes of the header. */
     final void commitAndAdvance(int length, long newEnd, long newCount) {
         if (trailerAt != 0) {
             commitAndAdvance(ringAt + ((int) end & mask), trailerAt, length, newEnd, newCount);
@@ -295,7 +305,7 @@ abstract class RingWriter {
         }
     }
 
-    /** The same by address. */
+    /** Does the same by address. */
     final void commitAndAdvance(long record, long trailer, int length, long newEnd, long newCount) {
         commit(Raw.base(record), length);
         advance(Raw.base(trailer), newEnd, newCount);
@@ -309,13 +319,13 @@ abstract class RingWriter {
     }
 
     private static void advance(long trailer, long newEnd, long newCount) {
-        // 7; release: behind step 6; pairs with: consistent count
+        // 7; release: after step 6; pairs with: consistent count
         Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_BEGUN, newCount);
         Raw.putLongRelease(trailer + Layout.TRAILER_PUBLISHED, newEnd); // 7; pairs with: join 2, 4; consistent count
         Raw.putLongRelease(trailer + Layout.TRAILER_MESSAGES_DONE, newCount); // 7; pairs with: consistent count
     }
 
-    /** Step 10: whether somebody waits for this ring's messages, or may. Behind the stores of steps 6 and 7. */
+    /** Whether a reader may be asleep: the test of step 10. Called after the stores of steps 6 and 7. */
     final boolean isAwaited() {
         final boolean awaited = Raw.AVAILABLE
             ? ((Raw.getIntOpaque(Raw.base(watchedAt)) | Raw.getIntOpaque(Raw.base(jobsWatchedAt))) & watchedBits) != 0
@@ -324,7 +334,7 @@ abstract class RingWriter {
         return awaited;
     }
 
-    /** Steps 8 and 9, those that are due after a record of so many bytes. */
+    /** Does steps 8 and 9, as far as they are due after a record of {@code size} bytes. */
     final void doDue(long size) {
         final boolean idle = payload.state() == Window.CLOSED;
         payload.busy();
@@ -339,8 +349,8 @@ abstract class RingWriter {
     }
 
     /**
-     * Step 8: the first record boundary of an eighth; with a foreign subscriber none of the first eighth. Agrona's
-     * reader looks for a record's length where that one stands (6.15).
+     * Notes a boundary: step 8, the first record boundary of an eighth of the ring. With a foreign subscriber the first
+     * eighth has none: there Agrona's reader may look for a record's length (6.15).
      */
     private void noteBoundary() {
         final int eighth = (int) (end >> eighthShift) & Layout.BOUNDARIES - 1;
@@ -354,7 +364,7 @@ abstract class RingWriter {
         nextBoundary = (end >> eighthShift) + 1 << eighthShift;
     }
 
-    /** Step 9. */
+    /** Clears ahead, if little is cleared: step 9. */
     private void clearAhead(long size) {
         if (cleared - end < halfWindow && size <= longestAhead) {
             clear(end, end + window);
@@ -367,10 +377,10 @@ abstract class RingWriter {
     }
 
     /**
-     * 6.3: publishes messages, as many as fit before the ring's end, a quarter of it, and the limit. The first one has
-     * been reserved; returns how many were published, 1 at least.
+     * Publishes a part of a batch (6.3): as many messages as fit before the ring's end, into a quarter of the capacity,
+     * and below the limit. The first message is reserved already. Returns how many were published, at least 1.
      *
-     * @param first bytes that the first one takes in the ring.
+     * @param first bytes that the first message takes in the ring.
      */
     final int publishBatch(DirectBuffer[] messages, int from, int number, int type, int first) {
         int index = (int) end & mask;
@@ -391,7 +401,7 @@ abstract class RingWriter {
             }
             room.make(this, end + total + Layout.RECORD_HEADER_LENGTH, end + first + Layout.RECORD_HEADER_LENGTH);
             looked = true;
-            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first one
+            most = (int) Math.min(most, limit - Layout.RECORD_HEADER_LENGTH - end); // at least the first message
             total = first;
             taken = 1;
         }
@@ -401,8 +411,8 @@ abstract class RingWriter {
         try {
             for (int i = 1; i < taken; i++) {
                 DirectBuffer message = messages[from + i];
-                length = message.capacity(); // once
-                final long size = size(length); // of a negative one: more than any ring holds
+                length = message.capacity(); // read once
+                final long size = size(length); // more than any ring holds if the length is negative
                 if (size > index + total - at) {
                     throw changed();
                 }
@@ -434,7 +444,7 @@ abstract class RingWriter {
             + " change messages while they are published.");
     }
 
-    /** 6.2, 1 and 2: the limit that the gates allow now. What was granted stays good. */
+    /** Recomputes the limit from the gates (6.2, 1 and 2). The limit never goes back. */
     final void recompute() {
         VarHandle.fullFence(); // 6.2, 1; pairs with: join 3
         if (control != null) {
@@ -444,17 +454,17 @@ abstract class RingWriter {
         long allowed = end + capacity;
         for (int slot = firstSlot; slot < endOfSlots; slot++) {
             final long gate = gate(slot);
-            if (gate >= 0 && gate < allowed - lag) { // so written, the sum cannot overflow
+            if (gate >= 0 && gate < allowed - lag) { // in this form the sum cannot overflow
                 allowed = gate + lag;
             }
-            if (foreignSubscriber) { // 6.15: for an Agrona writer that may have the ring later
+            if (foreignSubscriber) { // 6.15: for an Agrona writer that may own the ring later
                 ring.putLongOpaque(capacity + Layout.TRAILER_HEAD_CACHE, gate);
             }
         }
         limit = Math.min(Math.max(limit, allowed), LAST_LIMIT);
     }
 
-    /** The same for a queue (queue.md 4). Jobs that change hands all the time leave the limit where it is. */
+    /** Does the same for a queue (queue.md 4). If jobs change hands during each try, the limit stays. */
     private void recomputeQueue() {
         for (int i = 0; i < HANDOVER_TRIES; i++) {
             final long handovers = handovers(); // 2a
@@ -472,12 +482,12 @@ abstract class RingWriter {
         }
     }
 
-    /** How many jobs of a queue have changed hands. */
+    /** The number of jobs of a queue that have changed hands. */
     final long handovers() {
         return control.getLongAcquire(Layout.CONTROL_HANDOVERS); // pairs with: adopt 5
     }
 
-    /** Nothing can be published any more, whatever the file says. */
+    /** Makes further publishing impossible, whatever the file holds. */
     final void stop() {
         fastEnd = 0;
         limit = 0;
@@ -488,13 +498,13 @@ abstract class RingWriter {
         return ring.getLongAcquire(at); // pairs with: poll 4, join 2 and 4, leave
     }
 
-    /** Whether a slot that gates has not read all that was published. */
+    /** Whether a gating slot has not read all that was published. */
     final boolean isBehind(int slot) {
         final long gate = gate(slot);
         return gate >= 0 && gate < end;
     }
 
-    /** Whether no gate stands in the way of what ends at {@code needed}, its 8 bytes behind it included. */
+    /** Whether all gates allow a limit of {@code needed}: a record's end plus 8 bytes. */
     final boolean gatesAllow(long needed) {
         for (int slot = firstSlot; slot < endOfSlots; slot++) {
             if (holdsBack(slot, needed)) {
@@ -504,7 +514,7 @@ abstract class RingWriter {
         return true;
     }
 
-    /** Whether a slot's gate leaves no room below {@code needed}. */
+    /** Whether a slot's gate does not allow a limit of {@code needed}. */
     final boolean holdsBack(int slot, long needed) {
         final long gate = gate(slot);
         return gate >= 0 && gate < needed - lag;

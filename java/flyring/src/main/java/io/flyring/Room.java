@@ -4,9 +4,10 @@ package io.flyring;
 import java.util.List;
 
 /**
- * Makes room for a publisher that is held back (spec 6.2): evicts laggards (6.11), retires the dead (6.7), takes back
- * the gates of the evicted (6.11), looks whether the channel was replaced (6.13), and tells others who is held back.
- * What fails on the way means that there is no room this time; never an exception. Nothing is mapped here.
+ * Makes room for a publisher that is held back (channel.md 6.2). Evicts subscribers beyond the lag limit (6.11),
+ * retires dead ones (6.7), and takes back the gates of evicted ones (6.11). Checks whether the channel was replaced
+ * (6.13), and stores since when the publisher is held back. If a system call fails, there is no room this time; that is
+ * never an exception. Maps nothing.
  */
 final class Room {
     private static final long PATIENCE_NANOS = 1_000_000;
@@ -21,18 +22,18 @@ final class Room {
     private final int first;
     private final int end;
     private final boolean queue;
-    /** Whether a subscriber that is further behind than the writer's lag is evicted, or else waited for. */
+    /** Whether a subscriber beyond the writer's lag limit is evicted; if not, the writer waits for it. */
     private final boolean evicts;
-    /** When room was short for the first time, or the slots were last tested; 0: it is not short. */
+    /** When room was first short, or when the slots were last tested; 0 if room is not short. */
     private long shortSince;
-    /** Whether blocked_since says that room is short. */
+    /** Whether blocked_since in the file is set. */
     private boolean blocked;
     private long needed;
-    /** When a successor was last looked for; 0: never. */
+    /** When the channel was last checked for a successor; 0 if never. */
     private long lookedAt;
-    /** Whether the last look found that the channel was replaced. */
+    /** Whether the last check found that the channel was replaced. */
     private boolean told;
-    /** Whether a record that finds no room says so. */
+    /** Whether a record that finds no room throws for a replaced channel. */
     private boolean tellsReplaced = true;
 
     Room(Channel channel, int ring, Lock lock, boolean evicts) {
@@ -48,18 +49,18 @@ final class Room {
         this.evicts = evicts;
     }
 
-    /** Of a service, where that ends waits and no call: its waits look by themselves. */
+    /** For a service: a replaced channel ends waits, which check this themselves, but never a call. */
     Room silent() {
         tellsReplaced = false;
         return this;
     }
 
-    /** What the last record that found no room needs: the limit at or above it. */
+    /** The limit that the last record needed. */
     long needed() {
         return needed;
     }
 
-    /** A subscriber slot that somebody owns who has not read all that was published; -1: there is none. */
+    /** A subscriber slot with a live owner that has not read all that was published; -1 if there is none. */
     int behind(RingWriter writer) {
         if (queue) {
             return behindInQueue(writer);
@@ -73,8 +74,9 @@ final class Room {
     }
 
     /**
-     * Of a queue: jobs that nobody has taken, or that are in hand, whether their worker lives or not; while jobs change
-     * hands all the time, any slot: then it is looked at again.
+     * Does the same for a queue. Slot 0 stands for jobs that no worker has taken; the other slots are those of workers,
+     * alive or dead, with a job in hand. If jobs change hands during each try, returns 0, so that the caller tries
+     * again.
      */
     private int behindInQueue(RingWriter writer) {
         for (int i = 0; i < RingWriter.HANDOVER_TRIES; i++) {
@@ -95,12 +97,12 @@ final class Room {
         return ring;
     }
 
-    /** Recomputes the writer's limit until {@code needed} is at or below it; false: back-pressured. */
+    /** Recomputes the writer's limit until it reaches {@code needed} (6.2); false if back-pressured. */
     boolean make(RingWriter writer, long needed) {
         return make(writer, needed, needed);
     }
 
-    /** The same for a batch, which is held back if there is no room for its first record. */
+    /** The same for a batch: it counts as held back if its first record, up to {@code first}, finds no room. */
     boolean make(RingWriter writer, long needed, long first) {
         if (first - Layout.RECORD_HEADER_LENGTH >= Layout.MAX_POSITION) {
             throw Recovery.corrupt(ring, writer.end, "the ring has reached its last position");
@@ -125,7 +127,8 @@ final class Room {
     }
 
     /**
-     * Of a queue, between two looks that find no room: each one takes from a worker the lines that it is about to write.
+     * Pauses between two looks of a queue's producer that find no room. Each look takes from a worker the cache lines
+     * that the worker is about to write.
      */
     private static void standBack() {
         for (int i = 0; i < PAUSES; i++) {
@@ -133,7 +136,7 @@ final class Room {
         }
     }
 
-    /** At most once in 1 ms, and not twice in a row if it was replaced: who was told can go on all the same. */
+    /** Recompute 0: throws if the channel was replaced. Checks at most once in 1 ms, and not right after it threw. */
     private void lookForSuccessor() {
         long now = System.nanoTime();
         if (told) {
@@ -146,7 +149,7 @@ final class Room {
         }
     }
 
-    /** Whether room has been short for a while, and the slots were not tested meanwhile. */
+    /** Whether room has been short for 1 ms since it first was, or since the last test. */
     private boolean isTimeToTest() {
         long now = System.nanoTime();
         if (shortSince != 0 && now - shortSince < PATIENCE_NANOS) {
@@ -157,7 +160,7 @@ final class Room {
         return !first;
     }
 
-    /** Recompute 5. */
+    /** Stores since when the writer is held back, or that it is not: recompute 5. */
     private void tell(RingWriter writer, long first) {
         boolean room = first <= writer.limit;
         if (room) {
@@ -169,9 +172,9 @@ final class Room {
         }
     }
 
-    /** Recompute 3; true if a slot was evicted. */
+    /** Evicts the slots beyond the lag limit: recompute 3. Returns whether a slot was evicted. */
     private boolean evict(RingWriter writer, long needed) {
-        synchronized (lock) { // so that nobody closes it meanwhile
+        synchronized (lock) { // keeps it open meanwhile
             boolean any = false;
             boolean locked = false;
             try {
@@ -196,9 +199,9 @@ final class Room {
         }
     }
 
-    /** Recompute 4. */
+    /** Retires dead subscribers, takes back gates, and checks whether the channel was replaced: recompute 4. */
     private void test(RingWriter writer, long needed) {
-        for (int slot = first; slot < end && !queue; slot++) { // a worker's gate says where its job lies: queue.md 4
+        for (int slot = first; slot < end && !queue; slot++) { // a worker's gate stays (queue.md 4)
             if (writer.holdsBack(slot, needed)) {
                 synchronized (lock) {
                     slotsOfChannel.retire(lock, slot, trailers, writer, needed);
@@ -211,7 +214,7 @@ final class Room {
         }
     }
 
-    /** The slot with the smallest gate; null if none gates. */
+    /** The slot with the smallest gate; null if no slot gates. */
     Holder holder(RingWriter writer) {
         int holder = -1;
         long least = Long.MAX_VALUE;
@@ -226,8 +229,8 @@ final class Room {
     }
 
     /**
-     * Of a queue: the error if a job in this thread's own hand leaves no room, or keeps a flush waiting (queue.md 10);
-     * else null.
+     * The error if a job in the calling thread's own hand leaves no room, or makes a flush wait (queue.md 10); else
+     * null.
      */
     BusyException busy(RingWriter writer, boolean flushes) {
         for (int slot = 1; queue && slot < end; slot++) {
@@ -242,7 +245,7 @@ final class Room {
         return null;
     }
 
-    /** How many subscribers that somebody owns read this ring. */
+    /** The number of subscribers with a live owner that read this ring. */
     int readers(RingWriter writer) {
         int readers = 0;
         for (int slot = Math.max(first, channel.header().firstSubscriber()); slot < end; slot++) {

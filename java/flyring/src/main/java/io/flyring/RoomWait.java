@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** How a publisher waits for room, or until everything was read (spec 6.16). */
+/** The wait of a publisher for room, or until everything is read (channel.md 6.16). */
 abstract class RoomWait extends Waiting {
-    private static final long FIRST_CAP_NANOS = 4_000_000; // because it is the publisher that retires the dead
+    private static final long FIRST_CAP_NANOS = 4_000_000; // short, because the waiting publisher retires the dead
     private static final long CAP_NANOS = 20_000_000;
     private static final long FIRST_NANOS = 1_000_000_000;
 
@@ -20,10 +20,10 @@ abstract class RoomWait extends Waiting {
 
     abstract long gate(int slot);
 
-    /** The publisher's own. */
+    /** The publisher's own lock. */
     abstract Lock lock();
 
-    /** Of a queue: who holds this publisher back, and cannot go on before this thread does; null: nobody. */
+    /** Of a queue: the error if the calling thread's own job holds this publisher back; else null. */
     abstract BusyException busy();
 
     @Override
@@ -38,7 +38,7 @@ abstract class RoomWait extends Waiting {
 
     @Override
     final boolean othersWake() {
-        if (channel.header().isQueue()) { // any worker moves gate[0]
+        if (channel.header().isQueue()) { // any worker may move gate[0]
             return channel.slots().workersWake(lock(), NOBODY);
         }
         for (int slot = 0; slot < subscribers; slot++) {

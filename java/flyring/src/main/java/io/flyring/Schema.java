@@ -9,9 +9,9 @@ import java.nio.file.Path;
 import org.w3c.dom.Element;
 
 /**
- * An SBE schema: its text, id and version; to be stored in a channel ({@link ChannelOptions#schema(Schema)}), or to be
- * required of one ({@link OpenOptions#schema(Schema)}). Id and version are read from the text; whether the rest of it
- * is valid is sbe-tool's affair. Immutable. Spec/messages.md 2.
+ * An SBE schema: its text, id and version. It can be stored in a channel ({@link ChannelOptions#schema(Schema)}) or
+ * required of a channel ({@link OpenOptions#schema(Schema)}). Id and version are read from the text; the rest of the
+ * text is not validated. Immutable. Spec messages.md 2.
  */
 public final class Schema {
     private static final int MOST = 0xffff;
@@ -31,12 +31,12 @@ public final class Schema {
     }
 
     /**
-     * Reads a schema from a file. What it includes by XInclude, relative to the file, becomes part of the text.
+     * Reads a schema from a file. Resolves each XInclude relative to the file.
      *
      * @param file the schema's XML.
      * @return the schema.
      * @throws IoException if the file cannot be read.
-     * @throws InvalidArgumentException if it is no SBE schema; the text says where and why.
+     * @throws InvalidArgumentException if it is not an SBE schema; the exception's text says where and why.
      */
     public static Schema load(Path file) {
         byte[] bytes;
@@ -51,13 +51,14 @@ public final class Schema {
     }
 
     /**
-     * Reads a schema from a stream, such as {@code Main.class.getResourceAsStream("prices.xml")}. It may not include
-     * other files.
+     * Reads a schema from a stream, such as {@code Main.class.getResourceAsStream("prices.xml")}. An XInclude is not
+     * allowed.
      *
      * @param stream the schema's XML; read to its end, not closed.
      * @return the schema.
      * @throws IoException if the stream cannot be read.
-     * @throws InvalidArgumentException if it is no SBE schema, or null as that of a resource that does not exist.
+     * @throws InvalidArgumentException if the stream is not an SBE schema, or is null (as for a resource that does not
+     *     exist).
      */
     public static Schema of(InputStream stream) {
         if (stream == null) {
@@ -74,11 +75,11 @@ public final class Schema {
     }
 
     /**
-     * Reads a schema from its text. It may not include other files.
+     * Reads a schema from its text. An XInclude is not allowed.
      *
      * @param text the schema's XML.
      * @return the schema.
-     * @throws InvalidArgumentException if it is no SBE schema; the text says where and why.
+     * @throws InvalidArgumentException if it is not an SBE schema; the exception's text says where and why.
      */
     public static Schema parse(String text) {
         return new Schema(new SchemaXml("The schema", text));
@@ -92,16 +93,16 @@ public final class Schema {
                 return number;
             }
         } catch (NumberFormatException e) {
-            // said below
+            // reported below
         }
         throw xml.wrong(value.isEmpty() ? "<messageSchema> has no " + attribute : "the " + attribute + " of"
             + " <messageSchema> is \"" + value + "\", not 0 to " + MOST);
     }
 
     /**
-     * The schema's XML, whole: nothing is included from elsewhere.
+     * The schema's whole XML, with every XInclude resolved.
      *
-     * @return the text as it was read, if it included nothing.
+     * @return the text; the same as was read if it had no XInclude.
      */
     public String text() {
         return text;

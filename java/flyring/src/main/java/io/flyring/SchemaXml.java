@@ -27,14 +27,15 @@ import org.xml.sax.SAXParseException;
 import org.xml.sax.helpers.DefaultHandler;
 
 /**
- * A schema's XML, read by the JDK's parser: no network, XIncludes of files resolved, no document type that defines
- * anything. {@code <!DOCTYPE xml>}, which stock exchanges write, defines nothing.
+ * Reads a schema's XML with the JDK's parser: without network access, with XIncludes of files resolved, and without a
+ * document type that defines anything. {@code <!DOCTYPE xml>}, which stock exchanges write, defines nothing and is
+ * allowed.
  */
 final class SchemaXml {
     private static final String XINCLUDE = "http://www.w3.org/2001/XInclude";
     private static final String APACHE = "http://apache.org/xml/features/";
     private static final String SAX = "http://xml.org/sax/features/";
-    /** Text that is declared to be one of these says the truth when it is stored as UTF-8. */
+    /** Encodings that may stay declared when the text is stored as UTF-8. */
     private static final Set<String> UNICODE = Set.of("UTF-8", "US-ASCII", "ASCII");
     private static final String BYTE_ORDER_MARK = "\uFEFF";
 
@@ -45,7 +46,7 @@ final class SchemaXml {
     private final Document document;
     private final String text;
 
-    /** Bytes in the encoding that they declare, from a file, whose URI is the place, or from elsewhere: null. */
+    /** Reads bytes in the encoding that they declare; {@code place} is the URI of their file, or null. */
     SchemaXml(String name, byte[] bytes, String place) {
         this(name, bytes, null, place);
     }
@@ -101,11 +102,11 @@ final class SchemaXml {
             factory.setFeature(APACHE + "nonvalidating/load-external-dtd", false);
             factory.setFeature(SAX + "external-general-entities", false);
             factory.setFeature(SAX + "external-parameter-entities", false);
-            factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_DTD, "file"); // of what is included: there is no DTD
+            factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_DTD, "file"); // for included files: there is no DTD
             factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_SCHEMA, "");
             if (include) {
                 factory.setXIncludeAware(true);
-                factory.setFeature(APACHE + "xinclude/fixup-base-uris", false); // the text is not to name our files
+                factory.setFeature(APACHE + "xinclude/fixup-base-uris", false); // the text must not name local files
                 factory.setFeature(APACHE + "xinclude/fixup-language", false);
             }
             DocumentBuilder builder = factory.newDocumentBuilder();
@@ -129,7 +130,7 @@ final class SchemaXml {
         return error;
     }
 
-    /** What is included is looked at before; null: it is read as it would be anyway. */
+    /** Checks an included URI; returns null, so that the parser reads it in the usual way. */
     private static InputSource included(String uri) throws SAXException {
         if (!uri.toLowerCase(Locale.ROOT).startsWith("file:")) {
             throw new SAXException("it includes " + uri + ", which is no file");
@@ -139,7 +140,7 @@ final class SchemaXml {
         } catch (DocumentTypeException e) {
             throw e;
         } catch (SAXException | IOException e) {
-            return null; // who includes it says what is wrong, or takes it as text
+            return null; // the parser reports an error, or takes it as text
         }
         return null;
     }
@@ -158,7 +159,7 @@ final class SchemaXml {
         to.write("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         try {
             Transformer transformer = TransformerFactory.newDefaultInstance().newTransformer();
-            transformer.setOutputProperty(OutputKeys.OMIT_XML_DECLARATION, "yes"); // it would name the old encoding
+            transformer.setOutputProperty(OutputKeys.OMIT_XML_DECLARATION, "yes"); // it names the old encoding
             transformer.transform(new DOMSource(document), new StreamResult(to));
             return to.toString();
         } catch (TransformerException e) {
@@ -166,7 +167,7 @@ final class SchemaXml {
         }
     }
 
-    /** A document type that defines something, or may. */
+    /** Thrown for a document type that defines something, or may. */
     private static final class DocumentTypeException extends SAXException {
         private static final long serialVersionUID = 1;
 
@@ -175,7 +176,7 @@ final class SchemaXml {
         }
     }
 
-    /** Errors are thrown, not printed. */
+    /** Throws errors instead of printing them. */
     private static final class Errors extends DefaultHandler {
         @Override
         public void error(SAXParseException e) throws SAXException {

@@ -7,9 +7,10 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A slot that this process owns: its lock, and the mappings through which its owner stores. It outlives the publisher
- * or subscriber that owns it, so that one that was forgotten can be closed, too. The order is always the same: first
- * nothing can be stored any more, then what others look at is set right, and last the lock is released (spec 5.1).
+ * A slot that this process owns: its lock, and the mappings through which its owner stores. The seat outlives the
+ * owning object, so that an object that became unreachable can be closed. Closing has a fixed order: first no more
+ * stores are possible, then the words that other processes read are set, and last the lock is released (channel.md
+ * 5.1).
  */
 final class Seat implements Runnable {
     private static final System.Logger LOG = System.getLogger("io.flyring");
@@ -21,12 +22,12 @@ final class Seat implements Runnable {
     private final String name;
     private final long epoch;
     private final boolean kept;
-    /** What only the owner looks and stores through. */
+    /** The mappings that only the owner uses. */
     private final List<Memory> mappings = new ArrayList<>();
-    /** The publisher or subscriber; it may have been forgotten. */
+    /** The owning object, which may be unreachable by now. */
     private WeakReference<Object> owner;
     private Cleaner.Cleanable cleaner;
-    /** Of a service: the publisher slots that belong to the place, too. */
+    /** Of a service: the publisher slots that also belong to the place. */
     private int firstRing;
     private int endOfRings;
     private boolean detached;
@@ -43,25 +44,25 @@ final class Seat implements Runnable {
         this.kept = kept;
     }
 
-    /** A place of a service: these publisher slots, on the same description. */
+    /** Adds the publisher slots of a place of a service; their locks are on the same file description. */
     Seat with(int first, int end) {
         firstRing = first;
         endOfRings = end;
         return this;
     }
 
-    /** The mapping is released before the lock is. */
+    /** Adds a mapping, which is released before the lock is. */
     void uses(Memory mapping) {
         mappings.add(mapping);
     }
 
-    /** From now on the seat is given back when its owner is forgotten. */
+    /** Sets the owner; from now on the seat is given back when the owner becomes unreachable. */
     void ownedBy(Object object) {
         owner = new WeakReference<>(object);
         cleaner = Memory.whenForgotten(object, this);
     }
 
-    /** Throws if the owner may not be closed now. Returns its wait, if that was taken over; else null. */
+    /** Throws if the owner cannot be closed now. Returns its wait if that was taken over; else null. */
     Waiting stop() {
         Object object = owner.get();
         Waiting waiting = object instanceof Publisher publishing ? publishing.waiting()
@@ -86,7 +87,7 @@ final class Seat implements Runnable {
         return null;
     }
 
-    /** Ends what the owner has open, and makes all further use of it {@link ClosedException}. */
+    /** Ends what the owner has open; further use of the owner throws {@link ClosedException}. */
     void endOwner() {
         if (owner.get() instanceof Publisher object) {
             object.end();
@@ -101,14 +102,14 @@ final class Seat implements Runnable {
         }
     }
 
-    /** Behind the end: tells of the calls that ended by it. */
+    /** After the end: runs the callbacks of the calls that ended. */
     void tellOwner() {
         if (owner.get() instanceof Client object) {
             object.runPending();
         }
     }
 
-    /** The worker that owns it; null if it is another's, or was forgotten. */
+    /** The worker that owns the seat; null if the owner is not a worker, or is unreachable. */
     Worker worker() {
         return owner != null && owner.get() instanceof Worker worker ? worker : null;
     }
@@ -128,7 +129,7 @@ final class Seat implements Runnable {
         return channel.control().getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) == epoch;
     }
 
-    /** Takes the file away from this object. Another thread that is in the middle of a call changes nothing of it. */
+    /** Releases the mappings. A thread that is in the middle of a call changes nothing in the file after that. */
     void detach() {
         synchronized (lock) {
             if (!detached) {
@@ -140,14 +141,14 @@ final class Seat implements Runnable {
         }
     }
 
-    /** What others see of a proper end: the ring is closed, or the gates are gone; or taken back, after an evict. */
+    /** Stores a proper end: closes the ring, or clears the gates; after an evict, takes the gates back (5.4). */
     void leave() {
         synchronized (lock) {
             if (left || released) {
                 return;
             }
             if (!publisher && channel.header().isQueue()) {
-                left = true; // a worker's gates stay for who adopts its job: queue.md 7
+                left = true; // a worker's gates stay for its job's adopter (queue.md 7)
                 return;
             }
             if (owned()) {
@@ -156,19 +157,19 @@ final class Seat implements Runnable {
                 }
                 if (publisher) {
                     channel.slots().closePublisher(slot);
-                } else if (channel.header().isService() && slot == 0) { // whose gates stay
+                } else if (channel.header().isService() && slot == 0) { // a server's gates stay
                     channel.slots().room().wakeAll();
                 } else if (!channel.slots().kept(slot)) {
                     channel.joining().stopGating(slot);
                 }
-            } else if (!publisher && !(channel.header().isService() && slot == 0)) { // whose gates stay
+            } else if (!publisher && !(channel.header().isService() && slot == 0)) { // a server's gates stay
                 takeBack();
             }
             left = true;
         }
     }
 
-    /** 5.4: takes back what may have been stored after an evict, if the slot's lock is still this one's. */
+    /** Takes back gates that may have been stored after an evict, if the slot's lock is still held (5.4). */
     private void takeBack() {
         long at = lockByte();
         if (channel.header().foreign == Foreign.NONE && lock.tryLockIfPossible(at)) {
@@ -180,7 +181,7 @@ final class Seat implements Runnable {
         }
     }
 
-    /** The slot's next owner may come. */
+    /** Releases the lock, so that the slot's next owner can take it. */
     void release() {
         synchronized (lock) {
             if (!released) {
@@ -189,13 +190,13 @@ final class Seat implements Runnable {
                     lock.unlockBeforeClose(header.controlOffset + header.publisherSlot(ring));
                 }
                 lock.unlockAndClose(lockByte());
-                released = true; // last: after an Error in front of this, the next call does it again
+                released = true; // last: after an Error before this, the next call tries again
             }
         }
         channel.released(this);
     }
 
-    /** A proper end. */
+    /** Gives the slot back after a proper end. */
     void close() {
         try {
             detach();
@@ -208,12 +209,12 @@ final class Seat implements Runnable {
         forgetCleaner();
     }
 
-    /** Its owner is in the middle of something: others must not take what it leaves for a proper end. */
+    /** The owner stopped in the middle of a change: others must not take its state for a proper end. */
     void fail() {
         left = true;
     }
 
-    /** The end of an object that may be in the middle of something: its slot's next owner mends what it left. */
+    /** Gives the slot back without a proper end: the slot's next owner repairs what is unfinished. */
     void abandon() {
         detach();
         release();
@@ -226,7 +227,7 @@ final class Seat implements Runnable {
         }
     }
 
-    /** The owner was forgotten (the garbage collector found it), or has closed. */
+    /** Runs when the owner has become unreachable, or has closed. */
     @Override
     public void run() {
         boolean forgotten;

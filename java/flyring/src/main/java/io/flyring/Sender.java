@@ -4,21 +4,21 @@ package io.flyring;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Who published a message. Spec 6.14.
+ * The publisher of a message. Spec channel.md 6.14.
  *
  * @param ring the ring, which is also the publisher's slot.
  * @param name the publisher's name, empty if it has none or is not known.
- * @param epoch which owner of the slot it was, from 1; 0: not known.
+ * @param epoch the number of this owner of the slot, from 1; 0 if not known.
  */
 public record Sender(int ring, String name, long epoch) {
-    /** The most that an owner record can tell, in bytes of payload. */
+    /** The longest payload of an owner record, in bytes. */
     static final int LONGEST = Layout.OWNER_RECORD_NAME + Layout.MAX_NAME_LENGTH;
 
     static Sender unknown(int ring) {
         return new Sender(ring, "", 0);
     }
 
-    /** Who sends what follows an owner record of so many bytes of payload; unknown if that says nothing. */
+    /** The sender of what follows an owner record; unknown if the record is not valid (channel.md 6.14). */
     static Sender after(Sender before, Memory memory, int payload, int length) {
         if (length >= Layout.OWNER_RECORD_NAME) {
             long epoch = memory.getLong(payload + Layout.OWNER_RECORD_EPOCH);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** Who published jobs: the present owner of their ring's slot, or nobody knows (queue.md 9). */
+/** The publishers of jobs: the present owner of the ring's slot, or unknown (queue.md 9). */
 final class Senders {
     private final Channel channel;
     private final Header header;
-    /** Those of each ring, as they were seen last, and where the first record of each lies. */
+    /** The sender of each ring as last read, and the position of its first record. */
     private final Sender[] known;
     private final long[] starts;
 
@@ -16,7 +16,7 @@ final class Senders {
         this.starts = new long[header.publishers];
     }
 
-    /** Of the job that lies there; allocates only when the ring has a new owner. */
+    /** The publisher of the job at a position; allocates only when the ring has a new owner. */
     Sender of(int ring, long position) {
         final int at = header.publisherSlot(ring);
         // pairs with: take, epoch

@@ -4,9 +4,9 @@ package io.flyring;
 import java.time.Duration;
 
 /**
- * Answers the requests of a service; there is one at a time; made by {@link Channel#server(String)}. One thread polls;
- * requests that are kept are answered from any thread, and {@link #stop()} may be called by any. One that nothing
- * refers to any more is closed by the garbage collector, with a warning. spec/service.md.
+ * Answers the requests of a service; made by {@link Channel#server(String)}. A service has one server at a time. One
+ * thread polls. Any thread may answer kept requests ({@link Request#keep()}) or call {@link #stop()}. The garbage
+ * collector closes a server that is unreachable, with a warning. Spec service.md.
  */
 public final class Server extends ServerCore implements AutoCloseable {
     private static final int DEFAULT_LIMIT = 256;
@@ -21,10 +21,10 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out requests that are there.
+     * Hands out up to 256 available requests.
      *
-     * @param handler gets them, one after another.
-     * @return how many were handed out.
+     * @param handler receives the requests, one after another.
+     * @return the number of requests handed out.
      * @throws FlyringException as {@link #poll(RequestHandler, int)} does.
      */
     public int poll(RequestHandler handler) {
@@ -32,16 +32,16 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out requests that are there, at most so many.
+     * Hands out available requests, up to a limit.
      *
-     * @param handler gets them, one after another; what it throws ends its call with {@link ServiceErrorException}, but
-     *     for an Error, which comes out of this, too.
-     * @param limit how many at most.
-     * @return how many were handed out.
+     * @param handler receives the requests, one after another. If it throws, its call ends with
+     *     {@link ServiceErrorException}; this method rethrows an {@link Error} only.
+     * @param limit the largest number of requests.
+     * @return the number of requests handed out.
      * @throws ClosedException after close.
      * @throws SlotLostException if the server was evicted.
-     * @throws TwoThreadsException if another thread, or a handler, is at work in it.
-     * @throws ChannelReplacedException if another channel has this one's name now; the server works as before.
+     * @throws TwoThreadsException if another thread polls, or the call comes from a handler of this server.
+     * @throws ChannelReplacedException if another channel has taken this one's name. The server keeps working.
      */
     public int poll(RequestHandler handler, int limit) {
         if (busy) {
@@ -81,14 +81,14 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * The same, and waits while there is none. A virtual thread that sleeps here keeps its carrier thread.
+     * Does the same, but waits while there is no request. A virtual thread that sleeps here keeps its carrier thread.
      *
-     * @param handler gets them, one after another.
-     * @param limit how many at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
-     * @return how many were handed out; 0: none came in time, or {@link #stop()} was called.
+     * @param handler receives the requests, one after another.
+     * @param limit the largest number of requests.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of requests handed out; 0 if none came in time, or {@link #stop()} was called.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
      * @throws FlyringException as {@link #poll(RequestHandler, int)} does.
      */
     public int poll(RequestHandler handler, int limit, Duration timeout) {
@@ -96,12 +96,12 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param handler gets them, one after another.
-     * @param limit how many at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
-     * @return how many were handed out; 0: none came in time, or {@link #stop()} was called.
+     * @param handler receives the requests, one after another.
+     * @param limit the largest number of requests.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the number of requests handed out; 0 if none came in time, or {@link #stop()} was called.
      * @throws FlyringException as {@link #poll(RequestHandler, int, Duration)} does.
      */
     public int poll(RequestHandler handler, int limit, long timeout) {
@@ -128,7 +128,7 @@ public final class Server extends ServerCore implements AutoCloseable {
     /**
      * Polls until {@link #stop()}, or until another thread closes the server.
      *
-     * @param handler gets the requests.
+     * @param handler receives the requests.
      * @throws FlyringException as {@link #poll(RequestHandler, int, Duration)} does.
      */
     public void serve(RequestHandler handler) {
@@ -145,7 +145,7 @@ public final class Server extends ServerCore implements AutoCloseable {
         stopped = false;
     }
 
-    /** Ends the serve that is under way, or the next one; from any thread. */
+    /** Ends the {@link #serve} that is under way, or else the next one. May be called from any thread. */
     public void stop() {
         stopped = true;
         if (isOpen()) {
@@ -154,9 +154,9 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -164,61 +164,61 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * Requests in hand.
+     * The number of requests in hand.
      *
-     * @return how many have no final reply yet.
+     * @return how many requests have no final reply yet.
      */
     public int inHand() {
         return inHandNow();
     }
 
     /**
-     * Replies that wait for room.
+     * The number of replies that wait for room in a client's ring.
      *
-     * @return how many.
+     * @return how many replies wait.
      */
     public int repliesWaiting() {
         return waitingNow();
     }
 
     /**
-     * Replies to clients that have gone.
+     * The number of replies that were dropped because their client has gone.
      *
-     * @return how many since the start.
+     * @return the number since the start.
      */
     public long clientGone() {
         return clientGone;
     }
 
     /**
-     * Requests that came too late.
+     * The number of requests that arrived after their deadline.
      *
-     * @return how many since the start.
+     * @return the number since the start.
      */
     public long expired() {
         return expired;
     }
 
     /**
-     * Requests to an earlier server.
+     * The number of requests that were addressed to an earlier server, and so were not run.
      *
-     * @return how many since the start.
+     * @return the number since the start.
      */
     public long notRun() {
         return notRun;
     }
 
     /**
-     * Clients evicted for what they wrote.
+     * The number of clients that were evicted because they wrote invalid data.
      *
-     * @return how many since the start.
+     * @return the number since the start.
      */
     public long damaged() {
         return damaged;
     }
 
     /**
-     * Its subscriber slot.
+     * The server's subscriber slot.
      *
      * @return 0.
      */
@@ -227,7 +227,7 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * Its name.
+     * The server's name.
      *
      * @return the name, empty if it has none.
      */
@@ -236,19 +236,19 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * The largest answer.
+     * The length of the largest answer.
      *
-     * @return bytes.
+     * @return payload bytes.
      */
     public int maxMessageLength() {
         return longest();
     }
 
     /**
-     * Gives the place back: calls in hand end as {@link ServerGoneException}; at least once they go to the next server.
-     * A thread that waits in this server gets {@link ClosedException}. Closing twice is fine.
+     * Gives the place back. Calls in hand end with {@link ServerGoneException}; with at-least-once delivery they go to
+     * the next server. A thread that waits in this server gets {@link ClosedException}. A second close does nothing.
      *
-     * @throws ViewAliveException from inside a handler, or while another thread polls.
+     * @throws ViewAliveException if called from a handler, or while another thread polls.
      */
     @Override
     public void close() {

@@ -10,8 +10,9 @@ import java.util.concurrent.locks.ReentrantLock;
 import org.agrona.DirectBuffer;
 
 /**
- * What a server has of all clients, and what it does with requests: service.md 5 and 7. One thread polls; what other
- * threads may touch, with requests that were kept, is under a lock. Without such requests nobody takes it.
+ * The state of a server for all clients, and the handling of requests and replies (service.md 5 and 7). One thread
+ * polls. A lock guards what other threads may use through kept requests; the lock is only taken while there are kept
+ * requests.
  */
 abstract class ServerCore {
     private static final long GONE = -1;
@@ -29,24 +30,24 @@ abstract class ServerCore {
     private final int epochAt;
     private final ReentrantLock lock = new ReentrantLock();
     private final int defaultType;
-    /** Of all clients. */
+    /** The number of requests in hand, of all clients. */
     @SuppressWarnings("unused")
     private int inHand;
     @SuppressWarnings("unused")
     private int waitingReplies;
     private int streams;
-    /** Requests that another thread may have, and of these, those that are not in hand any more; the latter locked. */
+    /** The number of kept requests. {@code unkept} (guarded by the lock) counts those that are no longer in hand. */
     @SuppressWarnings("unused")
     private int kept;
     int unkept;
     int damagedLanes;
-    /** Streams, in one poll. */
+    /** The streams that one poll continues. */
     private final List<Request> scratch = new ArrayList<>();
     private long lookedAt = System.nanoTime() - LOOK_NANOS;
     private volatile long expectedEpoch;
     volatile boolean stopped;
     boolean busy;
-    /** A wait set must have it polled: there is something in hand to look after. */
+    /** Whether the next poll must look after what is in hand; makes the server ready in a wait set. */
     private boolean lookDue;
     private volatile boolean lost;
     private Throwable failure;
@@ -81,7 +82,7 @@ abstract class ServerCore {
         }
     }
 
-    /** For requests of all clients; while a reply waits, its cap is that of room. */
+    /** The wait for requests of all clients; while a reply waits for room, the cap is that of room. */
     private final class Wait extends ServiceWait {
         Wait(Channel channel, int clients) {
             super(channel, 0, clients, "a request");
@@ -107,7 +108,7 @@ abstract class ServerCore {
 
         @Override
         void look() {
-            lookDue = needsLook(); // the next poll does, and looks for clients that died
+            lookDue = needsLook(); // makes the next poll do it, and look for clients that died
             lookedAt = System.nanoTime() - LOOK_NANOS;
             channel.checkReplaced();
         }
@@ -135,7 +136,7 @@ abstract class ServerCore {
     }
 
     /**
-     * Which server of the service it is.
+     * The epoch of the server's place: each new server gets the next number.
      *
      * @return the epoch, from 1.
      */
@@ -157,7 +158,7 @@ abstract class ServerCore {
         }
     }
 
-    /** Why it cannot be used. */
+    /** The error for a server that is closed or has lost its slot. */
     final FlyringException gone() {
         if (lost || isOpen()) {
             return new SlotLostException(0, "The server of " + channel.path() + " was evicted. Close it and make a new"
@@ -170,14 +171,14 @@ abstract class ServerCore {
         return error;
     }
 
-    /** The clock of deadlines (channel.md 10). */
+    /** The time on the clock of deadlines, in ns (channel.md 10). */
     final long now() {
         return channel.identity().monotonicNow();
     }
 
     // --- the lock
 
-    /** For the thread that polls: the lock, if another thread may have a request. Returns whether it was taken. */
+    /** Takes the lock for the polling thread, if there are kept requests. Returns whether it was taken. */
     final boolean lockIfKept() {
         if ((int) KEPT.getAcquire(this) == 0) {
             return false;
@@ -191,13 +192,13 @@ abstract class ServerCore {
             final int gone = unkept;
             if (gone != 0) {
                 unkept = 0;
-                KEPT.getAndAdd(this, -gone); // the last thing that is done with the lock
+                KEPT.getAndAdd(this, -gone); // last: from here on the polling thread may skip the lock
             }
             lock.unlock();
         }
     }
 
-    /** For a request: another thread takes the lock in any case. */
+    /** Takes the lock for a request: always if the request is kept. Returns whether it was taken. */
     private boolean lockFor(Request request) {
         if (!request.kept) {
             return lockIfKept();
@@ -228,7 +229,7 @@ abstract class ServerCore {
 
     // --- a poll
 
-    /** What waits is tried again, and streams go on; each 100 ms: have the clients of what is in hand died? */
+    /** Tries replies that wait again, and continues streams. Each 100 ms checks whether clients have died. */
     private void lookAfterHand() {
         final long time = System.nanoTime();
         final boolean looks = time - lookedAt >= LOOK_NANOS;
@@ -265,7 +266,7 @@ abstract class ServerCore {
         }
     }
 
-    /** Before the rings. */
+    /** Begins a poll, before the rings are read. */
     final void beginPoll() {
         lookDue = false;
         if (needsLook()) {
@@ -273,7 +274,7 @@ abstract class ServerCore {
         }
     }
 
-    /** Poll 7. */
+    /** Hands a request to the handler, and replies for it if it throws or does not answer: poll 7. */
     final void handOut(RequestHandler handler, Request request) {
         try {
             handler.onRequest(request);
@@ -316,7 +317,7 @@ abstract class ServerCore {
         return lanes[0].writer.maxLength - Layout.REPLY_LENGTH;
     }
 
-    // --- of requests: those that were kept from any thread
+    // --- verbs of requests; of kept ones from any thread
 
     final void reply(Request request, DirectBuffer source, byte[] bytes, int offset, int length, int type) {
         final boolean locked = lockFor(request);
@@ -384,13 +385,14 @@ abstract class ServerCore {
         }
     }
 
-    /** Behind what another thread did with a request that was kept; locked. */
+    /** After a verb of a kept request: stores the gate if due, and wakes the polling thread. Called with the lock. */
     private void settle(Request request) {
         if (request.kept && owned()) {
             if (channel.header().atLeastOnce()) {
                 request.lane.storeGate();
             }
-            // The thread that polls may sleep: until there is something for it, or while nothing waits for room.
+            // The polling thread may be asleep: waiting for a free place in a full hand, or with a cap that ignores
+            // waiting replies.
             if (request.lane.isFull() || waitingNow() != 0) {
                 channel.slots().data().wakeAll();
             }
@@ -399,7 +401,7 @@ abstract class ServerCore {
 
     // --- streams
 
-    /** Sends of a stream what it can. */
+    /** Sends as much of a stream as possible. */
     final void goOn(Request request, boolean kept) {
         while (true) {
             final Iterator<byte[]> items;
@@ -448,7 +450,7 @@ abstract class ServerCore {
         return true;
     }
 
-    /** Sends the item that was made, or the end; true: the next item is wanted, and is made without the lock. */
+    /** Sends the item that was made, or the end. True if the caller must make the next item, without the lock. */
     private boolean streamStep(Request request) {
         if (request.answered || request.pulling) {
             return false;
@@ -485,13 +487,13 @@ abstract class ServerCore {
 
     // --- ends
 
-    /** An Error in the middle of a publication: the slots' next owner mends the ring. */
+    /** Ends the server after an Error in the middle of a publication: the slots' next owner recovers the ring. */
     final void setFailed(Throwable error) {
         failure = error;
         expectedEpoch = GONE;
     }
 
-    /** After a poll, by its thread: a server that lost its slot, or failed, gives its places up. */
+    /** After a poll, by its thread: gives the slots up if the server lost its place or failed. */
     final void giveUpIfGone() {
         if (failure != null) {
             seat.abandon();
@@ -514,7 +516,7 @@ abstract class ServerCore {
         }
     }
 
-    /** 4, close: what waits is tried once more; what is in hand is not answered. */
+    /** Ends the server: tries replies that wait once more, and does not answer requests in hand (service.md 4). */
     final void end() {
         lock.lock();
         try {
@@ -526,17 +528,17 @@ abstract class ServerCore {
                 }
                 expectedEpoch = GONE;
             } else if (failure != null) {
-                seat.fail(); // the next owner mends what it left
+                seat.fail(); // the next owner recovers the ring
             }
             lost = false;
         } catch (FlyringException e) {
-            expectedEpoch = GONE; // their calls end as *server gone*
+            expectedEpoch = GONE; // the calls in hand end as server gone
         } finally {
             lock.unlock();
         }
     }
 
-    /** Without the lock: a channel that closes takes its own monitor first, and this lock then. */
+    /** Gives the seat back. Called without the lock: a channel's close takes its monitor first, then this lock. */
     final void seatClose() {
         seat.close();
     }

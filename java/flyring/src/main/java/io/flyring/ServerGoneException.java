@@ -5,11 +5,11 @@ package io.flyring;
 public final class ServerGoneException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Whether a handler may have been given the request. */
+    /** Whether a handler may have received the request. */
     private final boolean mayHaveRun;
-    /** Of the server. */
+    /** The server's name. */
     private final String name;
-    /** Of the server's process. */
+    /** The process id of the server. */
     private final int pid;
 
     ServerGoneException(boolean mayHaveRun, String name, int pid, String message) {
@@ -20,27 +20,27 @@ public final class ServerGoneException extends FlyringException {
     }
 
     /**
-     * The name of the server.
+     * The server's name.
      *
-     * @return the name; empty if it is not known.
+     * @return the name; empty if it has none or is not known.
      */
     public String name() {
         return name;
     }
 
     /**
-     * The process of the server.
+     * The process id of the server.
      *
-     * @return its id; 0 if it is not known.
+     * @return the id; 0 if not known.
      */
     public int pid() {
         return pid;
     }
 
     /**
-     * Whether a handler may have been given the request.
+     * Whether a handler may have received the request.
      *
-     * @return false: none was, and none will be.
+     * @return false if no handler received the request, and none will.
      */
     public boolean mayHaveRun() {
         return mayHaveRun;

@@ -2,10 +2,10 @@
 package io.flyring;
 
 /**
- * The server of a service that lives: from {@link Client#server()}.
+ * The live server of a service, as {@link Client#server()} returns it.
  *
  * @param name its name, empty if it has none.
- * @param epoch which server it is, from 1.
+ * @param epoch the number of this server, from 1.
  */
 public record ServerInfo(String name, long epoch) {
 }

@@ -5,7 +5,7 @@ package io.flyring;
 public final class ServiceErrorException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** What the server said. */
+    /** The server's error text. */
     private final String text;
 
     ServiceErrorException(String text) {
@@ -14,7 +14,7 @@ public final class ServiceErrorException extends FlyringException {
     }
 
     /**
-     * What the server said.
+     * The server's error text.
      *
      * @return the text.
      */

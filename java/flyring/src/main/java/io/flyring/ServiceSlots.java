@@ -5,7 +5,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** How clients and the server get their places, all of one or none (service.md 3, 4), and lose them (9). */
+/**
+ * Takes the places of clients and of the server, all slots of a place or none (service.md 3, 4); evicts a server (9).
+ */
 final class ServiceSlots {
     private static final long TAKE_NANOS = 10_000_000;
     private static final long RETRY_NANOS = 1_000_000;
@@ -15,7 +17,7 @@ final class ServiceSlots {
     private final Slots slots;
     private final Lock lock;
     private final List<Memory> mapped = new ArrayList<>();
-    /** The subscriber slot of a client whose gate may stand; 0: none does. */
+    /** The subscriber slot of a client, once its gate may be set; else 0. */
     private int joined;
 
     private ServiceSlots(Channel channel, Lock lock) {
@@ -63,11 +65,11 @@ final class ServiceSlots {
         return Slots.name(name);
     }
 
-    /** Nothing was got: whatever was taken or mapped goes back. */
+    /** Ends a take: without a seat, gives everything that was taken or mapped back. */
     private void end(Seat seat) {
         if (seat == null) {
             if (joined > 0) {
-                channel.joining().stopGating(joined); // a client that is not there holds no server back
+                channel.joining().stopGating(joined); // else its gate would hold the server back
             }
             mapped.forEach(channel.file()::release);
             lock.close();
@@ -103,7 +105,7 @@ final class ServiceSlots {
     }
 
     private int takeServerPlace() {
-        if (!lock.heldByAnother(subscriberByte(0))) { // before the locks: or callers take this server for the last one
+        if (!lock.heldByAnother(subscriberByte(0))) { // before the lock, else callers take this server for the last one
             channel.control().putLongRelease(Layout.CONTROL_SERVING, 0); // 2; pairs with: gone? 1
         }
         if (!lock.tryLock(subscriberByte(0))) {
@@ -121,7 +123,7 @@ final class ServiceSlots {
         return 0;
     }
 
-    /** Steps 1 and 2; the control lock is held then. */
+    /** Takes the control lock and the locks of a place: steps 1 and 2 of take client and take server. */
     private int take(boolean server) {
         final long since = System.nanoTime();
         lock.lockControl(header);
@@ -154,7 +156,7 @@ final class ServiceSlots {
             NoFreeSlotException.text(channel.path(), kind, number, owners, List.of(), false));
     }
 
-    /** 9: what was asked before another boot is nobody's any more; then channel.md 5.5. */
+    /** After another boot: drops all requests (service.md 9), then writes the boot id (channel.md 5.5). */
     private void adoptBoot() {
         byte[] boot = channel.identity().boot();
         byte[] there = new byte[boot.length];
@@ -172,7 +174,7 @@ final class ServiceSlots {
         slots.adoptBoot();
     }
 
-    /** What a client maps for one place. */
+    /** The mappings of a client for one place. */
     private record Place(int number, Memory ring, Memory answers, Memory trailer) {
     }
 
@@ -185,7 +187,7 @@ final class ServiceSlots {
         return new Place(k, ring, answers, trailer);
     }
 
-    /** A place that seems to be free, mapped before the control lock is held; null: none is. */
+    /** Maps a place that seems to be free, before the control lock is taken; null if there is none. */
     private Place likelyPlace() {
         for (int k = 0; k < header.clients(); k++) {
             if (!lock.heldByAnother(publisherByte(k)) && !lock.heldByAnother(subscriberByte(1 + k))) {
@@ -196,11 +198,11 @@ final class ServiceSlots {
     }
 
     private Client takeClient(String name, byte[] bytes) {
-        Waker data = new Waker(slots.data(), slots.wakes()); // before the locks: it may take some milliseconds
+        Waker data = new Waker(slots.data(), slots.wakes()); // before the locks: this may take some milliseconds
         Waker room = new Waker(slots.room(), slots.wakes());
         Place place = likelyPlace();
         final int k = take(false);
-        if (place == null || place.number != k) { // another one was quicker
+        if (place == null || place.number != k) { // another client has taken that place
             mapped.forEach(channel.file()::release);
             mapped.clear();
             place = place(k);
@@ -285,7 +287,7 @@ final class ServiceSlots {
         return server;
     }
 
-    /** Evict of the server (9), under the control lock: how many requests it had not taken; -1: not known. */
+    /** Evicts the server, under the control lock (9). Returns how many requests it had not taken; -1 if not known. */
     static long evictServer(Channel channel) {
         long unread = channel.joining().unread(0);
         channel.slots().evictServer();

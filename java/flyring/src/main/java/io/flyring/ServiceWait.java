@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** How clients and the server of a service wait (service.md 6, Waiting). */
+/** The wait of a client or the server of a service (service.md 6, Waiting). */
 abstract class ServiceWait extends Waiting {
     static final long DATA_CAP_NANOS = 100_000_000;
     static final long FIRST_ROOM_CAP_NANOS = 4_000_000;
@@ -12,7 +12,7 @@ abstract class ServiceWait extends Waiting {
     private final int first;
     private final int end;
 
-    /** For the messages of the rings from {@code first} to before {@code end}. */
+    /** Creates the wait for messages of the rings from {@code first} up to, but not including, {@code end}. */
     ServiceWait(Channel channel, int first, int end, String what) {
         super(channel.slots().data(), true, mask(first, end), what);
         this.channel = channel;
@@ -28,7 +28,7 @@ abstract class ServiceWait extends Waiting {
         return mask;
     }
 
-    /** While something waits for room. */
+    /** The cap while something waits for room. */
     static long roomCap(long waited) {
         return waited < FIRST_NANOS ? FIRST_ROOM_CAP_NANOS : ROOM_CAP_NANOS;
     }
@@ -45,6 +45,6 @@ abstract class ServiceWait extends Waiting {
 
     @Override
     final void lookSoon() {
-        // the next poll looks anyway
+        // not needed: the next poll looks anyway
     }
 }

@@ -3,7 +3,7 @@ package io.flyring;
 
 import org.agrona.DirectBuffer;
 
-/** Publishes requests, or replies, on one ring of a service: a prefix, and what the user gave (service.md 2). */
+/** Publishes requests or replies on one ring of a service: a prefix, then the user's bytes (service.md 2). */
 final class ServiceWriter extends RingWriter {
     static final long NO_ROOM = -1;
 
@@ -16,8 +16,8 @@ final class ServiceWriter extends RingWriter {
     /**
      * Publishes one record, if there is room for it now.
      *
-     * @param prefix bytes of the prefix: two words, or three.
-     * @param source what follows, in one of two kinds; null: nothing does, or it is of the other kind.
+     * @param prefix length of the prefix in bytes: two words or three.
+     * @param source the user's bytes; null if they are in {@code bytes}, or if there are none.
      * @return the position of the record, or {@link #NO_ROOM}.
      */
     long offer(int prefix, long first, long second, long third, DirectBuffer source, byte[] bytes, int offset,
@@ -36,12 +36,12 @@ final class ServiceWriter extends RingWriter {
             return position;
         } finally {
             if (!done) {
-                failed = true; // the next owner mends what this left
+                failed = true; // the next owner recovers the ring
             }
         }
     }
 
-    /** Whether an Error came in the middle of a publication: nothing more may be published. */
+    /** Whether an Error came in the middle of a publication; then nothing more may be published. */
     boolean failed() {
         return failed;
     }
@@ -73,7 +73,7 @@ final class ServiceWriter extends RingWriter {
         }
     }
 
-    /** Whether a record with so many bytes behind its prefix is longer than a ring allows. */
+    /** The error if a record with this payload behind its prefix is longer than the ring allows; else null. */
     MessageTooLargeException tooLarge(int prefix, int length) {
         final int most = maxLength - prefix;
         return length <= most ? null : new MessageTooLargeException(length, most, "A message of " + length

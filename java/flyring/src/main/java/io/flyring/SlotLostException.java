@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The slot has another owner now, or was taken away by an operator. Code {@code slot-lost}. */
+/** The slot has another owner, or was evicted. Code {@code slot-lost}. */
 public final class SlotLostException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Index of the slot. */
+    /** The slot's index. */
     private final int slot;
 
     SlotLostException(int slot, String message) {
@@ -14,9 +14,9 @@ public final class SlotLostException extends FlyringException {
     }
 
     /**
-     * Index of the slot.
+     * The slot's index.
      *
-     * @return index of the slot.
+     * @return the index, from 0.
      */
     public int slot() {
         return slot;

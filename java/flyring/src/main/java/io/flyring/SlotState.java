@@ -3,21 +3,21 @@ package io.flyring;
 
 import java.util.Locale;
 
-/** Whether somebody owns a slot. */
+/** Whether a slot is owned. */
 public enum SlotState {
-    /** Nobody ever had it. */
+    /** The slot never had an owner. */
     UNUSED,
     /** A live process owns it. */
     LIVE,
-    /** Its owner died, or went. */
+    /** The slot has no live owner: its last one died or closed. */
     AWAY,
-    /** Of a publisher: its owner closed it. */
+    /** Of a publisher slot: its last owner closed. */
     CLOSED,
-    /** A process with other software is at this end; whether it lives cannot be told. */
+    /** A process without Flyring is at this end; its liveness is not known. */
     FOREIGN,
-    /** Of a queue's slot 0: it stands for the jobs that no worker has taken. */
+    /** Slot 0 of a queue, which stands for the jobs that no worker has taken. */
     SHARED,
-    /** Of a queue's last publisher slot: its ring has the jobs that were released. */
+    /** The last publisher slot of a queue; its ring holds the jobs that were released. */
     RETURNS;
 
     @Override

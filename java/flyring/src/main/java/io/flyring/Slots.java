@@ -8,7 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.regex.Pattern;
 
-/** The slots of publishers and subscribers in the control section: who owns them, under which name (spec 5). */
+/** The slots of publishers and subscribers in the control section: owners and names (channel.md 5). */
 final class Slots {
     private static final long TAKE_NANOS = 10_000_000;
     private static final long RETRY_NANOS = 1_000_000;
@@ -20,12 +20,12 @@ final class Slots {
     private final Memory control;
     private final Identity identity;
     private final String path;
-    /** Whether the owners of these slots wake those who sleep (6.16). */
+    /** Whether the owners of slots that this channel takes wake sleepers (6.16). */
     private final boolean wakes;
-    /** Where readers sleep, and publishers. */
+    /** The words on which readers sleep, and those on which publishers sleep. */
     private final WaitingWords data;
     private final WaitingWords room;
-    /** Where workers sleep; null if the channel is no queue. */
+    /** The words on which workers sleep; null if the channel is not a queue. */
     private final WaitingWords jobs;
 
     Slots(Header header, Memory control, Identity identity, String path, boolean wakes) {
@@ -51,7 +51,7 @@ final class Slots {
         return jobs;
     }
 
-    /** All who wait for what publishers do: readers, and workers of a queue. */
+    /** Wakes all that wait for publishers: readers, and the workers of a queue. */
     void wakeReaders() {
         data.wakeAll();
         if (jobs != null) {
@@ -71,7 +71,7 @@ final class Slots {
         return name.getBytes(StandardCharsets.US_ASCII);
     }
 
-    /** 6.15: refuses what would be at the end that a foreign process has. */
+    /** Throws if a foreign process has this end of the channel (6.15). */
     void checkOurs(Foreign end, String what) {
         if (header.foreign == end) {
             throw new InvalidArgumentException("foreign", "The " + end + " of " + path + " is foreign, so it can have"
@@ -79,7 +79,7 @@ final class Slots {
         }
     }
 
-    /** 6.15: refuses what makes slot 0's gate -1, since a foreign end computes with it. */
+    /** Throws if the channel has a foreign end, which needs slot 0's gate to stay 0 or more (6.15). */
     void checkNotForeign(String what) {
         if (header.foreign != Foreign.NONE) {
             throw new InvalidArgumentException("foreign", "The " + header.foreign + " of " + path + " is foreign and"
@@ -88,17 +88,21 @@ final class Slots {
         }
     }
 
-    /** Steps 1 and 2 of 5.2: the control lock and a slot's lock, both through {@code lock}. */
+    /**
+     * Takes the control lock and a publisher slot's lock, both through {@code lock}: 5.2, 1 and 2. Returns the slot.
+     */
     int takePublisher(Lock lock, byte[] name) {
         return take(lock, true, name);
     }
 
-    /** Steps 1 and 2 of 5.3. */
+    /**
+     * Takes the control lock and a subscriber slot's lock, both through {@code lock}: 5.3, 1 and 2. Returns the slot.
+     */
     int takeSubscriber(Lock lock, byte[] name) {
         return take(lock, false, name);
     }
 
-    /** Waits for a short time until a worker's slot looks free: its next owner maps all rings before it takes it. */
+    /** Waits up to 10 ms until a worker's slot looks free; a new worker maps all rings before it takes the slot. */
     void checkWorkerFree(Lock lock) {
         long since = System.nanoTime();
         while (!isWorkerFree(lock)) {
@@ -140,7 +144,7 @@ final class Slots {
         return header.controlOffset + (publisher ? header.publisherSlot(slot) : header.subscriberSlot(slot));
     }
 
-    /** What a refusal says: who owns the slots that would do, and what keeps the others. */
+    /** The error that no slot is free: names the owners of the candidate slots, and why the others are kept. */
     private NoFreeSlotException noFreeSlot(Lock lock, boolean publisher, byte[] name) {
         int number = publisher ? header.producers() : header.subscribers;
         int first = publisher ? 0 : header.firstSubscriber();
@@ -200,7 +204,7 @@ final class Slots {
         return free;
     }
 
-    /** An owner that was killed while it wrote its name counts as none. */
+    /** Whether a slot has no name; it has none, too, if its owner was killed while it wrote the name. */
     private boolean noName(int at) {
         int length = control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH); // pairs with: take, stored last
         return length <= 0 || length > Layout.MAX_NAME_LENGTH;
@@ -229,7 +233,7 @@ final class Slots {
             || control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT) != 0;
     }
 
-    /** 5.5: the file outlived a boot; under the control lock. */
+    /** Writes the id of the running boot, if the file has another one (5.5). Called under the control lock. */
     void adoptBoot() {
         byte[] boot = identity.boot();
         if (!Arrays.equals(boot, bytes(Layout.CONTROL_BOOT_ID, boot.length))) {
@@ -237,17 +241,17 @@ final class Slots {
         }
     }
 
-    /** 5.2 step 4; returns the new epoch. */
+    /** Writes the fields of a new publisher (5.2, 4); returns the new epoch. */
     long enterPublisher(int slot, byte[] name, long start) {
         int at = header.publisherSlot(slot);
         boolean renamed = markChanging(at, name);
         control.putLong(at + Layout.PUBLISHER_SLOT_START, start);
         control.putInt(at + Layout.PUBLISHER_SLOT_CLOSED, 0);
-        control.putLongRelease(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE, 0); // pairs with: who looks
+        control.putLongRelease(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE, 0); // pairs with: stats
         return storeOwner(at, name, renamed);
     }
 
-    /** 5.3 step 4; returns the new epoch. */
+    /** Writes the fields of a new subscriber (5.3, 4); returns the new epoch. */
     long enterSubscriber(int slot, byte[] name) {
         int at = header.subscriberSlot(slot);
         boolean renamed = markChanging(at, name);
@@ -257,7 +261,9 @@ final class Slots {
         return storeOwner(at, name, renamed);
     }
 
-    /** A name that stays is not touched: killed in between, a kept slot would lose it (5.3, 4). */
+    /**
+     * Marks the fields as changing, unless the name stays: if killed in between, a kept slot would lose it (5.3, 4).
+     */
     private boolean markChanging(int at, byte[] name) {
         boolean renamed = !hasName(at, name);
         if (renamed) {
@@ -282,7 +288,7 @@ final class Slots {
         return epoch;
     }
 
-    /** What was read outside its range counts as 0 (9). */
+    /** The epoch; a value outside its range counts as 0 (9). */
     private long epoch(int at) {
         return valid(control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH));
     }
@@ -297,13 +303,13 @@ final class Slots {
     }
 
     void closePublisher(int slot) {
-        // pairs with: a reader that drained the ring and wants to know whether more can come
+        // pairs with: closed, of a reader that has drained the ring
         control.putIntRelease(header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_CLOSED, 1);
         wakeReaders();
     }
 
     void keep(int slot, boolean kept) {
-        // pairs with: retire's look at kept
+        // pairs with: the load of kept in retire
         control.putIntRelease(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_KEPT, kept ? 1 : 0);
     }
 
@@ -315,25 +321,25 @@ final class Slots {
         }
     }
 
-    /** 6.2, 5: since when, and by how many bytes, a publisher is held back; 0 bytes: it is not. */
+    /** Stores since when a publisher is held back, and its record's length; 0 bytes if it is not held back (6.2, 5). */
     void blocked(int slot, long length) {
         int at = header.publisherSlot(slot);
         if (length > 0) {
             control.putLongOpaque(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH, length);
         }
-        // pairs with: who looks
+        // pairs with: stats
         control.putLongRelease(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE, length > 0 ? identity.monotonicNow() : 0);
     }
 
     /**
-     * 6.7 for one slot, whose gate holds {@code writer} back, through the writer's own lock; looks at the gate again
-     * under the slot's lock. (No lambda does that: a JVM takes up to 40 ms to make its first one, in which the
-     * publisher would be held back.)
+     * Retires one slot that holds {@code writer} back, if its owner is dead (6.7). Uses the description of the writer's
+     * own lock, and reads the gate again under the slot's lock. (Without a lambda: a JVM takes up to 40 ms to create
+     * its first one, and the publisher would be held back as long.)
      */
     void retire(Lock lock, int slot, List<Memory> trailers, RingWriter writer, long needed) {
         long offset = header.controlOffset + header.subscriberSlot(slot);
         if (kept(slot) || !lock.tryLockIfPossible(offset)) {
-            return; // its owner lives, or will come back
+            return; // the slot is kept, or its owner lives
         }
         try {
             if (!kept(slot) && writer.holdsBack(slot, needed)) {
@@ -346,7 +352,7 @@ final class Slots {
         }
     }
 
-    /** 6.11, take back: what an evicted owner stored late, whether it lives or not. */
+    /** Takes back the gates that an evicted owner stored late, alive or dead (6.11). */
     void takeBack(Lock lock, int slot, List<Memory> trailers) {
         if (header.foreign == Foreign.NONE && evicting(slot) && lock.tryLockControl(header)) {
             try {
@@ -359,13 +365,13 @@ final class Slots {
         }
     }
 
-    /** Stops a slot from gating: 6.6, 6.7, 6.11. Publishers that wait for room see it. */
+    /** Clears all gates of a slot and wakes publishers that wait for room (6.6, 6.7, 6.11). */
     void stopGating(int slot, List<Memory> trailers) {
         clearGates(slot, trailers);
         room.wakeAll();
     }
 
-    /** All gates of a slot. */
+    /** Sets all gates of a slot to -1: not gating. */
     void clearGates(int slot, List<Memory> trailers) {
         for (int ring = 0; ring < trailers.size(); ring++) {
             if (!header.mayGate(ring, slot)) {
@@ -375,32 +381,32 @@ final class Slots {
         }
     }
 
-    /** 6.11, under the control lock. */
+    /** Evicts a subscriber (6.11). Called under the control lock. */
     void evict(int slot, List<Memory> trailers) {
         raiseEpoch(slot);
-        evicting(slot, true); // until somebody has joined
+        evicting(slot, true); // until the next owner has joined
         stopGating(slot, trailers);
         data.wakeAll(); // the victim, if it sleeps
     }
 
-    /** Evict of a worker (queue.md 7), under the control lock: its gates stay for who adopts its job. */
+    /** Evicts a worker (queue.md 7). Called under the control lock. The gates stay for its job's adopter. */
     void evictWorker(int slot) {
-        raiseEpoch(slot); // first: who dies here must not leave jobs to adopt of a worker that nobody has told
+        raiseEpoch(slot); // first: if killed here, no job may be adopted from a worker that cannot know it
         evicting(slot, true); // pairs with: adopt 1
-        jobs.wakeAll(); // the victim, if it sleeps, and those who adopt
+        jobs.wakeAll(); // the victim, if it sleeps, and adopters
     }
 
-    /** Evict of a server (service.md 9), under the control lock: its gates stay, or requests are lost. */
+    /** Evicts a server (service.md 9). Called under the control lock. The gates stay, else requests would be lost. */
     void evictServer() {
         raiseEpoch(0);
         data.wakeAll();
         room.wakeAll();
     }
 
-    /** Ends what a client or server published; wakes all who wait for it. */
+    /** Closes the publisher slots of a client or server, and wakes all that wait for them. */
     void closePublishers(int first, int end) {
         for (int slot = first; slot < end; slot++) {
-            // pairs with: a reader that drained the ring and wants to know whether more can come
+            // pairs with: closed, of a reader that has drained the ring
             control.putIntRelease(header.publisherSlot(slot) + Layout.PUBLISHER_SLOT_CLOSED, 1);
         }
         wakeReaders();
@@ -414,7 +420,7 @@ final class Slots {
         }
     }
 
-    /** 6.16: whether the owner of a ring, if it has one, wakes readers. */
+    /** Whether the owner of a ring, if it has one, wakes readers (6.16). */
     boolean publisherWakes(int ring) {
         int at = header.publisherSlot(ring);
         long epoch = control.getLongAcquire(at + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take
@@ -423,7 +429,7 @@ final class Slots {
             || control.getLongOpaque(at + Layout.PUBLISHER_SLOT_WAKES) == epoch);
     }
 
-    /** 6.16: whether the owner of a slot that gates wakes publishers. */
+    /** Whether the owner of a gating slot wakes publishers (6.16). */
     boolean subscriberWakes(int slot) {
         int at = header.subscriberSlot(slot);
         long epoch = control.getLongAcquire(at + Layout.SUBSCRIBER_SLOT_EPOCH); // pairs with: take
@@ -431,7 +437,7 @@ final class Slots {
             && control.getLongOpaque(at + Layout.SUBSCRIBER_SLOT_WAKES) == epoch;
     }
 
-    /** Of a queue: whether all workers that live wake publishers, and each other. {@code lock} is any of ours. */
+    /** Whether all live workers of a queue wake producers and each other; {@code lock} is any lock of this process. */
     boolean workersWake(Lock lock, int except) {
         for (int slot = header.firstSubscriber(); slot < header.subscribers; slot++) {
             if (slot != except && !subscriberWakes(slot) && live(lock, slot)) {
@@ -441,7 +447,7 @@ final class Slots {
         return true;
     }
 
-    /** Whether a slot was ever owned. */
+    /** Whether a subscriber slot was ever owned. */
     boolean wasOwned(int slot) {
         return epoch(header.subscriberSlot(slot)) != 0;
     }
@@ -451,7 +457,7 @@ final class Slots {
         return epoch(header.publisherSlot(ring)) != 0;
     }
 
-    /** Whether a slot's gates do not say where to resume. */
+    /** Whether a slot was evicted and no owner has joined since: its gates do not say where to resume. */
     boolean evicting(int slot) {
         // pairs with: evict, take back, take subscriber 5
         return control.getIntAcquire(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EVICTING) != 0;
@@ -462,28 +468,30 @@ final class Slots {
         control.putIntRelease(header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_EVICTING, evicting ? 1 : 0);
     }
 
-    /** Whether a slot's gates stand although its owner is dead, or foreign. */
+    /** Whether a slot's gates stay when its owner goes: the slot is kept and not evicted, or foreign. */
     boolean spared(int slot) {
         return header.foreign != Foreign.NONE || kept(slot) && !evicting(slot);
     }
 
-    /** 6.4, 5: messages that evictions of a kept slot have lost. */
+    /** Adds messages that an eviction of a kept slot has lost (6.4, 5). */
     void discard(int slot, long messages) {
         int at = header.subscriberSlot(slot) + Layout.SUBSCRIBER_SLOT_DISCARDED;
         control.putLongOpaque(at, Math.max(0, control.getLongOpaque(at)) + messages);
     }
 
-    /** Fields of a slot; {@code start} is a publisher's only. */
+    /** The fields of a slot; {@code start} is for publisher slots only. */
     record Fields(long epoch, long start, String name, int pid, long attachedAt) {
     }
 
-    /** 6.12; epoch -1 if the fields change all the time, or if their owner was killed while it changed them. */
+    /**
+     * Reads a slot's fields (6.12); epoch -1 if they keep changing, or their owner was killed while it changed them.
+     */
     Fields fields(int at) {
         Fields fields = read(at);
         return fields != null ? fields : new Fields(-1, 0, "", 0, 0);
     }
 
-    /** 6.12; null if the fields change all the time, or if their owner was killed while it changed them. */
+    /** Reads a slot's fields (6.12); null if they keep changing, or their owner was killed while it changed them. */
     private Fields read(int at) {
         for (int i = 0; i < READ_TRIES; i++) {
             long epoch = control.getLongAcquire(at + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take, epoch
@@ -498,7 +506,7 @@ final class Slots {
             long start = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_START);
             long attachedAt = control.getLongOpaque(at + Layout.PUBLISHER_SLOT_ATTACHED_AT);
             VarHandle.acquireFence();
-            // In this order: a length that is valid again says that the new epoch is there. Pairs with: take
+            // In this order: once the length is valid again, the new epoch is visible. Pairs with: take
             if (control.getIntAcquire(at + Layout.PUBLISHER_SLOT_NAME_LENGTH) == length
                 && control.getLongOpaque(at + Layout.PUBLISHER_SLOT_EPOCH) == epoch) {
                 return new Fields(valid(epoch), start, new String(name, StandardCharsets.UTF_8), pid, attachedAt);
@@ -507,13 +515,13 @@ final class Slots {
         return null;
     }
 
-    /** Whether somebody owns a subscriber slot; {@code lock} is any of this process's. */
+    /** Whether a subscriber slot has a live owner; {@code lock} is any lock of this process. */
     boolean live(Lock lock, int slot) {
-        return header.foreign == Foreign.SUBSCRIBER // it has no lock by which to tell
+        return header.foreign == Foreign.SUBSCRIBER // it has no lock, so it counts as live
             || lock.heldByAnother(header.controlOffset + header.subscriberSlot(slot));
     }
 
-    /** What people may want to know about a subscriber slot, and whether its owner lives. */
+    /** Describes a subscriber slot for people: its owner, and whether the owner lives. */
     Holder holder(Lock lock, int slot, long position) {
         if (header.foreign == Foreign.SUBSCRIBER) {
             return new Holder(slot, "", 0, true, true, position);
@@ -524,8 +532,8 @@ final class Slots {
     }
 
     /**
-     * 6.14: who sends what lies behind a cursor, which was set before. {@code before}: who sent what lies in front of
-     * it; where that is still the slot's owner nothing is allocated.
+     * The sender of what lies behind a cursor (6.14). The cursor must be set before the call. {@code before} is the
+     * sender of what lies in front of the cursor; if it still owns the slot, nothing is allocated.
      */
     Sender sender(int ring, long cursor, Sender before) {
         if (header.foreign == Foreign.PUBLISHER) {
@@ -542,7 +550,7 @@ final class Slots {
             ? new Sender(ring, fields.name, fields.epoch) : Sender.unknown(ring);
     }
 
-    /** The first half of 6.14's ended: whether a ring's last publisher closed. */
+    /** Whether a ring's last publisher closed: the first half of ended (6.14). */
     boolean closed(int ring) {
         // pairs with: close
         return header.foreign != Foreign.PUBLISHER

@@ -4,16 +4,16 @@ package io.flyring;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Never gives the core away: the lowest latency, for a core of your own. Looks 32 times without a pause, then with one
- * between two looks: without it, a reader on a core that shares no cache would fetch the line that the publisher is
- * writing again and again. Needs {@link #idle(int)} with what the poll returned.
+ * Never yields the core: the lowest latency, for a dedicated core. Polls 32 times without a pause, then with a pause
+ * instruction between polls. Without the pauses, a reader on a core that shares no cache with the publisher would
+ * repeatedly fetch the line that the publisher is writing. Call {@link #idle(int)} with the result of the poll.
  */
 public final class SpinIdleStrategy implements IdleStrategy {
     private static final int EAGER = 32;
 
     private int turns;
 
-    /** A strategy for one subscriber's loop. */
+    /** Creates a strategy for one subscriber's loop. */
     public SpinIdleStrategy() {
     }
 

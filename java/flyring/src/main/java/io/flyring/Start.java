@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** Where a {@link LossySubscriber} begins in each of its rings. Spec 6.10. */
+/** Where a {@link LossySubscriber} starts in each of its rings. Spec channel.md 6.10. */
 public enum Start {
-    /** With what is published next. */
+    /** At what is published next. */
     NOW,
-    /** With the oldest message that is still there; it is found to an eighth of the capacity. */
+    /** At the oldest message that is still in the ring, found with a precision of an eighth of the capacity. */
     OLDEST
 }

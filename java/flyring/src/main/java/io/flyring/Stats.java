@@ -5,21 +5,22 @@ import java.util.List;
 import java.util.UUID;
 
 /**
- * What a channel holds at one moment, for people and programs that look after it; made by {@link Channel#stats()}.
- * Nothing is locked for it, so two numbers may be of different moments; each alone is what the file said.
+ * A snapshot of a channel, for people and programs that monitor it; made by {@link Channel#stats()}. It is read without
+ * a lock, so two numbers may be of different moments; each alone is what the file said.
  *
  * @param path the channel's file.
  * @param id the channel's id.
- * @param kind what it is for.
+ * @param kind the channel's kind.
  * @param capacity bytes of one ring.
- * @param alignment where records may start, in bytes.
+ * @param alignment the alignment of records, in bytes.
  * @param foreign which end a stock Agrona process has.
- * @param createdAt when the channel was created, ns since 1970.
- * @param clients how many clients a service can have; 0: it is none.
- * @param delivery of a service: what becomes of requests whose server dies; else null.
- * @param maxOutstanding of a service: calls of one client that may be under way at once; else 0.
- * @param serving of a service: the epoch of the server that serves; another one than slot 0's: none does. Else 0.
- * @param successor 0; 1: Flyring has replaced the channel; 2: Flyring has removed its name.
+ * @param createdAt when the channel was created, in ns since 1970-01-01 UTC.
+ * @param clients of a service: the largest number of clients; else 0.
+ * @param delivery of a service: whether requests of a server that died go to the next one; else null.
+ * @param maxOutstanding of a service: the largest number of calls that one client may have under way; else 0.
+ * @param serving of a service: the epoch of the server that serves; if it is not slot 0's epoch, no server does. Else
+ *     0.
+ * @param successor 1 if Flyring has replaced the channel, 2 if Flyring has removed its name, else 0.
  * @param publishers the publisher slots and their rings.
  * @param subscribers the subscriber slots.
  * @param counters the allocated counters.

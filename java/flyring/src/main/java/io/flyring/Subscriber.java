@@ -6,11 +6,11 @@ import java.time.Duration;
 import java.util.Arrays;
 
 /**
- * A reliable reader of chosen rings; made by {@link Channel#subscriber(int...)}. Polling neither allocates nor locks
- * nor calls the system. One that nothing refers to any more is closed by the garbage collector, with a warning.
- * Messages of one publisher come in the order of publication; there is no order between
- * publishers. Not thread-safe. Concurrent use is detected on a best-effort basis and throws
- * {@link TwoThreadsException}. Spec 5.3, 6.4 to 6.9.
+ * A reliable reader of chosen rings; made by {@link Channel#subscriber(int...)}. Publishers wait for it, so it misses
+ * no message unless it is evicted. Polling does not allocate or lock, and makes no system call unless a publisher must
+ * be woken. Messages of one publisher arrive in the order of publication; there is no order between publishers. The
+ * garbage collector closes a subscriber that is unreachable, with a warning. Not thread-safe. Concurrent use is
+ * detected on a best-effort basis and throws {@link TwoThreadsException}. Spec channel.md 5.3, 6.4 to 6.9.
  */
 public final class Subscriber implements AutoCloseable {
     private static final long GONE = -1;
@@ -27,7 +27,7 @@ public final class Subscriber implements AutoCloseable {
     private final boolean kept;
     private final Wait waiting;
 
-    /** Those that a poll looks at: none once this object is closed. */
+    /** The readers that a poll visits: none once this object is closed. */
     private RingReader[] polled;
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch;
@@ -36,12 +36,12 @@ public final class Subscriber implements AutoCloseable {
     /** Whether the handler ended the last controlled poll. */
     private boolean stopped;
     private int next;
-    /** Polls in a row that found nothing. */
+    /** Consecutive polls that found nothing. */
     private int idlePolls;
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
 
-    /** What a wait looks at. */
+    /** What a wait checks. */
     private final class Wait extends DataWait {
         Wait(int[] rings) {
             super(channel, rings);
@@ -89,8 +89,8 @@ public final class Subscriber implements AutoCloseable {
     /**
      * Hands out up to 256 messages.
      *
-     * @param handler gets them, one after another.
-     * @return messages handed out, 0 to 256.
+     * @param handler receives the messages, one after another.
+     * @return the number of messages handed out, 0 to 256.
      * @see #poll(MessageHandler, int)
      */
     public int poll(MessageHandler handler) {
@@ -98,18 +98,18 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages in place, beginning with the ring after the one that was served last. A handler that throws
-     * has consumed its message; the exception reaches the caller.
+     * Hands out messages in place, starting with the ring after the one that was served last. If the handler throws,
+     * its message counts as consumed, and the exception reaches the caller.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @return messages handed out, 0 to {@code limit}.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @return the number of messages handed out, 0 to {@code limit}.
      * @throws ClosedException after close.
-     * @throws SlotLostException if the slot was taken away; what this poll handed out may have been overwritten while
-     *     it was read.
-     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
-     * @throws ChannelReplacedException if another channel has this one's name now, which every 4096th poll in a row
-     *     that finds nothing looks for; the subscriber works as before.
+     * @throws SlotLostException if the slot was taken away. The messages that this poll handed out may have been
+     *     overwritten while the handler read them.
+     * @throws CorruptRingException if a ring breaks the rules. That ring is not read again; the other rings go on.
+     * @throws ChannelReplacedException if another channel has taken this one's name. Every 4096th consecutive poll that
+     *     finds nothing checks this. The subscriber keeps working.
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
     public int poll(MessageHandler handler, int limit) {
@@ -149,18 +149,18 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages, and waits while there is nothing: it looks, spins for a short time, and then sleeps until a
-     * publisher wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Hands out messages, and waits while there is nothing: it spins for a short time, then sleeps until a publisher
+     * wakes it. A virtual thread that sleeps here keeps its carrier thread.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
-     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of messages handed out, 0 to {@code limit}; 0 if nothing came in time.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ClosedException if another thread closed the subscriber or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms, or within a second if that was not
-     *     done by Flyring; the subscriber works as before.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws ClosedException if another thread closes the subscriber or the channel; detected within 100 ms.
+     * @throws ChannelReplacedException if the channel is replaced; detected within 100 ms, or within a second if
+     *     something other than Flyring replaced the file. The subscriber keeps working.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public int poll(MessageHandler handler, int limit, Duration timeout) {
@@ -168,12 +168,12 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
-     * @return messages handed out, 0 to {@code limit}; 0: nothing came in time.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the number of messages handed out, 0 to {@code limit}; 0 if nothing came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
     public int poll(MessageHandler handler, int limit, long timeout) {
@@ -196,10 +196,10 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out up to 256 messages, to a handler that says how to go on.
+     * Hands out up to 256 messages to a handler that returns an {@link Action}.
      *
-     * @param handler gets the messages, one after another.
-     * @return messages consumed, 0 to 256.
+     * @param handler receives the messages, one after another.
+     * @return the number of messages consumed, 0 to 256.
      * @see #controlledPoll(ControlledMessageHandler, int)
      */
     public int controlledPoll(ControlledMessageHandler handler) {
@@ -207,12 +207,13 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler that says what becomes of each and
-     * whether the poll goes on. The next poll begins with a message that was aborted.
+     * Hands out messages as {@link #poll(MessageHandler, int)} does, to a handler. The {@link Action} that it returns
+     * says whether the message is consumed and whether the poll continues. After {@link Action#ABORT} the next poll
+     * begins with the same message.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @return messages consumed, 0 to {@code limit}; an aborted one does not count.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @return the number of messages consumed, 0 to {@code limit}; an aborted message does not count.
      * @throws InvalidArgumentException if the handler returns null.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
@@ -251,13 +252,14 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Hands out messages to a handler that says how to go on, and waits while there is nothing, as
+     * Hands out messages to a handler that returns an {@link Action}, and waits while there is nothing, as
      * {@link #poll(MessageHandler, int, Duration)} does.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is something.
-     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of messages consumed, 0 to {@code limit}; 0 if nothing came in time or the first message was
+     *     aborted.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} and
      *     {@link #controlledPoll(ControlledMessageHandler, int)} do.
      */
@@ -266,12 +268,13 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param handler gets the messages, one after another.
-     * @param limit how many messages at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is something.
-     * @return messages consumed, 0 to {@code limit}; 0: nothing came in time, or the first one was aborted.
+     * @param handler receives the messages, one after another.
+     * @param limit the largest number of messages.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the number of messages consumed, 0 to {@code limit}; 0 if nothing came in time or the first message was
+     *     aborted.
      * @throws FlyringException as {@link #controlledPoll(ControlledMessageHandler, int, Duration)} does.
      */
     public int controlledPoll(ControlledMessageHandler handler, int limit, long timeout) {
@@ -303,7 +306,7 @@ public final class Subscriber implements AutoCloseable {
 
     private int nothingThere() {
         if (++idlePolls >= Layout.POLLS_TO_LOOK) {
-            if (expectedEpoch == GONE) { // whatever the file says
+            if (expectedEpoch == GONE) { // also if a hostile file holds this epoch
                 idlePolls = Layout.POLLS_TO_LOOK;
                 throw gone();
             }
@@ -330,7 +333,7 @@ public final class Subscriber implements AutoCloseable {
     }
 
     private FlyringException errorOf(RingReader reader, CorruptRingException error) {
-        VarHandle.acquireFence(); // pairs with: evict
+        VarHandle.acquireFence(); // pairs with: evict (6.11)
         if (reader.broken() && control.getLongOpaque(epochAt) != expectedEpoch) {
             return gone(); // an evicted reader may see a later lap
         }
@@ -346,7 +349,7 @@ public final class Subscriber implements AutoCloseable {
      * @return a message that owns its bytes, or null if there is none.
      * @throws ClosedException after close.
      * @throws SlotLostException if the slot was taken away.
-     * @throws CorruptRingException if a ring breaks the rules.
+     * @throws CorruptRingException if a ring's content violates the specification.
      * @throws ChannelReplacedException as {@link #poll(MessageHandler, int)} does.
      * @throws TwoThreadsException if another thread, or a handler of this subscriber, is polling.
      */
@@ -362,7 +365,7 @@ public final class Subscriber implements AutoCloseable {
     /**
      * Takes one message, and waits while there is none, as {@link #poll(MessageHandler, int, Duration)} does.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return a message that owns its bytes; null if none came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
@@ -371,9 +374,9 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return a message that owns its bytes; null if none came in time.
      * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
      */
@@ -387,9 +390,9 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -405,7 +408,7 @@ public final class Subscriber implements AutoCloseable {
             + " Close it and make a new one.");
     }
 
-    /** 5.4: takes back what may have been stored after an evict, if the slot's lock is still this one's. */
+    /** Marks the slot as lost. If this owner still holds the slot's lock, takes back its gates (channel.md 5.4). */
     private void lose() {
         if (!lost) {
             lost = true;
@@ -414,7 +417,7 @@ public final class Subscriber implements AutoCloseable {
         }
     }
 
-    /** For what looks at the file. */
+    /** Throws if the slot is closed or lost: for methods that read the file. */
     private void checkOwned() {
         if (control.getLongOpaque(epochAt) != expectedEpoch) {
             throw gone();
@@ -422,23 +425,23 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Where this subscriber is in a ring.
+     * This subscriber's position in a ring.
      *
-     * @param ring index of a ring that it chose.
-     * @return position in bytes up to which messages were handed out.
-     * @throws InvalidArgumentException if the ring was not chosen.
+     * @param ring index of a ring that this subscriber reads.
+     * @return the position in bytes up to which messages were handed out.
+     * @throws InvalidArgumentException if this subscriber does not read the ring.
      */
     public long position(int ring) {
         return reader(ring).cursor();
     }
 
     /**
-     * Whether a ring's publisher closed and everything of it was consumed. A new publisher of the ring makes it untrue
-     * again.
+     * Whether a ring's publisher has closed and this subscriber has consumed everything it published. Becomes false
+     * again when the ring gets a new publisher.
      *
-     * @param ring index of a ring that this subscriber chose.
-     * @return true if nothing more will come, unless the ring gets a new publisher.
-     * @throws InvalidArgumentException if the ring was not chosen.
+     * @param ring index of a ring that this subscriber reads.
+     * @return true if no more messages come, unless the ring gets a new publisher.
+     * @throws InvalidArgumentException if this subscriber does not read the ring.
      * @throws ClosedException after close.
      * @throws SlotLostException if the slot was taken away.
      */
@@ -463,7 +466,7 @@ public final class Subscriber implements AutoCloseable {
     /**
      * The rings that this subscriber reads.
      *
-     * @return their indices, ascending.
+     * @return the indices of the rings, ascending.
      */
     public int[] rings() {
         return Arrays.stream(readers).mapToInt(reader -> reader.ring).toArray();
@@ -472,7 +475,7 @@ public final class Subscriber implements AutoCloseable {
     /**
      * The subscriber slot.
      *
-     * @return its index, from 0.
+     * @return the slot's index, from 0.
      */
     public int slot() {
         return slot;
@@ -488,16 +491,16 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Whether the slot waits for its owner to come back after a close or a death.
+     * Whether the slot is kept: after a close or a death, publishers wait for the slot's next owner.
      *
-     * @return true if it is kept.
+     * @return true if the slot is kept.
      */
     public boolean kept() {
         return kept;
     }
 
     /**
-     * Which owner of the slot this is.
+     * The slot's epoch under this owner: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */
@@ -516,7 +519,7 @@ public final class Subscriber implements AutoCloseable {
         }
     }
 
-    /** Nothing of this object works from now on. */
+    /** Makes the object unusable. */
     void end() {
         expectedEpoch = GONE;
         lost = false;
@@ -528,10 +531,11 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Gives the slot back. A kept slot stays where it is, and its publishers wait for its next owner; any other stops
-     * gating. A thread that waits for a message gets {@link ClosedException}. Closing twice is fine.
+     * Gives the slot back. A kept slot keeps its position, and publishers wait for its next owner. Any other slot no
+     * longer holds publishers back. A thread that waits for a message gets {@link ClosedException}. A second close does
+     * nothing.
      *
-     * @throws ViewAliveException from inside a handler of this subscriber, or while another thread polls.
+     * @throws ViewAliveException if called from a handler of this subscriber, or while another thread polls.
      */
     @Override
     public void close() {
@@ -551,12 +555,13 @@ public final class Subscriber implements AutoCloseable {
     }
 
     /**
-     * Closes, and gives up a kept slot for good: nothing is kept for it any more, and anybody may have it.
+     * Closes the subscriber and gives up its kept slot for good: publishers no longer wait for the slot, and any
+     * subscriber may take it.
      *
-     * @throws ViewAliveException from inside a handler of this subscriber.
+     * @throws ViewAliveException if called from a handler of this subscriber.
      * @throws ClosedException after close.
      * @throws SlotLostException if the slot was taken away.
-     * @throws InvalidArgumentException if the channel is an inbox, whose slot is always kept; nothing was closed.
+     * @throws InvalidArgumentException if the channel is an inbox, because its slot is always kept; nothing was closed.
      */
     public void forget() {
         if (expectedEpoch == GONE) {

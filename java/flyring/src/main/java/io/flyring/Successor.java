@@ -2,17 +2,17 @@
 package io.flyring;
 
 /**
- * Says in the channel that has a name now what becomes of it: a hint for those who have it open (spec 3.2). Wakes them
- * when the name has changed. Whatever fails on the way is ignored.
+ * Tells processes that have the old channel open that its name is about to be replaced or removed: a hint in its
+ * control section (channel.md 3.2). Wakes them when the name has changed. Ignores all failures.
  */
 final class Successor {
     static final Successor NONE = new Successor(null, null, false);
 
-    /** To be closed; null: the caller's. */
+    /** The file to close; null if it is the caller's. */
     private final ChannelFile file;
-    /** The control section, or as much of it as is needed; null: nothing was told. */
+    /** The needed part of the control section; null if nothing was stored. */
     private final Memory control;
-    /** Whether workers may sleep there. */
+    /** Whether the channel is a queue: then workers may sleep. */
     private final boolean isQueue;
 
     private Successor(ChannelFile file, Memory control, boolean isQueue) {
@@ -21,7 +21,7 @@ final class Successor {
         this.isQueue = isQueue;
     }
 
-    /** To those who have the channel that a path names. */
+    /** Stores "replaced" in the channel that is at a path now. */
     static Successor tellOld(String path) {
         ChannelFile old = null;
         Memory control = null;
@@ -39,7 +39,7 @@ final class Successor {
         }
     }
 
-    /** To those who have this channel, whose file is the caller's. */
+    /** Stores {@code value} in the channel of this file, which stays the caller's. */
     static Successor tell(ChannelFile file, String path, int value) {
         try {
             Header header = headerOf(file, path);
@@ -59,7 +59,7 @@ final class Successor {
         return control;
     }
 
-    /** The name has changed: who waits looks. */
+    /** Wakes all that wait, after the name has changed. */
     void wake() {
         if (control != null) {
             WaitingWords.data(control).wakeAll();

@@ -7,12 +7,11 @@ import com.sun.jna.Pointer;
 import java.nio.ByteBuffer;
 
 /**
- * The system calls that Flyring needs, through JNA; the jar holds a second version of this class for Java 22 and
- * newer that goes through java.lang.foreign. Each call returns its result, or the error number negated. None is on a
- * hot path.
+ * The system calls that Flyring needs, through JNA. The jar holds a second version of this class for Java 22 and newer,
+ * which uses java.lang.foreign. Each call returns its result or the negated error number. None is on a hot path.
  */
 final class Sys {
-    /** Which version of this class is at work. */
+    /** The name of this version of the class. */
     static String implementation() {
         return "jna";
     }
@@ -26,7 +25,7 @@ final class Sys {
     private Sys() {
     }
 
-    // open and fcntl are variadic in C: on Linux x86-64 and AArch64 such arguments travel as all others do.
+    // open and fcntl are variadic in C: on Linux x86-64 and AArch64 such arguments are passed as all others are.
     private static native int open(String path, int flags, int mode);
 
     private static native int fcntl(int fd, int command, Pointer argument);
@@ -74,13 +73,13 @@ final class Sys {
         return returned >= 0 ? returned : -Native.getLastError();
     }
 
-    /** A shared mapping of a file; the offset is a multiple of the page size. */
+    /** Maps a file shared; the offset must be a multiple of the page size. */
     static long map(int fd, long offset, long length, boolean writable) {
         return result(mmap(0, length, writable ? Linux.PROT_READ | Linux.PROT_WRITE : Linux.PROT_READ,
             Linux.MAP_SHARED, fd, offset));
     }
 
-    /** Puts private memory in the place of a mapping, at once for all threads. */
+    /** Replaces a mapping by private memory, atomically for all threads. */
     static long detach(long address, long length) {
         return result(mmap(address, length, Linux.PROT_READ | Linux.PROT_WRITE, Linux.MAP_PRIVATE
             | Linux.MAP_ANONYMOUS | Linux.MAP_NORESERVE | Linux.MAP_FIXED, -1, 0));
@@ -102,31 +101,31 @@ final class Sys {
         return result(lseek(fd, offset, whence));
     }
 
-    /** How long this process's files may be; negative: there is no limit, or it is not known. */
+    /** The largest length of a file that this process may write (RLIMIT_FSIZE); negative if unlimited or not known. */
     static long fileLimit() {
         try (Memory limit = new Memory(2L * Long.BYTES)) {
             return getrlimit(Linux.RLIMIT_FSIZE, limit) == 0 ? limit.getLong(0) : -1;
         }
     }
 
-    /** Asks the kernel for a barrier, or to be reached by those of others; 0: it is done. */
+    /** Makes the membarrier system call; returns 0 if it succeeded. */
     static long membarrier(int command) {
         return syscall(Linux.SYS_MEMBARRIER, command, 0, 0, 0, 0, 0);
     }
 
-    /** Wakes who waits at a word with a mask that shares a bit with {@code bits}. Allocates nothing. */
+    /** Wakes all that wait on a word with a mask that shares a bit with {@code bits}. Allocates nothing. */
     static void futexWake(long word, int bits) {
         syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, Integer.MAX_VALUE, 0, 0, bits & BITS);
     }
 
-    /** The same for one of them. Allocates nothing. */
+    /** Does the same for one waiter. Allocates nothing. */
     static void futexWakeOne(long word, int bits) {
         syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, 1, 0, 0, bits & BITS);
     }
 
     /**
-     * Waits at a word as long as it holds a value, until a point of CLOCK_MONOTONIC. The garbage collector need not
-     * wait for a thread that is in here. Allocates nothing.
+     * Waits while a word holds a value, until a time of CLOCK_MONOTONIC. The garbage collector does not wait for a
+     * thread in this call. Allocates nothing.
      *
      * @param time address of a struct timespec.
      */
@@ -134,12 +133,12 @@ final class Sys {
         syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAIT_BITSET, value & BITS, time, 0, bits & BITS);
     }
 
-    /** The same at several words, of which each has a struct futex_waitv. Allocates nothing. */
+    /** Waits on several words, each described by a struct futex_waitv. Allocates nothing. */
     static void futexWaitMany(long words, int number, long time) {
         syscall(Linux.SYS_FUTEX_WAITV, words, number, 0, time, Linux.CLOCK_MONOTONIC, 0);
     }
 
-    /** Whether the kernel lets this process do that: it refuses a call with no word for that alone. */
+    /** Whether this process may use futex_waitv: then a call without words fails with EINVAL. */
     static boolean canFutexWaitMany() {
         return result(syscall(Linux.SYS_FUTEX_WAITV, 0, 0, 0, 0, 0, 0)) == -Linux.EINVAL;
     }
@@ -152,7 +151,7 @@ final class Sys {
         return result(close(fd));
     }
 
-    /** fcntl with a struct flock; F_OFD_GETLK answers the type of the lock that is in the way, F_UNLCK for none. */
+    /** Calls fcntl with a struct flock; F_OFD_GETLK returns the type of the conflicting lock, F_UNLCK if none. */
     static int lock(int fd, int command, int type, long start, long length) {
         try (Memory flock = new Memory(Linux.FLOCK_SIZE)) {
             flock.clear();
@@ -168,7 +167,7 @@ final class Sys {
         return -posix_fallocate(fd, 0, length);
     }
 
-    /** Gives an open file (also one without any name) the name {@code path}, which must be free. */
+    /** Gives an open file, even one without a name, the name {@code path}, which must be free. */
     static int link(int fd, String path) {
         return result(linkat(Linux.AT_FDCWD, "/proc/self/fd/" + fd, Linux.AT_FDCWD, path, Linux.AT_SYMLINK_FOLLOW));
     }
@@ -181,7 +180,7 @@ final class Sys {
         return result(fchmod(fd, mode));
     }
 
-    /** Fills in the file system's magic number and the bytes free to unprivileged users, if there is a limit. */
+    /** Reads the file system's magic number and the bytes free to unprivileged users, if there is a limit. */
     static int fileSystem(int fd, long[] typeAndFree) {
         try (Memory statfs = new Memory(Linux.STATFS_SIZE)) {
             int result = result(fstatfs(fd, statfs));
@@ -192,7 +191,7 @@ final class Sys {
         }
     }
 
-    /** Fills in a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
+    /** Reads a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
     static int status(int fd, long empty, long status) {
         return statx(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_BASIC_STATS, status);
     }
@@ -213,7 +212,7 @@ final class Sys {
         return Pointer.nativeValue(Native.getDirectBufferPointer(direct));
     }
 
-    /** A direct buffer over memory that somebody else owns. */
+    /** A direct buffer over memory that the buffer does not own. */
     static ByteBuffer bufferAt(long address, int length) {
         return new Pointer(address).getByteBuffer(0, length);
     }

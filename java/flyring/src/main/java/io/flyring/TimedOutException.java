@@ -16,7 +16,7 @@ public final class TimedOutException extends FlyringException {
     /**
      * What was waited for.
      *
-     * @return in a few words.
+     * @return what was waited for, in a few words.
      */
     public String whatFor() {
         return whatFor;

@@ -5,10 +5,10 @@ package io.flyring;
 public final class TruncatedException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
-    /** Bytes that the header promises. */
+    /** The length that the file should have, in bytes. */
     private final long expected;
 
-    /** Bytes that the file has. */
+    /** The length that the file has, in bytes. */
     private final long actual;
 
     TruncatedException(long expected, long actual, String message) {
@@ -18,18 +18,18 @@ public final class TruncatedException extends FlyringException {
     }
 
     /**
-     * Bytes that the header promises.
+     * The length that the file should have.
      *
-     * @return bytes that the header promises.
+     * @return the length in its header, in bytes; 4096 if the file is shorter than its header.
      */
     public long expected() {
         return expected;
     }
 
     /**
-     * Bytes that the file has.
+     * The length that the file has.
      *
-     * @return bytes that the file has.
+     * @return the length, in bytes.
      */
     public long actual() {
         return actual;

@@ -4,9 +4,11 @@ package io.flyring;
 import io.flyring.sbe.MessageHeader;
 import org.agrona.sbe.MessageEncoderFlyweight;
 
-/** A claim for a typed message: the message header, and the encoder over the block (spec/messages.md 3). */
+/**
+ * Claims space for a typed message: writes the message header, and wraps the encoder over the block (messages.md 3).
+ */
 final class TypedClaim {
-    /** The usual message header, as one word: its length, and where its fields behind the first one begin, in bits. */
+    /** The usual message header, written as one word: its length in bytes, and the bit offsets of its fields 2 to 4. */
     private static final int HEADER_LENGTH = 8;
     private static final int TEMPLATE_AT = 16;
     private static final int SCHEMA_AT = 32;
@@ -17,13 +19,13 @@ final class TypedClaim {
     }
 
     /**
-     * Claims, writes the header and wraps the encoder over the block; null: there is no room.
+     * Claims, writes the header and wraps the encoder over the block; null if there is no room.
      *
-     * <p>All in one method because HotSpot inlines none of more than 325 bytecodes, however often it is called: so what
-     * fills the message is compiled by itself, and not up to a limit of the compiler that this would bring nearer (22
-     * and newer, where a field takes it many steps). Likewise in io.flyring.sbe.Route.
+     * <p>This is one long method on purpose: HotSpot does not inline methods of more than 325 bytecodes. So it compiles
+     * the code that fills the message separately. Both together could exceed the compiler's limits on Java 22 and
+     * newer, where each field access takes many steps. The same holds for io.flyring.sbe.Route.
      *
-     * @param header null: the usual one.
+     * @param header the schema's message header; null for the usual one.
      */
     static Claim of(Publisher publisher, MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
         final int block = encoder.sbeBlockLength();
@@ -36,7 +38,7 @@ final class TypedClaim {
         }
         if (template == 0) {
             throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
-                + " and a message's type, which it is to be, is 1 or more. Give it another id in the schema.");
+                + " but a message's type is its template id, and must be 1 or more. Give it another id in the schema.");
         }
         if (header == null && ((block | template | schema | version) & ~MAX_HEADER_FIELD) != 0) {
             String field = (block & ~MAX_HEADER_FIELD) != 0 ? "block length " + block
@@ -47,7 +49,7 @@ final class TypedClaim {
                 + " header.");
         }
         final int headerLength = header == null ? HEADER_LENGTH : header.length();
-        // If the sum overflows it is too large anyway, and so is the one part of it.
+        // If the sum overflows, the message is too large anyway, as variableLength alone is.
         final int length = Math.max(headerLength + block + variableLength, variableLength);
         final Claim open = publisher.tryClaim(length, template);
         if (open == null) {

@@ -8,7 +8,7 @@ public final class UnsuitableFileSystemException extends FlyringException {
     /** The file or folder. */
     private final String path;
 
-    /** Why it cannot. */
+    /** Why the file system is not suitable. */
     private final String reason;
 
     UnsuitableFileSystemException(String path, String reason, String message) {
@@ -20,16 +20,16 @@ public final class UnsuitableFileSystemException extends FlyringException {
     /**
      * The file or folder.
      *
-     * @return the file or folder.
+     * @return the path.
      */
     public String path() {
         return path;
     }
 
     /**
-     * Why it cannot.
+     * Why the file system is not suitable.
      *
-     * @return why it cannot.
+     * @return the reason.
      */
     public String reason() {
         return reason;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** The file was made by a newer Flyring, or needs a feature that this one has not. Code {@code version-too-new}. */
+/** The file was made by a newer Flyring, or needs a feature that this one lacks. Code {@code version-too-new}. */
 public final class VersionTooNewException extends FlyringException {
     private static final long serialVersionUID = 1L;
 
@@ -22,7 +22,7 @@ public final class VersionTooNewException extends FlyringException {
     }
 
     /**
-     * {@code major} or {@code required_features}.
+     * The header field that is too new.
      *
      * @return {@code major} or {@code required_features}.
      */
@@ -31,18 +31,18 @@ public final class VersionTooNewException extends FlyringException {
     }
 
     /**
-     * What the file says.
+     * The field's value in the file.
      *
-     * @return what the file says.
+     * @return the value.
      */
     public long found() {
         return found;
     }
 
     /**
-     * What this version understands.
+     * The value that this version supports.
      *
-     * @return what this version understands.
+     * @return the value.
      */
     public long supported() {
         return supported;

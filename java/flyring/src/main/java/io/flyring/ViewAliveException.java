@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-/** Something would make memory invalid that is still in use. Code {@code view-alive}. */
+/** The operation would invalidate memory that is still in use. Code {@code view-alive}. */
 public final class ViewAliveException extends FlyringException {
     private static final long serialVersionUID = 1L;
 

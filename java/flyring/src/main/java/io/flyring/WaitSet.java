@@ -11,16 +11,17 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Subscribers, workers, publishers, servers and clients, of one or several channels, that one thread waits for: until
- * one of them has something, or room. What is in it is used by the thread that waits; any thread may call
- * {@link #wake()}. A wait looks, spins for 20 microseconds and then sleeps; it allocates nothing. A virtual thread that
- * sleeps here keeps its carrier thread. Spec 6.16.
+ * A set of subscribers, workers, publishers, servers and clients, of one or several channels, that one thread waits
+ * for. A wait ends when a member has something to read, or room to publish. The thread that waits is also the one that
+ * uses the members; any thread may call {@link #wake()}. A wait spins for 20 microseconds, then sleeps; it allocates
+ * nothing. A virtual thread that sleeps here keeps its carrier thread. Not thread-safe, except for {@link #wake()}.
+ * Spec channel.md 6.16.
  */
 public final class WaitSet {
-    /** Whether the kernel can wait at several words. */
+    /** Whether the kernel has futex_waitv, which waits on several words at once. */
     private static final boolean KNOWS_MANY = Sys.canFutexWaitMany();
     private static final int LOOKS = 16;
-    /** How long an interrupt may take to be noticed. */
+    /** The longest sleep: an interrupt is detected within this time. */
     private static final long MOST_NANOS = 100_000_000;
 
     private final List<Entry> entries = new ArrayList<>();
@@ -28,19 +29,19 @@ public final class WaitSet {
     private final List<AutoCloseable> ready = new ArrayList<>();
     private final List<AutoCloseable> shown = Collections.unmodifiableList(ready);
     private final AtomicBoolean woken = new AtomicBoolean();
-    /** The word that {@link #wake()} changes; its own, and no channel's. */
+    /** The word that {@link #wake()} changes; belongs to this object and to no channel. */
     private final Memory own = Memory.of(ByteBuffer.allocateDirect(Integer.BYTES));
     private final Memory time = Memory.of(ByteBuffer.allocateDirect(Linux.TIMESPEC_SIZE));
-    /** A struct futex_waitv for each pair, and for {@link #own} behind them. */
+    /** One struct futex_waitv for each pair, and a last one for {@link #own}. */
     private Memory words = Memory.EMPTY;
     private boolean busy;
     private long spin = Waiting.DEFAULT_SPIN_NANOS;
 
-    /** What is waited for. */
+    /** A member of the set. */
     private record Entry(AutoCloseable object, Waiting waiting) {
     }
 
-    /** A pair of words, and the bits of all who wait for it here. */
+    /** A pair of waiting words, and the bits of all members that sleep on it. */
     private static final class Pair {
         private final WaitingWords words;
         private final boolean writable;
@@ -52,16 +53,16 @@ public final class WaitSet {
         }
     }
 
-    /** A set of nothing. */
+    /** Creates an empty set. */
     public WaitSet() {
         build();
     }
 
     /**
-     * Adds a subscriber: ready when there is something to poll, or when its next method will throw that it is closed,
-     * has lost its slot, or its channel was replaced.
+     * Adds a subscriber. It is ready when there is something to poll, or when its next method throws because it is
+     * closed, has lost its slot, or its channel was replaced.
      *
-     * @param subscriber not in the set yet.
+     * @param subscriber a subscriber that is not in the set yet.
      * @return this.
      */
     public WaitSet add(Subscriber subscriber) {
@@ -69,10 +70,10 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a lossy subscriber: ready when there is something to poll, or when its next method will throw that it is
-     * closed or its channel was replaced.
+     * Adds a lossy subscriber. It is ready when there is something to poll, or when its next method throws because it
+     * is closed or its channel was replaced.
      *
-     * @param subscriber not in the set yet.
+     * @param subscriber a subscriber that is not in the set yet.
      * @return this.
      */
     public WaitSet add(LossySubscriber subscriber) {
@@ -80,10 +81,10 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a publisher: ready when there is room for what found none last, or when its next method will throw that it
-     * is closed, has lost its slot, or its channel was replaced.
+     * Adds a publisher. It is ready when there is room for the message that last found none. It is also ready when its
+     * next method throws because it is closed, has lost its slot, or its channel was replaced.
      *
-     * @param publisher not in the set yet.
+     * @param publisher a publisher that is not in the set yet.
      * @return this.
      */
     public WaitSet add(Publisher publisher) {
@@ -91,10 +92,10 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a worker: ready when there is a job to take, or when its next method will throw that it is closed, has lost
-     * its slot, or its channel was replaced.
+     * Adds a worker. It is ready when there is a job to take, or when its next method throws because it is closed, has
+     * lost its slot, or its channel was replaced.
      *
-     * @param worker not in the set yet.
+     * @param worker a worker that is not in the set yet.
      * @return this.
      */
     public WaitSet add(Worker worker) {
@@ -102,10 +103,10 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a server: ready when there is something to poll, when what it has in hand is to be looked after, or when its
-     * next method will throw that it is closed, has lost its slot, or its channel was replaced.
+     * Adds a server. It is ready when there is something to poll, or when its requests in hand need a poll. It is also
+     * ready when its next method throws because it is closed, has lost its slot, or its channel was replaced.
      *
-     * @param server not in the set yet.
+     * @param server a server that is not in the set yet.
      * @return this.
      */
     public WaitSet add(Server server) {
@@ -113,10 +114,10 @@ public final class WaitSet {
     }
 
     /**
-     * Adds a client: ready when a reply is there, a call's time is over, or the server has gone; or when its next
-     * method will throw that it is closed, has lost its slot, or its channel was replaced.
+     * Adds a client. It is ready when a reply has arrived, a call has expired, or the server has gone. It is also ready
+     * when its next method throws because it is closed, has lost its slot, or its channel was replaced.
      *
-     * @param client not in the set yet.
+     * @param client a client that is not in the set yet.
      * @return this.
      */
     public WaitSet add(Client client) {
@@ -134,9 +135,9 @@ public final class WaitSet {
     }
 
     /**
-     * Takes a subscriber or publisher out of the set; close does not.
+     * Removes a member. Closing a member does not remove it.
      *
-     * @param member what was added.
+     * @param member the member to remove.
      * @throws InvalidArgumentException if it is not in the set.
      */
     public void remove(AutoCloseable member) {
@@ -150,9 +151,9 @@ public final class WaitSet {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -160,7 +161,7 @@ public final class WaitSet {
     }
 
     /**
-     * How many are in the set.
+     * The number of members.
      *
      * @return their number.
      */
@@ -210,18 +211,18 @@ public final class WaitSet {
     }
 
     /**
-     * Whether a wait naps for at most a millisecond at a time instead of being woken: with more than 127 pairs of words
-     * to sleep on, one for each channel and direction, or where the kernel does not know futex_waitv (before Linux
-     * 5.16, and in some sandboxes).
+     * Whether waits sleep for at most a millisecond at a time instead of being woken. This is the case with more than
+     * 127 pairs of words to sleep on (one for each channel and direction), or where futex_waitv is missing (before
+     * Linux 5.16, and in some sandboxes).
      *
-     * @return true if it naps.
+     * @return true if waits nap.
      */
     public boolean naps() {
         return !KNOWS_MANY || pairs.size() >= Linux.FUTEX_WAITV_MOST;
     }
 
     /**
-     * Ends the wait that is under way, or the next one. From any thread.
+     * Ends the wait that is under way, or else the next one. May be called from any thread.
      */
     public void wake() {
         woken.set(true);
@@ -231,9 +232,9 @@ public final class WaitSet {
     }
 
     /**
-     * Waits as long as it takes.
+     * Waits until a member is ready, without a time limit.
      *
-     * @return those that are ready; none after {@link #wake()}. Valid until the next wait.
+     * @return the members that are ready; empty after {@link #wake()}. Valid until the next wait.
      * @throws FlyringException as {@link #await(Duration)} does.
      */
     public List<AutoCloseable> await() {
@@ -241,23 +242,23 @@ public final class WaitSet {
     }
 
     /**
-     * Waits until one of them is ready.
+     * Waits until a member is ready.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: as long as it takes.
-     * @return those that are ready; none at the time-out, or after {@link #wake()}. Valid until the next wait.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the members that are ready; empty at the time-out or after {@link #wake()}. Valid until the next wait.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws TwoThreadsException if another thread waits.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws TwoThreadsException if another thread is waiting on this set.
      */
     public List<AutoCloseable> await(Duration timeout) {
         return await(Waiting.nanos(timeout));
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: as long as it takes.
-     * @return those that are ready; none at the time-out, or after {@link #wake()}. Valid until the next wait.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the members that are ready; empty at the time-out or after {@link #wake()}. Valid until the next wait.
      * @throws FlyringException as {@link #await(Duration)} does.
      */
     public List<AutoCloseable> await(long timeout) {
@@ -281,7 +282,7 @@ public final class WaitSet {
         }
     }
 
-    /** Whether a wait ends: something is ready, or somebody said so. */
+    /** Collects the ready members; returns whether the wait ends: a member is ready, or wake was called. */
     private boolean collect() {
         ready.clear();
         for (int i = 0; i < entries.size(); i++) {
@@ -328,14 +329,14 @@ public final class WaitSet {
         Waiting.checkInterrupted("members of a wait set");
     }
 
-    /** A wake of one worker ends here, whatever comes next: a job must not wait for it while another sleeps. */
+    /** Lets each worker pass on a wake-up that it does not use: a job must not wait while another worker sleeps. */
     private void passOn() {
         for (int i = 0; i < entries.size(); i++) {
             entries.get(i).waiting.passOn();
         }
     }
 
-    /** Whether there is an error that a member's next method will say. */
+    /** Adds members to the ready ones if their next method will throw; returns whether there are any. */
     private boolean look() {
         for (int i = 0; i < entries.size(); i++) {
             final Waiting each = entries.get(i).waiting;
@@ -349,7 +350,7 @@ public final class WaitSet {
         return !ready.isEmpty();
     }
 
-    /** One round for all pairs: sleep 1 to 6. */
+    /** Sleeps once on all pairs: sleep 1 to 6 (channel.md 6.16). */
     private void sleepOnce(long deadline, long waited) {
         final int last = pairs.size();
         final int ownBefore = own.getIntAcquire(0);

@@ -8,38 +8,38 @@ import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * How a publisher or subscriber waits until room or a message is there: it looks, spins for a short time, and then
- * sleeps in rounds (spec 6.16). Meanwhile another thread may close it: it takes the wait over, and the thread that
- * waited goes on when that is done. Nothing is allocated.
+ * The wait of a publisher, subscriber or other object until room or a message is there. It spins for a short time, and
+ * then sleeps in rounds (channel.md 6.16). Meanwhile another thread may close the object: that thread takes the wait
+ * over, and the waiting thread continues when the close is done. Allocates nothing.
  */
 abstract class Waiting {
-    /** A time-out, or a deadline, that never comes. */
+    /** A time-out or deadline that never expires. */
     static final long FOREVER = Long.MAX_VALUE;
 
     static final long DEFAULT_SPIN_NANOS = 20_000; // about what a wake-up costs
     static final long SHORT_CAP_NANOS = 1_000_000;
 
     private static final long NANOS_PER_SECOND = 1_000_000_000L;
-    /** Between two at the clock. */
+    /** The number of looks between two reads of the clock. */
     private static final int LOOKS = 16;
-    /** However long it spins, it looks that often at what else ends a wait. */
+    /** A wait that spins longer than this checks this often what else ends it. */
     static final long LOOK_NANOS = 4_000_000;
 
     private static final int IDLE = 0;
-    /** It looks and sleeps: it may be taken over. */
+    /** The thread looks and sleeps: the wait may be taken over. */
     private static final int WAITING = 1;
-    /** It tries again what it waits for, and is done with that soon. */
+    /** The thread tries again what it waits for, which takes a short time. */
     private static final int TRYING = 2;
     private static final int TAKEN_OVER = 3;
-    /** It will look and sleep. */
+    /** The thread is about to look and sleep. */
     private static final int ENTERING = 4;
 
     private static final int REHEARSALS_A_NAP = 32;
-    /** Still to come, in this JVM. Threads that count at once lose count, which does not matter. */
+    /** Rehearsals still to come in this JVM. The races between threads that count are harmless. */
     private static int rehearsals = 32 * REHEARSALS_A_NAP;
 
     private final WaitingWords words;
-    /** Whether sleepers can say that they sleep. */
+    /** Whether sleepers can set their bits: the file is mapped writable. */
     private final boolean writable;
     private final int mask;
     private final String what;
@@ -53,9 +53,9 @@ abstract class Waiting {
     private Thread thread;
 
     /**
-     * For one object.
+     * Creates the wait of one object.
      *
-     * @param mask the bit of each ring that it waits for.
+     * @param mask the bits of the rings that it waits for.
      * @param what what it waits for, for people.
      */
     Waiting(WaitingWords words, boolean writable, int mask, String what) {
@@ -65,40 +65,40 @@ abstract class Waiting {
         this.what = what;
     }
 
-    /** Whether there is something to do but sleep. */
+    /** Whether the wait ends: what it waits for is there, or an error is. */
     abstract boolean isReady();
 
-    /** Whether everybody on the other side wakes those who sleep. */
+    /** Whether all owners on the other side wake sleepers. */
     abstract boolean othersWake();
 
-    /** How long one round may take, ns, after a wait of so many. */
+    /** The longest time of one round, in ns, after {@code waited} ns. */
     abstract long cap(long waited);
 
-    /** How often in a row a sleep that such a time ended may go on at once, without a look at what others do. */
+    /** How many naps may follow a sleep that its cap ended (6.16). */
     int naps() {
         return 0;
     }
 
-    /** After a round that found nothing: throws what else ends a wait. */
+    /** After a round that found nothing: throws if something else ends the wait. */
     abstract void look();
 
-    /** The same for an object whose own methods are not called between two rounds. */
+    /** Does the same for a wait set, which calls none of the object's methods between two rounds. */
     void lookAlone() {
         look();
     }
 
-    /** The object's next method that finds nothing looks, too. */
+    /** Makes the object's next method that finds nothing do the same check. */
     abstract void lookSoon();
 
-    /** It sleeps now: somebody may wake it, and nobody else. */
+    /** Called before each sleep: from here on a wake-up may go to this sleeper alone. */
     void slept() {
     }
 
-    /** A wait set that this object slept in returns to its caller. */
+    /** Called when a wait set with this object returns to its caller. */
     void passOn() {
     }
 
-    /** A wait of so many ns begins: throws what forbids that. */
+    /** Called when a wait begins; throws if the object may not wait. */
     void checkBegin(long timeout) {
     }
 
@@ -117,7 +117,7 @@ abstract class Waiting {
     /** Marks the object as in use, so that other threads are refused, or as idle. */
     abstract void setBusy(boolean busy);
 
-    /** In ns; as long as can be said in them if it is longer. */
+    /** A time-out in ns, at most {@link #FOREVER}. */
     static long nanos(Duration timeout) {
         return nanos(timeout, "timeout");
     }
@@ -134,12 +134,12 @@ abstract class Waiting {
         return new InvalidArgumentException("timeout", "The time-out is " + timeout + " ns; it is 0 or more.");
     }
 
-    /** When a wait that begins now is over; 0 ns and more. */
+    /** The deadline of a wait that begins now; the time-out is 0 or more. */
     static long deadline(long now, long timeout) {
         return timeout >= FOREVER - now ? FOREVER : now + timeout;
     }
 
-    /** A time to look before one sleeps, in ns. */
+    /** A spin time in ns. */
     static long spin(Duration time) {
         long nanos = nanos(time, "spin");
         if (nanos < 0) {
@@ -157,7 +157,9 @@ abstract class Waiting {
         return spin > 0;
     }
 
-    /** A verb that may wait begins, or goes on behind a wait: who closes the object waits for its end. */
+    /**
+     * Begins a verb that may wait, or continues it after a wait: a close by another thread waits for the verb's end.
+     */
     final void enterVerb() {
         final Thread current = Thread.currentThread();
         if (thread != current) {
@@ -170,7 +172,7 @@ abstract class Waiting {
         state.setRelease(IDLE);
     }
 
-    /** A wait begins. */
+    /** Begins a wait. */
     final void begin(long timeout) {
         checkBegin(timeout);
         start = System.nanoTime();
@@ -179,20 +181,20 @@ abstract class Waiting {
         thread = Thread.currentThread();
     }
 
-    /** A wait is over. */
+    /** Ends a wait. */
     final void end() {
         final int now = state.get();
-        if (now == WAITING || now == ENTERING) { // an Error, of a stack without room, came before the end of a turn
+        if (now == WAITING || now == ENTERING) { // a StackOverflowError came before the end of a turn
             setBusy(false);
         }
         state.set(IDLE);
     }
 
     /**
-     * One turn of a wait whose thread tries again after each: waits until it is time for that. It is followed by
-     * another turn, or by {@link #end()}.
+     * Waits for one turn, after which the caller tries again. Another turn or {@link #end()} must follow. Throws if
+     * something else ends the wait.
      *
-     * @return false: the deadline has passed. Throws what else ends the wait.
+     * @return false if the deadline has passed.
      */
     final boolean turn() {
         enter();
@@ -203,7 +205,7 @@ abstract class Waiting {
         }
     }
 
-    /** The same, until there is something to try. */
+    /** Does the same, until there is something to try. */
     final boolean untilReady() {
         enter();
         try {
@@ -218,7 +220,7 @@ abstract class Waiting {
         }
     }
 
-    /** In this order, here and in {@link #leave}: whatever is thrown in between, {@link #end} sets it right. */
+    /** The order here and in {@link #leave} matters: if something is thrown in between, {@link #end} can clean up. */
     private void enter() {
         state.set(ENTERING);
         setBusy(true);
@@ -227,12 +229,12 @@ abstract class Waiting {
 
     private void leave() {
         setBusy(false);
-        while (!state.compareAndSet(WAITING, TRYING)) { // who closes it is done soon
+        while (!state.compareAndSet(WAITING, TRYING)) { // a close is under way and ends soon
             Thread.yield();
         }
     }
 
-    /** Spins as long as it may, then sleeps once, and looks; false: the deadline has passed. */
+    /** Spins while the spin time lasts, then sleeps once, and looks; false if the deadline has passed. */
     private boolean round() {
         long now = System.nanoTime();
         if (now < spinEnd) {
@@ -264,12 +266,13 @@ abstract class Waiting {
     }
 
     /**
-     * For who closes the object in another thread: whether its thread waits, and does nothing more until {@link #goOn}.
+     * For a close by another thread: takes the wait over, so that the waiting thread does nothing more until
+     * {@link #goOn}. False if no thread waits, or a handler takes longer than a second.
      */
     final boolean takeOver() {
         final long since = System.nanoTime();
         while (!state.compareAndSet(WAITING, TAKEN_OVER)) {
-            // A handler may take its time, and so may the source of what is published.
+            // A handler may take long, and so may a source that is published.
             final int now = state.get();
             if (now == IDLE || now == TAKEN_OVER || thread == Thread.currentThread()
                 || System.nanoTime() - since > NANOS_PER_SECOND) {
@@ -284,7 +287,7 @@ abstract class Waiting {
         return state.get() == WAITING;
     }
 
-    /** The thread that waited goes on. */
+    /** Lets the waiting thread continue. */
     final void goOn() {
         state.set(WAITING);
     }
@@ -313,19 +316,19 @@ abstract class Waiting {
         return false;
     }
 
-    /** A point of CLOCK_MONOTONIC as the kernel wants it. */
+    /** Writes a time of CLOCK_MONOTONIC as a struct timespec. */
     static void putTime(Memory timespec, long until) {
         timespec.putLong(0, until / NANOS_PER_SECOND);
         timespec.putLong(Linux.TIMESPEC_NANOS, until % NANOS_PER_SECOND);
     }
 
-    /** One round: sleep 1 to 6, and naps. */
+    /** Sleeps once: sleep 1 to 6, and naps (6.16). */
     private void sleepOnce(long cap) {
         final WaitingWords pair = words();
         final int bits = mask();
         final Memory control = pair.control();
         final int sequence = control.getIntAcquire(pair.sequence()); // sleep 1; pairs with: wake 2
-        boolean reached = false; // the wakers
+        boolean reached = false; // whether the membarrier reached the wakers
         if (writable) {
             control.setBits(pair.asleep(), bits); // sleep 2
             reached = Sys.membarrier(Linux.MEMBARRIER_GLOBAL_EXPEDITED) == 0; // sleep 3
@@ -349,8 +352,8 @@ abstract class Waiting {
     }
 
     /**
-     * Naps of no time. A JVM compiles what ran some hundreds of times, which is a minute of naps; until then each
-     * costs three times as much. Later this is one look at a number.
+     * Runs naps of no time, so that the JVM compiles them early. The JVM compiles code that ran some hundreds of times,
+     * which is a minute of naps; until then each costs three times as much. Later this is one test of a number.
      */
     private void rehearse(WaitingWords pair, int bits, int sequence) {
         if (rehearsals > 0) {
@@ -362,8 +365,8 @@ abstract class Waiting {
     }
 
     /**
-     * Whether the sleep was ended by its cap and by nothing else: then it may go on, with the sequence that it began
-     * with. A reader to whom nothing comes does little else than this.
+     * Whether only the cap ended the sleep: then a nap may follow, with the same sequence. An idle reader spends most
+     * of its time here.
      */
     private boolean mayNap(WaitingWords pair, int bits, long until) {
         final Memory control = pair.control();
@@ -372,7 +375,7 @@ abstract class Waiting {
             && control.getIntOpaque(Layout.CONTROL_SUCCESSOR) == 0 && !Thread.currentThread().isInterrupted();
     }
 
-    /** Sleep 6; returns until when it would sleep if nobody woke it. */
+    /** Sleeps in the kernel: sleep 6. Returns the time at which the sleep ends without a wake-up. */
     private long sleep(WaitingWords pair, int bits, int sequence, long now, long most) {
         final Memory control = pair.control();
         final long until = Math.min(deadline, now + most);

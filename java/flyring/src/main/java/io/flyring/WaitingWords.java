@@ -4,12 +4,12 @@ package io.flyring;
 import java.lang.ref.Reference;
 
 /**
- * The words of one direction: readers that wait for data, publishers that wait for room (spec 6.16), or workers. Where
- * the words cannot be written, nobody calls what writes them.
+ * The waiting words of one direction: of readers that wait for data, of publishers that wait for room (channel.md
+ * 6.16), or of workers. On a read-only mapping, the methods that write must not be called.
  *
  * @param control the control section.
  * @param sequence offset of the number that sleepers sleep on.
- * @param asleep offset of the mask: the {@link #bit} of each ring that somebody waits for.
+ * @param asleep offset of the mask: the {@link #bit} of each ring for which there are sleepers.
  */
 record WaitingWords(Memory control, int sequence, int asleep) {
     static final int ALL_RINGS = -1;
@@ -27,25 +27,25 @@ record WaitingWords(Memory control, int sequence, int asleep) {
         return new WaitingWords(control, Layout.CONTROL_JOBS_SEQUENCE, Layout.CONTROL_JOBS_ASLEEP);
     }
 
-    /** The same for each 32nd ring. */
+    /** The bit of a ring; each 32nd ring has the same. */
     static int bit(int ring) {
-        return 1 << ring; // of a shift Java takes the last five bits
+        return 1 << ring; // Java uses the last five bits of the shift distance
     }
 
-    /** Wake all. */
+    /** Wakes all sleepers (6.16, wake all). */
     void wakeAll() {
         control.addRelease(sequence, 1); // pairs with: sleep 1
         wakeSleepers(ALL_RINGS);
     }
 
-    /** Wake. */
+    /** Wakes the sleepers with a mask that shares a bit with {@code bits} (6.16, wake). */
     void wake(int bits) {
         control.clearBits(asleep, bits); // wake 1
         control.addRelease(sequence, 1); // wake 2; pairs with: sleep 1
         wakeSleepers(bits); // wake 3
     }
 
-    /** Wake one (queue.md 10), if one sleeps. Behind the fence that a process needs which is not registered. */
+    /** Wakes one worker, if one sleeps (queue.md 10). A process that is not registered needs a full fence before. */
     void wakeOne() {
         if ((control.getIntOpaque(asleep) & Layout.JOBS_BIT) != 0) {
             control.clearBits(asleep, Layout.JOBS_BIT); // wake 1
@@ -55,7 +55,7 @@ record WaitingWords(Memory control, int sequence, int asleep) {
         }
     }
 
-    /** The futex call alone: who sleeps looks again, which is all that somebody can do who may not write. */
+    /** Makes the futex call alone, which needs no write access: sleepers look again. */
     void wakeSleepers(int bits) {
         Sys.futexWake(control.address() + sequence, bits);
         Reference.reachabilityFence(control);

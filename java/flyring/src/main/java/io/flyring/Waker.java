@@ -5,11 +5,11 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 
 /**
- * Who wakes those who sleep: a publisher behind a message, a subscriber behind a gate (spec 6.16). Nothing but a load
- * where nobody sleeps.
+ * Wakes sleepers: for a publisher after a message, for a subscriber after a gate store (channel.md 6.16). If no process
+ * sleeps, this costs one load.
  */
 final class Waker {
-    /** What is watched where nobody is woken, and where a fence comes before the look at those who sleep. */
+    /** What is watched instead of asleep: 0 if nothing is ever woken, all bits if a fence must come before the look. */
     private static final Memory CONSTANTS = Memory.of(ByteBuffer.allocateDirect(2 * Integer.BYTES));
     private static final int NEVER = 0;
     private static final int ALWAYS = Integer.BYTES;
@@ -19,29 +19,32 @@ final class Waker {
     }
 
     private final WaitingWords words;
-    /** Of a queue's producer, and of who releases: where workers sleep, of whom it wakes one; else null. */
+    /** For a producer of a queue, or a release: the words on which workers sleep, to wake one; else null. */
     private final WaitingWords jobs;
     private final boolean registered;
     private final Memory watched;
     private final int watchedIndex;
 
-    /** Register, once a process. */
+    /** Registers the process once (6.16, register). */
     private static final class Registration {
-        /** False: the sleepers' membarrier does not reach this process. */
+        /** False if the sleepers' membarrier does not reach this process. */
         static final boolean DONE = Sys.membarrier(Linux.MEMBARRIER_REGISTER_GLOBAL_EXPEDITED) == 0;
     }
 
-    /** Registers the process, so make it before a slot is taken. Not {@code wakes}: it opted out, and wakes nobody. */
+    /**
+     * Registers the process, so create it before a slot is taken. With {@code wakes} false, registers and wakes
+     * nothing.
+     */
     Waker(WaitingWords words, boolean wakes) {
         this(words, null, wakes, wakes && Registration.DONE);
     }
 
-    /** The same for who wakes workers, too, if there are any: {@code jobs} may be null. */
+    /** The same for an object that also wakes workers; {@code jobs} is null if there are none. */
     Waker(WaitingWords words, WaitingWords jobs, boolean wakes) {
         this(words, jobs, wakes, wakes && Registration.DONE);
     }
 
-    /** The same where the system call's answer is known: for tests. */
+    /** The same with a given result of the system call, for tests. */
     Waker(WaitingWords words, boolean wakes, boolean registered) {
         this(words, null, wakes, registered);
     }
@@ -54,28 +57,28 @@ final class Waker {
         this.watchedIndex = registered ? words.asleep() : wakes ? ALWAYS : NEVER;
     }
 
-    /** Where the hot path looks: by address, if that can be done at all, as long as it keeps this object reachable. */
+    /** The address that the hot path loads from, where Raw is available; the caller must keep this object reachable. */
     long watchedAt() {
         return watched.address() + watchedIndex;
     }
 
-    /** The second place to look at: where workers say that they sleep; where there are none, the first one again. */
+    /** The second address: the asleep word of workers; without workers the first address again. */
     long jobsWatchedAt() {
         return registered && jobs != null ? jobs.control().address() + jobs.asleep() : watchedAt();
     }
 
-    /** The bits of both places that say that somebody may be woken behind a message of a ring. */
+    /** The bits to test at both addresses after a message of a ring. */
     int watchedBits(int ringBit) {
         return jobs == null ? ringBit : ringBit | Layout.JOBS_BIT;
     }
 
-    /** Whether somebody waits for one of these rings, or may. Behind the store of what they wait for. */
+    /** Whether a sleeper may wait for one of these rings. Called after the store of what it waits for. */
     boolean isAwaited(int bits) {
         final int second = registered && jobs != null ? jobs.control().getIntOpaque(jobs.asleep()) : 0;
         return ((watched.getIntOpaque(watchedIndex) | second) & bits) != 0;
     }
 
-    /** What follows. A method of its own, that the hot path stays small. */
+    /** Wakes after isAwaited returned true. A separate method, so that the hot path stays small. */
     void wakeNow(int bits) {
         if (jobs != null) {
             wakeBoth(bits);
@@ -90,7 +93,7 @@ final class Waker {
         words.wake(bits);
     }
 
-    /** Of a queue: one worker, and all observers of the ring. The look that led here may have seen another's bit. */
+    /** Of a queue: wakes one worker and all readers of the ring. The test before may have seen the bit of either. */
     private void wakeBoth(int bits) {
         if (!registered) {
             VarHandle.fullFence(); // pairs with: sleep 3

@@ -4,9 +4,9 @@ package io.flyring;
 import java.lang.ref.Reference;
 import java.util.Objects;
 
-/** What {@link PayloadBuffer} does on the hot path: a window on memory, moved without allocation, and its words. */
+/** The hot path of {@link PayloadBuffer}: a window on memory, which moves without allocation, and access to words. */
 abstract class Window {
-    /** The state of a window that is none. */
+    /** The state of a window over nothing. */
     static final int CLOSED = -1;
     /** The state of a claim's window while its publisher publishes something else. */
     static final int BUSY = -2;
@@ -14,15 +14,15 @@ abstract class Window {
     private static final int FEW = 31;
 
     private Memory memory = Memory.EMPTY;
-    /** Below 0: every access is out of bounds. */
+    /** The length in bytes, or a state below 0: then every access is out of bounds. */
     private int capacity = CLOSED;
-    /** Where the window begins: the memory's address, or 0 on the heap, and the offset in it. */
+    /** Where the window begins: the memory's address (0 on the heap) plus the offset in the memory. */
     private long address;
     /** Whether the memory can be read, and written, by address. */
     private boolean readable;
     private boolean writable;
 
-    /** Over other memory. That the window lies in it is the caller's affair. */
+    /** Moves the window to other memory. The caller guarantees that the window lies within the memory. */
     final void window(Memory newMemory, int offset, int newCapacity) {
         memory = newMemory;
         readable = newMemory.readableAt() != 0;
@@ -30,7 +30,7 @@ abstract class Window {
         move(newMemory.address() + offset, newCapacity);
     }
 
-    /** Over what another window is over; without a store of a reference if that is the same memory as before. */
+    /** Moves to the place of another window; stores no reference if the memory is the same as before. */
     final void window(Window other) {
         if (memory != other.memory) {
             memory = other.memory;
@@ -40,13 +40,13 @@ abstract class Window {
         move(other.address, other.capacity);
     }
 
-    /** The hot path's wrap: elsewhere in the same memory. */
+    /** Moves the window within the same memory: the hot path's wrap. */
     final void move(long newAddress, int newCapacity) {
         address = newAddress;
         capacity = newCapacity;
     }
 
-    /** Where the window begins. */
+    /** The address at which the window begins. */
     final long address() {
         return address;
     }
@@ -56,7 +56,7 @@ abstract class Window {
         capacity = CLOSED;
     }
 
-    /** Keeps claims away until {@link #invalidate()}. */
+    /** Marks the window as in use, which refuses claims until {@link #invalidate()}. */
     final void busy() {
         capacity = BUSY;
     }
@@ -66,20 +66,20 @@ abstract class Window {
         return capacity;
     }
 
-    /** The memory below, for copies inside the package. */
+    /** The memory that the window lies in, for copies inside the package. */
     final Memory memory() {
         return memory;
     }
 
-    /** Where the window begins in its memory. */
+    /** The offset of the window in its memory. */
     final int base() {
         return (int) (address - memory.address());
     }
 
     /**
-     * The index of an access, checked. Its last byte and its first are compared each for itself, and with the capacity
-     * as it is: like this, and only like this, HotSpot merges the checks of a message's fields as it does those of an
-     * array's elements, into one of the field that lies farthest.
+     * Checks the index of an access and returns it. Compares the last byte and the first byte separately, with the
+     * unchanged capacity. Only in this form does HotSpot merge the checks of a message's fields, as for the elements of
+     * an array, into one check of the farthest field.
      */
     private int first(int index, int length) {
         Objects.checkIndex(index + (length - 1), capacity);
@@ -91,9 +91,9 @@ abstract class Window {
     }
 
     /**
-     * How long the window is.
+     * The length of the window.
      *
-     * @return its bytes.
+     * @return the length, in bytes.
      */
     public final int capacity() {
         return Math.max(capacity, 0);
@@ -228,8 +228,8 @@ abstract class Window {
     }
 
     /**
-     * Copies out, if it can be done by address and is short, as texts of fixed length are; false: it was not done. The
-     * array's bounds were checked.
+     * Copies a few bytes out by address, such as a text of fixed length. The caller has checked the array's bounds.
+     * Returns false, without copying, if the memory has no address or the length is not 1 to 31.
      */
     final boolean getFew(int index, byte[] target, int offset, int length) {
         if (!readable || length > FEW || length <= 0) {
@@ -240,7 +240,7 @@ abstract class Window {
         return true;
     }
 
-    /** Copies in, likewise. */
+    /** Copies a few bytes in, in the same way. */
     final boolean putFew(int index, byte[] source, int offset, int length) {
         if (!writable || length > FEW || length <= 0) {
             return false;

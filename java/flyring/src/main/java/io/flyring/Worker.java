@@ -4,11 +4,11 @@ package io.flyring;
 import java.time.Duration;
 
 /**
- * Takes the jobs of a queue, of which each goes to one worker, whichever is free; made by
- * {@link Channel#worker(String)}. A job whose worker dies, is evicted, or gives it back is handed out again, and says
- * so ({@link Job#repeat()}). Taking neither allocates nor locks. One that nothing refers to any more is closed by the
- * garbage collector, with a warning. Not thread-safe, but for {@link #drain()}. Concurrent use is detected on a
- * best-effort basis and throws {@link TwoThreadsException}. spec/queue.md.
+ * Takes the jobs of a queue; made by {@link Channel#worker(String)}. Each job goes to one free worker. If that worker
+ * dies, is evicted, or releases the job, the job is handed out again, marked as a repeat ({@link Job#repeat()}). Taking
+ * a job does not allocate or lock. The garbage collector closes a worker that is unreachable, with a warning. Not
+ * thread-safe, except for {@link #drain()}. Concurrent use is detected on a best-effort basis and throws
+ * {@link TwoThreadsException}. Spec queue.md.
  */
 public final class Worker extends WorkerCore implements AutoCloseable {
     private static final int DEFAULT_LIMIT = 1;
@@ -24,15 +24,15 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Takes one job, if there is one.
+     * Takes one job, if one is available.
      *
-     * @return the worker's one job object, valid until its done or release; null if there is no job.
-     * @throws ViewAliveException while the job of the last take is neither done nor released.
+     * @return the worker's one job object, valid until it is done or released; null if there is no job.
+     * @throws ViewAliveException if the job of the last take is neither done nor released.
      * @throws ClosedException after close.
      * @throws SlotLostException if the worker was evicted.
-     * @throws CorruptRingException if a ring breaks the rules; it is left alone from then on, the others go on.
-     * @throws ChannelReplacedException if another channel has this one's name now; the worker works as before.
-     * @throws TwoThreadsException if another thread, or a handler of this worker, is at work.
+     * @throws CorruptRingException if a ring breaks the rules. That ring is not read again; the other rings go on.
+     * @throws ChannelReplacedException if another channel has taken this one's name. The worker keeps working.
+     * @throws TwoThreadsException if another thread uses the worker, or the call comes from a handler of this worker.
      */
     public Job take() {
         check();
@@ -51,15 +51,15 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Takes one job, and waits while there is none: it looks, spins for a short time, and then sleeps until a producer
-     * wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * Takes one job, and waits while there is none: it spins for a short time, then sleeps until a producer wakes it. A
+     * virtual thread that sleeps here keeps its carrier thread.
      *
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
-     * @return the worker's one job object; null if none came in time, or the worker drains.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the worker's one job object; null if no job came in time, or the worker drains.
      * @throws InvalidArgumentException if the time-out is below 0.
-     * @throws CancelledException if the thread was interrupted, within 100 ms; it still is.
-     * @throws ClosedException if another thread closed the worker or the channel, within 100 ms.
-     * @throws ChannelReplacedException if the channel was replaced, within 100 ms; the worker works as before.
+     * @throws CancelledException if the thread is interrupted; detected within 100 ms. The thread stays interrupted.
+     * @throws ClosedException if another thread closes the worker or the channel; detected within 100 ms.
+     * @throws ChannelReplacedException if the channel is replaced; detected within 100 ms. The worker keeps working.
      * @throws FlyringException as {@link #take()} does.
      */
     public Job take(Duration timeout) {
@@ -67,10 +67,10 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
-     * @return the worker's one job object; null if none came in time, or the worker drains.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the worker's one job object; null if no job came in time, or the worker drains.
      * @throws FlyringException as {@link #take(Duration)} does.
      */
     public Job take(long timeout) {
@@ -93,10 +93,10 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out one job, if there is one.
+     * Hands out one job, if one is available.
      *
-     * @param handler gets the job.
-     * @return jobs handed out, 0 or 1.
+     * @param handler receives the job.
+     * @return the number of jobs handed out, 0 or 1.
      * @see #poll(JobHandler, int)
      */
     public int poll(JobHandler handler) {
@@ -104,14 +104,14 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out jobs in place, beginning with the ring after the one that was served last. They are taken at once, as
-     * many as lie behind one another, so each waits for those before it. A job whose handler returns is done; one whose
-     * handler throws is released, and the exception reaches the caller. What was taken and not handed out comes with
-     * the next call.
+     * Hands out jobs in place, starting with the ring after the one that was served last. Takes up to {@code limit}
+     * neighbouring jobs at once, so each of them waits for those before it. When the handler returns, its job is done.
+     * When the handler throws, its job is released, and the exception reaches the caller. The next call hands out the
+     * jobs that were taken and not handed out.
      *
-     * @param handler gets the jobs, one after another.
-     * @param limit how many jobs at most.
-     * @return jobs handed out, 0 to {@code limit}.
+     * @param handler receives the jobs, one after another.
+     * @param limit the largest number of jobs.
+     * @return the number of jobs handed out, 0 to {@code limit}.
      * @throws FlyringException as {@link #take()} does.
      */
     public int poll(JobHandler handler, int limit) {
@@ -134,7 +134,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
             }
         } finally {
             busy = false;
-            job.opened = false; // after an Error in front of its end, too: it comes again then
+            job.opened = false; // also after an Error before the job's end: the job is handed out again then
         }
         return counted(handed, limit);
     }
@@ -142,10 +142,10 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     /**
      * Hands out jobs, and waits while there is none, as {@link #take(Duration)} does.
      *
-     * @param handler gets the jobs, one after another.
-     * @param limit how many jobs at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
-     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the worker drains.
+     * @param handler receives the jobs, one after another.
+     * @param limit the largest number of jobs.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of jobs handed out, 0 to {@code limit}; 0 if no job came in time, or the worker drains.
      * @throws FlyringException as {@link #take(Duration)} does.
      */
     public int poll(JobHandler handler, int limit, Duration timeout) {
@@ -153,12 +153,12 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param handler gets the jobs, one after another.
-     * @param limit how many jobs at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
-     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the worker drains.
+     * @param handler receives the jobs, one after another.
+     * @param limit the largest number of jobs.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the number of jobs handed out, 0 to {@code limit}; 0 if no job came in time, or the worker drains.
      * @throws FlyringException as {@link #poll(JobHandler, int, Duration)} does.
      */
     public int poll(JobHandler handler, int limit, long timeout) {
@@ -181,10 +181,10 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out one job, if there is one, to a handler that says how to go on.
+     * Hands out one job, if one is available, to a handler that returns an {@link Action}.
      *
-     * @param handler gets the job.
-     * @return jobs handed out, 0 or 1; an aborted one does not count.
+     * @param handler receives the job.
+     * @return the number of jobs handed out, 0 or 1; an aborted job does not count.
      * @see #controlledPoll(ControlledJobHandler, int)
      */
     public int controlledPoll(ControlledJobHandler handler) {
@@ -192,13 +192,13 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out jobs as {@link #poll(JobHandler, int)} does, to a handler that says what becomes of each and whether
-     * the poll goes on.
+     * Hands out jobs as {@link #poll(JobHandler, int)} does, to a handler. The {@link Action} that it returns says
+     * whether the job is done or released, and whether the poll continues.
      *
-     * @param handler gets the jobs, one after another.
-     * @param limit how many jobs at most.
-     * @return jobs handed out, 0 to {@code limit}; an aborted one does not count.
-     * @throws InvalidArgumentException if the handler returns null; the job is done.
+     * @param handler receives the jobs, one after another.
+     * @param limit the largest number of jobs.
+     * @return the number of jobs handed out, 0 to {@code limit}; an aborted job does not count.
+     * @throws InvalidArgumentException if the handler returns null; the job is done then.
      * @throws FlyringException as {@link #take()} does.
      */
     public int controlledPoll(ControlledJobHandler handler, int limit) {
@@ -223,7 +223,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
                     handed++;
                     stopped |= !endsWell();
                 }
-                Refusal.ofNull(action); // the job is done
+                Refusal.ofNull(action); // after the job is done
             }
         } finally {
             busy = false;
@@ -233,13 +233,14 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Hands out jobs to a handler that says how to go on, and waits while there is none, as {@link #take(Duration)}
-     * does.
+     * Hands out jobs to a handler that returns an {@link Action}, and waits while there is none, as
+     * {@link #take(Duration)} does.
      *
-     * @param handler gets the jobs, one after another.
-     * @param limit how many jobs at most.
-     * @param timeout how long to wait at most; {@link Publisher#FOREVER}: until there is one.
-     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the first one was aborted.
+     * @param handler receives the jobs, one after another.
+     * @param limit the largest number of jobs.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the number of jobs handed out, 0 to {@code limit}; 0 if no job came in time, or the first job was
+     *     aborted.
      * @throws FlyringException as {@link #controlledPoll(ControlledJobHandler, int)} and {@link #take(Duration)} do.
      */
     public int controlledPoll(ControlledJobHandler handler, int limit, Duration timeout) {
@@ -247,12 +248,13 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * The same with a number, which needs no object.
+     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
      *
-     * @param handler gets the jobs, one after another.
-     * @param limit how many jobs at most.
-     * @param timeout how long to wait at most, nanoseconds; {@link Long#MAX_VALUE}: until there is one.
-     * @return jobs handed out, 0 to {@code limit}; 0: none came in time, or the first one was aborted.
+     * @param handler receives the jobs, one after another.
+     * @param limit the largest number of jobs.
+     * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
+     * @return the number of jobs handed out, 0 to {@code limit}; 0 if no job came in time, or the first job was
+     *     aborted.
      * @throws FlyringException as {@link #controlledPoll(ControlledJobHandler, int, Duration)} does.
      */
     public int controlledPoll(ControlledJobHandler handler, int limit, long timeout) {
@@ -275,8 +277,8 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * From now on the worker hands out what it has taken already, and then nothing more: take returns null and poll 0,
-     * at once. From any thread.
+     * Makes the worker hand out the jobs that it has taken already, and no more. After that take returns null and poll
+     * returns 0, both at once. May be called from any thread.
      *
      * @throws ClosedException after close.
      */
@@ -285,13 +287,13 @@ public final class Worker extends WorkerCore implements AutoCloseable {
             throw new ClosedException("The worker in slot " + slot + " is closed. There is nothing to drain.");
         }
         draining = true;
-        channel.slots().jobs().wakeAll(); // the thread that waits in this object, if one does
+        channel.slots().jobs().wakeAll(); // wakes a thread that waits in this object
     }
 
     /**
      * Whether all producers have closed and every job is done.
      *
-     * @return false before the first producer came.
+     * @return true if no producer is left and all jobs are done; false before the first producer has attached.
      * @throws ClosedException after close.
      * @throws SlotLostException if the worker was evicted.
      */
@@ -303,9 +305,9 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Sets how long a wait looks before it sleeps; 20 microseconds at first, which is about what a wake-up costs.
+     * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time 0: sleep at once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {
@@ -315,7 +317,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     /**
      * The worker's slot.
      *
-     * @return its index, from 1: slot 0 is shared by all.
+     * @return the slot's index, from 1: slot 0 is shared by all workers.
      */
     public int slot() {
         return slot;
@@ -331,7 +333,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Which owner of the slot this is.
+     * The slot's epoch under this owner: each new owner gets the next number.
      *
      * @return the epoch, from 1.
      */
@@ -340,10 +342,10 @@ public final class Worker extends WorkerCore implements AutoCloseable {
     }
 
     /**
-     * Gives the slot back, and what is in hand to other workers: the unfinished job, and what was taken with it. A
-     * thread that waits for a job gets {@link ClosedException}. Closing twice is fine.
+     * Gives the slot back and releases the jobs in hand to other workers: the unfinished job, and those taken with it.
+     * A thread that waits for a job gets {@link ClosedException}. A second close does nothing.
      *
-     * @throws ViewAliveException from inside a handler of this worker, or while another thread polls.
+     * @throws ViewAliveException if called from a handler of this worker, or while another thread polls.
      */
     @Override
     public void close() {

@@ -5,8 +5,7 @@ import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
 
 /**
- * What a worker does with its slot, its gates and the job in its hand (queue.md 3 to 8). {@link Worker} puts the verbs
- * on top.
+ * A worker's handling of its slot, its gates and the job in its hand (queue.md 3 to 8). {@link Worker} adds the verbs.
  */
 abstract class WorkerCore {
     static final long GONE = -1;
@@ -16,7 +15,7 @@ abstract class WorkerCore {
     final Seat seat;
     private final Memory control;
     private final int epochAt;
-    /** Where the slot's epoch lies, if it can be read by address; else 0. */
+    /** The address of the slot's epoch, if it can be read by address; else 0. */
     private final long epochAddress;
     final long epoch;
     private final Intake intake;
@@ -32,13 +31,13 @@ abstract class WorkerCore {
     volatile boolean draining;
     boolean busy;
     boolean lost;
-    /** What ended this object in the middle of a take; null: nothing has. */
+    /** The error that ended this object in the middle of a take; null if there was none. */
     Throwable failure;
     int idlePolls;
-    /** In whose hand the job is. */
+    /** The thread that has the job in hand. */
     private Thread thread;
 
-    /** What a wait looks at. */
+    /** What a wait checks. */
     final class Wait extends JobWait {
         Wait() {
             super(channel, slot);
@@ -93,7 +92,7 @@ abstract class WorkerCore {
         this.waiting = new Wait();
     }
 
-    /** Whether the slot is still this object's. */
+    /** Whether the slot still has the expected epoch. */
     boolean owned() {
         if (epochAddress != 0) {
             final long now = Raw.getLongOpaque(Raw.base(epochAddress));
@@ -103,12 +102,12 @@ abstract class WorkerCore {
         return control.getLongOpaque(epochAt) == expectedEpoch;
     }
 
-    /** Whether it may take over what others left behind: it has nothing in hand. In the monitor of its lock. */
+    /** Whether the worker may adopt jobs: it has nothing in hand. Called in the monitor of its lock. */
     boolean mayAdopt() {
         return owned() && !hand.holds() && !draining;
     }
 
-    /** Whatever ended the wait: a wake of one worker must not be lost with it. */
+    /** Ends a wait and passes a wake-up on, whatever ended the wait: a wake of one worker must not be lost. */
     final void endWait() {
         waiting.end();
         waiting.passOn();
@@ -123,7 +122,7 @@ abstract class WorkerCore {
         return handed;
     }
 
-    /** A handler has returned: its job is done, unless it did that itself. False: the poll ends. */
+    /** Finishes the job after its handler returned, unless the handler did so itself. False if the poll ends. */
     final boolean endsWell() {
         if (job.isOpen()) {
             finish();
@@ -132,7 +131,7 @@ abstract class WorkerCore {
         return goesOn();
     }
 
-    /** The handler may have finished its job itself, or have found that it is another's. False: it could not. */
+    /** Called if the handler finished or released its job itself. False if it could not release it: the poll ends. */
     final boolean goesOn() {
         if (!owned()) {
             throw gone();
@@ -140,7 +139,7 @@ abstract class WorkerCore {
         return !hand.stayed();
     }
 
-    /** A handler has thrown: the job is released, or stays in hand; the exception goes first. */
+    /** Releases the job after its handler threw; an error of the release is added to the handler's exception. */
     final void afterThrow(Throwable error) {
         if (job.isOpen()) {
             try {
@@ -151,7 +150,7 @@ abstract class WorkerCore {
         }
     }
 
-    /** The next job to hand out: what is left of a batch, or of a new take; false: there is none. */
+    /** Prepares the next job: of the batch in hand, or of a new take; false if there is none. */
     final boolean next(int limit) {
         try {
             while (true) {
@@ -174,7 +173,7 @@ abstract class WorkerCore {
         }
     }
 
-    /** The epoch was compared in front of this: by the check of the call, or when the job before was done. */
+    /** Takes jobs into the hand. The epoch was compared just before, by the call's check or at the last done. */
     private boolean takeJobs(int limit) {
         if (!waiting.hasSlept()) {
             return intake.take(this, limit);
@@ -183,14 +182,14 @@ abstract class WorkerCore {
         if (!intake.take(this, limit)) {
             return false;
         }
-        waiting.wakeOneMore(); // behind it
+        waiting.wakeOneMore(); // after the take
         return true;
     }
 
-    /** Done 5, of the job in hand. */
+    /** Finishes the job in hand: done 5. */
     void finish() {
         job.end();
-        VarHandle.acquireFence(); // done 5: behind the last look at the job; pairs with: evict
+        VarHandle.acquireFence(); // done 5: after the last read of the job; pairs with: evict
         if (!owned()) {
             throw gone();
         }
@@ -202,11 +201,11 @@ abstract class WorkerCore {
         }
     }
 
-    /** 8, of the job in hand: whether others may have it now. */
+    /** Releases the job in hand (queue.md 8); returns whether others may take it now. */
     boolean release() {
         job.endHandle();
         try {
-            synchronized (seat.lock()) { // so that nobody closes it meanwhile
+            synchronized (seat.lock()) { // keeps it open meanwhile
                 if (owned() && returns.release(job, hand)) {
                     hand.finish();
                     returns.wake();
@@ -233,7 +232,7 @@ abstract class WorkerCore {
         if (!owned() || busy || job.isOpen()) {
             throw refusal();
         }
-        if (thread != Thread.currentThread()) { // a store of a reference costs more
+        if (thread != Thread.currentThread()) { // comparing costs less than storing a reference
             thread = Thread.currentThread();
         }
     }
@@ -256,7 +255,7 @@ abstract class WorkerCore {
 
     final FlyringException gone() {
         job.end();
-        hand.drop(); // it is another's, or will be
+        hand.drop(); // the job belongs to another worker, or will
         if (expectedEpoch == GONE && !lost) {
             ClosedException error = new ClosedException("The worker in slot " + slot + (failure == null ? " is closed."
                 : " was ended by an error in the middle of a take: " + failure + ". Another worker gets its job.")
@@ -267,13 +266,15 @@ abstract class WorkerCore {
         if (!lost) {
             lost = true;
             expectedEpoch = GONE;
-            seat.close(); // its gates stay for who adopts its job
+            seat.close(); // the gates stay for the job's adopter
         }
         return new SlotLostException(slot, "Worker slot " + slot + " was taken away from this worker, and its job goes"
             + " to another. Close it and make a new one.");
     }
 
-    /** Something was thrown where the gate and what this object knows of it may differ: others adopt what is there. */
+    /**
+     * Ends the object after an error that may have left the gate and this object inconsistent: others adopt its jobs.
+     */
     private void fail(Throwable error) {
         expectedEpoch = GONE;
         failure = error;
@@ -281,12 +282,12 @@ abstract class WorkerCore {
         job.end();
         try {
             seat.abandon();
-        } catch (Throwable e) { // close will do it
+        } catch (Throwable e) { // close will try again
             error.addSuppressed(e);
         }
     }
 
-    /** Who published a job that lies at a position of a ring. */
+    /** The publisher of the job at a position of a ring. */
     Sender sender(int ring, long position) {
         return senders.of(ring, position);
     }
@@ -299,7 +300,7 @@ abstract class WorkerCore {
         return waiting;
     }
 
-    /** Whether this very thread has a job of it in hand. */
+    /** Whether the calling thread has this worker's job in hand. */
     boolean isAtWorkHere() {
         return thread == Thread.currentThread() && job.isOpen() && owned();
     }
@@ -312,11 +313,11 @@ abstract class WorkerCore {
     }
 
     /**
-     * Gives back what is in hand; nothing of this object works from now on. Another thread that finishes a job just now
-     * has stored its gate, or changes nothing of the file: the mapping of the gates goes first.
+     * Releases what is in hand and makes the object unusable. Releases the mappings of the gates first: so another
+     * thread that is finishing a job has stored its gate by then, or changes nothing in the file.
      */
     void end() {
-        synchronized (seat.lock()) { // a release, and a wait that was taken over, may be at work
+        synchronized (seat.lock()) { // another thread may be releasing, or waiting in a wait that was taken over
             final boolean mine = owned();
             expectedEpoch = GONE;
             lost = false;
@@ -328,7 +329,7 @@ abstract class WorkerCore {
                 }
                 try {
                     adoption.giveBack(intake.rings(), new Hand(channel, slot), returns);
-                } catch (FlyringException e) { // another worker gets it, or says that the ring is damaged
+                } catch (FlyringException e) { // another worker adopts the job, or reports the damaged ring
                     hand.drop();
                 }
             }

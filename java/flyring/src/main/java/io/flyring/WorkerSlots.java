@@ -4,12 +4,12 @@ package io.flyring;
 import java.util.ArrayList;
 import java.util.List;
 
-/** How workers get their slots, and lose them: queue.md 6 and 7. */
+/** Takes and evicts the slots of workers (queue.md 6 and 7). */
 final class WorkerSlots {
     private WorkerSlots() {
     }
 
-    /** 5.3 of channel.md, without a join: what the last owner had in hand is adopted. */
+    /** Takes a worker's slot (channel.md 5.3, without join), and adopts what its last owner had in hand. */
     static Worker take(Channel channel, String name) {
         synchronized (channel) {
             channel.checkWritable();
@@ -44,16 +44,16 @@ final class WorkerSlots {
         }
     }
 
-    /** All memory before the locks: others wait for these, and one that gets none has changed nothing. */
+    /** Maps all memory before it takes the locks: others wait for the locks, and a failed mapping changes nothing. */
     private static Worker take(Channel channel, String name, byte[] bytes, Lock lock, List<Memory> mapped) {
         Header header = channel.header();
         Slots slots = channel.slots();
-        Waker room = new Waker(slots.room(), slots.wakes()); // it may take some milliseconds
+        Waker room = new Waker(slots.room(), slots.wakes()); // may take some milliseconds
         Waker jobs = new Waker(slots.data(), slots.jobs(), slots.wakes());
         for (int ring = 0; ring < header.publishers; ring++) {
             Memory data = channel.file().map(header.ringOffset(ring), header.capacity, true);
             mapped.add(data);
-            mapped.add(channel.mapTrailer(ring)); // its own, so that it alone can be detached
+            mapped.add(channel.mapTrailer(ring)); // a separate mapping, so that it can be detached alone
             data.prefault();
         }
         Memory last = channel.file().map(header.ringOffset(header.publishers - 1), header.ringStride, false);
@@ -74,13 +74,13 @@ final class WorkerSlots {
             slots.evicting(slot, false); // last
         }
         slots.room().wakeAll();
-        slots.jobs().wakeAll(); // the last owner may have died before it woke one; and they compute their caps again
+        slots.jobs().wakeAll(); // the last owner may have died before a wake; and sleepers compute their caps again
         lock.unlockControl(header);
         Seat seat = new Seat(channel, lock, slot, false, name, epoch, false);
         return new Worker(channel, name, slot, seat, epoch, new Intake(rings, hand, adoption), hand, returns, adoption);
     }
 
-    /** Evict (queue.md 7), under the control lock; 1 if it had a job in hand, else 0. */
+    /** Evicts a worker, under the control lock (queue.md 7). Returns 1 if it had a job in hand, else 0. */
     static long evict(Channel channel, int slot) {
         InHandStats job = Adoption.inHand(channel.header(), channel.control(), channel.trailers(), slot);
         channel.slots().evictWorker(slot);

@@ -6,8 +6,8 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 
 /**
- * Unchecked access to memory by address, for {@link Memory} alone, which checks bounds and keeps the memory reachable:
- * through one constant segment over all of the address space, for Java 22 and newer.
+ * Unchecked access to memory by address, through one constant segment over the whole address space, for Java 22 and
+ * newer. Callers check bounds and keep the memory reachable.
  */
 @SuppressWarnings("restricted")
 final class Raw {
@@ -25,14 +25,17 @@ final class Raw {
     private Raw() {
     }
 
-    /** Takes {@link #ALL} as an argument: bound to it, it would cost the compiler a tenth more nodes an access. */
+    /**
+     * The handle takes {@link #ALL} as an argument: bound to it, each access would cost the compiler a tenth more
+     * nodes.
+     */
     private static VarHandle handle(ValueLayout layout) {
         return layout.varHandle().withInvokeExactBehavior();
     }
 
     /**
-     * To be put around an address to which constant offsets are added. It changes nothing, but tells the compiler that
-     * they lie within {@link #ALL}, so that it need not compare at each access.
+     * Call this on an address before constant offsets are added. It does not change the address, but tells the compiler
+     * that the sums lie within {@link #ALL}, so that it omits the bounds check of each access.
      */
     static long base(long address) {
         return address & NOT_NEGATIVE;
@@ -104,7 +107,7 @@ final class Raw {
         LONG.set(ALL, address, value);
     }
 
-    /** Of an address that is a multiple of 8. */
+    /** The address must be a multiple of 8. */
     static boolean compareAndSetLong(long address, long expected, long value) {
         return (boolean) ALIGNED_LONG.compareAndSet(ALL, address, expected, value);
     }

@@ -16,12 +16,12 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 
 /**
- * The system calls that Flyring needs, through java.lang.foreign, for Java 22 and newer; the same methods as the JNA
- * version for older ones. Each call returns its result, or the error number negated. None is on a hot path.
+ * The system calls that Flyring needs, through java.lang.foreign, for Java 22 and newer; the methods are those of the
+ * JNA version. Each call returns its result or the negated error number. None is on a hot path.
  */
 @SuppressWarnings("restricted")
 final class Sys {
-    /** Which version of this class is at work. */
+    /** The name of this version of the class. */
     static String implementation() {
         return "ffm";
     }
@@ -53,7 +53,7 @@ final class Sys {
     private static final MethodHandle LSEEK = longFunction("lseek", JAVA_INT, JAVA_LONG, JAVA_INT);
     private static final MethodHandle GETRLIMIT = function("getrlimit", JAVA_INT, ADDRESS);
 
-    /** System calls that sleep or wake, with their number in front. Not critical: a garbage collection would wait. */
+    /** System calls by number, which sleep or wake. Not linked as critical, else a garbage collection would wait. */
     private static final MethodHandle SYSCALL = LINKER.downcallHandle(
         LINKER.defaultLookup().find("syscall").orElseThrow(), FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG,
             JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG), Linker.Option.firstVariadicArg(1));
@@ -80,7 +80,7 @@ final class Sys {
             FunctionDescriptor.of(JAVA_INT, arguments), ERRNO_STATE, Linker.Option.firstVariadicArg(fixed));
     }
 
-    /** One call; its arena lives as long as the call. */
+    /** One call with an arena that lives as long as the call. */
     private interface Call {
         long make(Arena arena, MemorySegment errno) throws Throwable;
     }
@@ -109,7 +109,7 @@ final class Sys {
         return call((arena, errno) -> (int) CLOSE.invokeExact(errno, fd));
     }
 
-    /** fcntl with a struct flock; F_OFD_GETLK answers the type of the lock that is in the way, F_UNLCK for none. */
+    /** Calls fcntl with a struct flock; F_OFD_GETLK returns the type of the conflicting lock, F_UNLCK if none. */
     static int lock(int fd, int command, int type, long start, long length) {
         return call((arena, errno) -> {
             MemorySegment flock = arena.allocate(Linux.FLOCK_SIZE, 8);
@@ -125,7 +125,7 @@ final class Sys {
         return -call((arena, errno) -> (int) FALLOCATE.invokeExact(errno, fd, 0L, length));
     }
 
-    /** Gives an open file (also one without any name) the name {@code path}, which must be free. */
+    /** Gives an open file, even one without a name, the name {@code path}, which must be free. */
     static int link(int fd, String path) {
         return call((arena, errno) -> (int) LINKAT.invokeExact(errno, Linux.AT_FDCWD,
             arena.allocateFrom("/proc/self/fd/" + fd), Linux.AT_FDCWD, arena.allocateFrom(path),
@@ -141,7 +141,7 @@ final class Sys {
         return call((arena, errno) -> (int) FCHMOD.invokeExact(errno, fd, mode));
     }
 
-    /** Fills in the file system's magic number and the bytes free to unprivileged users. */
+    /** Reads the file system's magic number and the bytes free to unprivileged users. */
     static int fileSystem(int fd, long[] typeAndFree) {
         return call((arena, errno) -> {
             MemorySegment statfs = arena.allocate(Linux.STATFS_SIZE, 8);
@@ -153,7 +153,7 @@ final class Sys {
         });
     }
 
-    /** Fills in a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
+    /** Reads a struct statx; {@code empty} is the address of a zero byte. Allocates nothing. */
     static int status(int fd, long empty, long status) {
         try {
             return (int) STATX.invokeExact(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_BASIC_STATS, status);
@@ -164,14 +164,14 @@ final class Sys {
         }
     }
 
-    /** A shared mapping of a file; the offset is a multiple of the page size. */
+    /** Maps a file shared; the offset must be a multiple of the page size. */
     static long map(int fd, long offset, long length, boolean writable) {
         int protection = writable ? Linux.PROT_READ | Linux.PROT_WRITE : Linux.PROT_READ;
         return longCall((arena, errno) ->
             (long) MMAP.invokeExact(errno, 0L, length, protection, Linux.MAP_SHARED, fd, offset));
     }
 
-    /** Puts private memory in the place of a mapping, at once for all threads. */
+    /** Replaces a mapping by private memory, atomically for all threads. */
     static long detach(long address, long length) {
         int flags = Linux.MAP_PRIVATE | Linux.MAP_ANONYMOUS | Linux.MAP_NORESERVE | Linux.MAP_FIXED;
         return longCall((arena, errno) ->
@@ -194,7 +194,7 @@ final class Sys {
         return longCall((arena, errno) -> (long) LSEEK.invokeExact(errno, fd, offset, whence));
     }
 
-    /** How long this process's files may be; negative: there is no limit, or it is not known. */
+    /** The largest length of a file that this process may write (RLIMIT_FSIZE); negative if unlimited or not known. */
     static long fileLimit() {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment limit = arena.allocate(2L * Long.BYTES, 8);
@@ -214,24 +214,24 @@ final class Sys {
         }
     }
 
-    /** Asks the kernel for a barrier, or to be reached by those of others; 0: it is done. */
+    /** Makes the membarrier system call; returns 0 if it succeeded. */
     static long membarrier(int command) {
         return syscall(Linux.SYS_MEMBARRIER, command, 0, 0, 0, 0, 0);
     }
 
-    /** Wakes who waits at a word with a mask that shares a bit with {@code bits}. Allocates nothing. */
+    /** Wakes all that wait on a word with a mask that shares a bit with {@code bits}. Allocates nothing. */
     static void futexWake(long word, int bits) {
         syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, Integer.MAX_VALUE, 0, 0, bits & BITS);
     }
 
-    /** The same for one of them. Allocates nothing. */
+    /** Does the same for one waiter. Allocates nothing. */
     static void futexWakeOne(long word, int bits) {
         syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAKE_BITSET, 1, 0, 0, bits & BITS);
     }
 
     /**
-     * Waits at a word as long as it holds a value, until a point of CLOCK_MONOTONIC. The garbage collector need not
-     * wait for a thread that is in here. Allocates nothing.
+     * Waits while a word holds a value, until a time of CLOCK_MONOTONIC. The garbage collector does not wait for a
+     * thread in this call. Allocates nothing.
      *
      * @param time address of a struct timespec.
      */
@@ -239,12 +239,12 @@ final class Sys {
         syscall(Linux.SYS_FUTEX, word, Linux.FUTEX_WAIT_BITSET, value & BITS, time, 0, bits & BITS);
     }
 
-    /** The same at several words, of which each has a struct futex_waitv. Allocates nothing. */
+    /** Waits on several words, each described by a struct futex_waitv. Allocates nothing. */
     static void futexWaitMany(long words, int number, long time) {
         syscall(Linux.SYS_FUTEX_WAITV, words, number, 0, time, Linux.CLOCK_MONOTONIC, 0);
     }
 
-    /** Whether the kernel lets this process do that: it refuses a call with no word for that alone. */
+    /** Whether this process may use futex_waitv: then a call without words fails with EINVAL. */
     static boolean canFutexWaitMany() {
         return longCall((arena, errno) -> (long) SYSCALL_ERRNO.invokeExact(errno, (long) Linux.SYS_FUTEX_WAITV, 0L, 0L,
             0L, 0L, 0L, 0L)) == -Linux.EINVAL;
@@ -266,7 +266,7 @@ final class Sys {
         return MemorySegment.ofBuffer(direct).address() - direct.position();
     }
 
-    /** A direct buffer over memory that somebody else owns. */
+    /** A direct buffer over memory that the buffer does not own. */
     static ByteBuffer bufferAt(long address, int length) {
         return MemorySegment.ofAddress(address).reinterpret(length).asByteBuffer();
     }

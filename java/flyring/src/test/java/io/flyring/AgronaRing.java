@@ -12,9 +12,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
 /**
- * What Agrona's {@code OneToOneRingBuffer} (2.6.0) does to a ring's bytes, store by store and load by load, on a mapped
- * buffer: the tests of the library run without the flag that Agrona's own buffer needs. It knows nothing of Flyring,
- * and its offsets are Agrona's.
+ * Agrona's {@code OneToOneRingBuffer} (2.6.0), with the same stores and loads, on a mapped buffer: the library's tests
+ * run without the flag that Agrona's own buffer needs. Does not use Flyring; the offsets are Agrona's.
  */
 final class AgronaRing {
     static final int TRAILER_LENGTH = 768;
@@ -32,13 +31,13 @@ final class AgronaRing {
     private final ByteBuffer buffer;
     private final int capacity;
 
-    /** Gets each message. */
+    /** Receives each message. */
     @FunctionalInterface
     interface Handler {
         void onMessage(int type, byte[] payload);
     }
 
-    /** Maps a channel's only ring, as a process with Agrona would: with its offset and its capacity, nothing else. */
+    /** Maps a channel's only ring as an Agrona process would, given only its offset and capacity. */
     AgronaRing(String path, long offset, int capacity) {
         this.capacity = capacity;
         try (FileChannel file = FileChannel.open(Path.of(path), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
@@ -57,7 +56,7 @@ final class AgronaRing {
         return (long) LONGS.getVolatile(buffer, capacity + HEAD);
     }
 
-    /** What stands where a record would that began at the ring's end. */
+    /** The length at the place of a record that would begin at the ring's end. */
     int lengthBehind() {
         return (int) INTS.getVolatile(buffer, capacity);
     }
@@ -83,7 +82,7 @@ final class AgronaRing {
         return true;
     }
 
-    /** Index of the payload, or {@link #INSUFFICIENT_CAPACITY}. */
+    /** Claims; returns the payload's index, or {@link #INSUFFICIENT_CAPACITY}. */
     int tryClaim(int type, int length) {
         int index = claimCapacity(length + HEADER);
         if (index == INSUFFICIENT_CAPACITY) {
@@ -95,7 +94,7 @@ final class AgronaRing {
         return index + HEADER;
     }
 
-    /** The payload of a claim. */
+    /** Writes the payload of a claim. */
     void put(int index, byte[] payload) {
         buffer.put(index, payload);
     }
@@ -158,7 +157,7 @@ final class AgronaRing {
         return writeIndex;
     }
 
-    /** Hands out messages up to the ring's end; any type but padding is one. */
+    /** Hands out messages up to the ring's end; every record that is not padding is a message. */
     int read(Handler handler, int limit) {
         long head = buffer.getLong(capacity + HEAD);
         int headIndex = (int) head & capacity - 1;
@@ -189,7 +188,7 @@ final class AgronaRing {
         return messages;
     }
 
-    /** {@code controlledRead} with the action COMMIT: how far it may go was found once, and does not change with it. */
+    /** {@code controlledRead} with the action COMMIT: computes the bound once, and COMMIT does not change it. */
     int readCommitting(Handler handler, int limit) {
         long head = buffer.getLong(capacity + HEAD);
         int headIndex = (int) head & capacity - 1;

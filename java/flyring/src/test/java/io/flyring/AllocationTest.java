@@ -18,7 +18,7 @@ import prices.PriceUpdateDecoder;
 import prices.PriceUpdateEncoder;
 import prices.Side;
 
-/** The hot path does not allocate, and the counter that shows it sees what does. */
+/** The hot path does not allocate, and the counter that shows this counts real allocations. */
 class AllocationTest {
     private static final int MESSAGES = 1_000_000;
     private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
@@ -36,7 +36,10 @@ class AllocationTest {
         void go(int i);
     }
 
-    /** Bytes that a thread allocates in so many rounds, after a warm-up of as many. */
+    /**
+     * The bytes that this thread allocates in {@code MESSAGES} steps: the least of four rounds, of which the first warm
+     * up.
+     */
     private static long allocated(Step step) {
         return allocated(step, MESSAGES);
     }
@@ -118,7 +121,7 @@ class AllocationTest {
             Publisher made = channel.publisher(); Publisher second = channel.publisher();
             Worker worker = channel.worker(); Worker other = channel.worker()) {
             second.offer(array);
-            Job held = other.take(); // so that others look whether it lives
+            Job held = other.take(); // makes others test whether this worker lives
             assertFew("take and done", allocated(i -> {
                 made.offer(array);
                 Job job = worker.take();
@@ -151,7 +154,7 @@ class AllocationTest {
     }
 
     private static void assertFew(String what, long bytes) {
-        // A look at another worker's lock, once a millisecond, makes some hundred bytes for the kernel.
+        // Testing another worker's lock, once a millisecond, allocates some hundred bytes for the system call.
         assertTrue(bytes < 200_000, what + " allocated " + bytes + " bytes in " + MESSAGES + " jobs");
     }
 

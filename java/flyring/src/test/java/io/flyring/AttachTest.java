@@ -23,7 +23,7 @@ import org.tomlj.Toml;
 import org.tomlj.TomlArray;
 import org.tomlj.TomlTable;
 
-/** Attaching to what is there, whatever it is. */
+/** Attaching to files of every kind. */
 class AttachTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -32,7 +32,7 @@ class AttachTest {
         return GoldenTest.names();
     }
 
-    /** Code and field of the error that attaching raises, or "ok". */
+    /** Attaches; returns code and field of the error, or "ok". */
     private static String attach(Path file) {
         try {
             Channel.open(file.toString()).close();

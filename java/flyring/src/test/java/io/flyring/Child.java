@@ -22,7 +22,10 @@ import org.agrona.concurrent.YieldingIdleStrategy;
 import prices.PriceUpdateDecoder;
 import prices.PriceUpdateEncoder;
 
-/** What other processes do in the tests: {@code Child WHAT PATH}. It says "ready" and then waits to be killed. */
+/**
+ * The programs that other processes run in the tests: {@code Child WHAT PATH}. Prints "ready", and then waits to be
+ * killed.
+ */
 final class Child {
     private static final int ROUNDS = 100;
 
@@ -96,7 +99,7 @@ final class Child {
         }
     }
 
-    /** Answers requests by their own bytes; hangs in one that says so, dies in the handler of one of a number. */
+    /** Answers requests by their own bytes; hangs in a request that asks for it, and dies in request {@code dieAt}. */
     private static void serve(Server server, int dieAt) {
         System.out.println("ready");
         int[] seen = {0};
@@ -105,13 +108,13 @@ final class Child {
                 Thread.sleep(Long.MAX_VALUE);
             }
             if (++seen[0] == dieAt) {
-                Runtime.getRuntime().halt(9); // runs nothing more, and the kernel closes all
+                Runtime.getRuntime().halt(9); // runs no more code, and the kernel closes all descriptors
             }
             Services.echo(request);
         });
     }
 
-    /** So many calls, of which the last one is a stream's if there are several. */
+    /** Makes {@code calls} calls; the last one is a stream if there are several. */
     private static void ask(Client client, int calls) {
         for (int i = 0; i < calls; i++) {
             client.start(Services.bytes("ask"));
@@ -121,7 +124,7 @@ final class Child {
         }
     }
 
-    /** A system call fails in this thread, and in those that it starts, from now on. */
+    /** Makes a system call fail from now on, in this thread and those that it starts. */
     private static void refuse(int number) {
         final int allow = 0x7fff0000;
         final int fail = 0x00050000 | Linux.EPERM;
@@ -139,7 +142,7 @@ final class Child {
             || prctl.invokeInt(new Object[] {secureComputing, 2L, Sys.address(filter), 0L, 0L}) != 0) {
             throw new IllegalStateException("prctl");
         }
-        if (Sys.membarrier(0) >= 0 == (number == Linux.SYS_MEMBARRIER)) { // 0: which commands there are
+        if (Sys.membarrier(0) >= 0 == (number == Linux.SYS_MEMBARRIER)) { // 0 queries the commands
             throw new IllegalStateException("it is not the call that is refused");
         }
     }
@@ -147,7 +150,7 @@ final class Child {
     /** Answers each message of ring 0. */
     private static void pong(Channel channel) {
         Publisher publisher = channel.publisher();
-        while (publisher.ring() != 1) { // ring 0 is the other's
+        while (publisher.ring() != 1) { // ring 0 belongs to the other process
             Publisher second = channel.publisher();
             publisher.close();
             publisher = second;
@@ -161,7 +164,7 @@ final class Child {
         System.out.println("done");
     }
 
-    /** Says something and sleeps until it is answered. */
+    /** Sends a message and sleeps until the answer comes. */
     static int ping(Channel channel, int rounds) {
         try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber("", false, 1)) {
             subscriber.setSpin(Duration.ZERO);
@@ -175,7 +178,7 @@ final class Child {
         }
     }
 
-    /** Takes some jobs at once, finishes some of them, and goes on with the next one when it is told to. */
+    /** Takes some jobs at once, finishes some of them, and continues with the next one on request. */
     private static void work(Worker worker, int take, int finish) {
         int[] done = {0};
         worker.poll(job -> {
@@ -193,7 +196,7 @@ final class Child {
         System.out.println("done");
     }
 
-    /** Says of each job, a number, that it has it, and with how many attempts; some it gives back, once. */
+    /** Reports the number and attempts of each job; releases some jobs, once. */
     private static void workOn(Channel queue, Channel results) {
         final int often = 17;
         Worker worker = queue.worker();
@@ -232,7 +235,7 @@ final class Child {
         }
     }
 
-    /** Is held back by a dead subscriber while no file can be opened. */
+    /** Waits for a dead subscriber while no file can be opened. */
     private static void noDescriptors(Publisher publisher) {
         while (publisher.offer(new byte[500]) > 0) {
             Thread.onSpinWait();
@@ -242,7 +245,7 @@ final class Child {
             while (files.size() < 1000) {
                 files.add(new FileInputStream("/dev/null"));
             }
-        } catch (IOException e) { // none is left
+        } catch (IOException e) { // no descriptor is left
             long end = System.nanoTime() + 5_000_000_000L;
             while (publisher.offer(new byte[500]) < 0) {
                 if (System.nanoTime() > end) {
@@ -261,7 +264,7 @@ final class Child {
         claim.buffer().setMemory(0, 150, (byte) 0x55);
     }
 
-    /** Claims, where so many bytes are left before the ring's end, and writes a part. */
+    /** Claims where {@code left} bytes are left before the ring's end, and writes a part. */
     private static void claimAtEnd(Publisher publisher, int left, int length) {
         while ((publisher.position() & 4095) != 4096 - left) {
             publisher.offer(new byte[40]);
@@ -284,7 +287,7 @@ final class Child {
         }
     }
 
-    /** A batch that is never done: reading its last message takes for ever. */
+    /** Publishes a batch that never ends: reading its last message blocks. */
     private static void batch(Publisher publisher) {
         DirectBuffer endless = (DirectBuffer) Proxy.newProxyInstance(Child.class.getClassLoader(),
             new Class<?>[] {DirectBuffer.class}, (proxy, method, arguments) -> {
@@ -300,7 +303,7 @@ final class Child {
         publisher.offerBatch(whole, whole, whole, endless);
     }
 
-    /** Reads what somebody has cut off, interpreted and compiled. */
+    /** Reads memory of a truncated file, interpreted and compiled. */
     private static void truncate(String path) throws IOException {
         Subscriber subscriber = Channel.open(path).subscriber();
         for (int i = 0; i < 100_000; i++) {

@@ -16,7 +16,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Making channels, and the errors of that. */
+/** Creating channels, and the errors. */
 class CreateTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -80,7 +80,7 @@ class CreateTest {
         differs(path, "counters", small().counters(9));
         differs(path, "schema_id", small().counters(2).schema("<b/>", 3, 3));
         differs(path, "schema_version", small().counters(2).schema("<b/>", 1, 3));
-        Channel.openOrCreate(path, small().counters(2).schema("<b/>", 1, 1)).close(); // an older one's reader
+        Channel.openOrCreate(path, small().counters(2).schema("<b/>", 1, 1)).close(); // a reader of an older version
     }
 
     @Test

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Other processes, and how they end. */
+/** The deaths of other processes. */
 class DeathTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -109,7 +109,7 @@ class DeathTest {
                 LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
                 Process child = child(what);
                 int before = 0;
-                while (child.getInputStream().available() == 0) { // its claim needs the room of the first lap
+                while (child.getInputStream().available() == 0) { // its claim needs the space of the first lap
                     before += subscriber.poll(message -> assertEquals(40, message.length()));
                     assertTrue(child.isAlive());
                 }

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
 
-/** Subscribers whose slot is taken away: by an operator, or by a publisher with a lag limit. */
+/** Subscribers that lose their slot: by an operator, or by a publisher with a lag limit. */
 class EvictTest {
     private static final int CAPACITY = 4096;
 
@@ -73,7 +73,7 @@ class EvictTest {
             assertThrows(SlotLostException.class, () -> victim.poll(message -> { }));
             try (Subscriber next = channel.subscriber()) {
                 assertEquals(List.of(0, 3L), List.of(next.slot(), next.epoch()));
-                assertEquals(0, evicting(0), "somebody has joined");
+                assertEquals(0, evicting(0), "the next owner has joined");
                 publisher.offer(new byte[7]);
                 assertEquals(7, next.take().length());
                 victim.close();
@@ -101,7 +101,7 @@ class EvictTest {
         for (int limit : new int[] {byClose, 1, 256}) {
             try (Publisher publisher = channel.publisher(); Subscriber victim = channel.subscriber()) {
                 publisher.offer(new byte[1]);
-                assertEquals(1, victim.take().length()); // and the owner record in front of it
+                assertEquals(1, victim.take().length()); // also skips the owner record in front of it
                 publisher.offer(new byte[1]);
                 if (limit == byClose) {
                     channel.evict(victim.slot());
@@ -197,7 +197,7 @@ class EvictTest {
         try (Publisher one = channel.publisher(); Publisher two = channel.publisher()) {
             channel.subscriber("kept", true).close();
             channel.evict(0);
-            // Its next owner's join: evicting stays, the first gate of two is stored.
+            // Half a join of the next owner: evicting is still set, and the first gate of two is stored.
             channel.trailers().get(0).putLong(Header.gate(0), one.position());
             one.offer(new byte[1]);
             try (Subscriber next = channel.subscriber("kept", true)) {
@@ -214,7 +214,7 @@ class EvictTest {
         try (Subscriber first = channel.subscriber("kept", true)) {
             assertTrue(first.kept());
         }
-        channel.trailers().forEach(trailer -> trailer.putLong(Header.gate(0), -1)); // so that the next owner joins
+        channel.trailers().forEach(trailer -> trailer.putLong(Header.gate(0), -1)); // makes the next owner join
         channel.trailers().get(1).putLong(Layout.TRAILER_PUBLISHED, 1);
         assertThrows(CorruptRingException.class, () -> channel.subscriber("kept", true));
         assertEquals(List.of(0, 1L), List.of(evicting(0), Rings.subscriberEpoch(channel, 0)), "nothing was changed");
@@ -301,7 +301,7 @@ class EvictTest {
     @Test
     void aLimitThatWasGrantedStaysWhenOneWhoJoinedSinceAllowsLess() {
         try (Publisher publisher = channel.publisher("fast", CAPACITY / 2); Lock other = channel.file().newLock()) {
-            assertTrue(publisher.offer(new byte[] {1}) > 0, "nobody holds it back: up to the ring's end");
+            assertTrue(publisher.offer(new byte[] {1}) > 0, "no subscriber holds it back, up to the ring's end");
             try (Subscriber slow = channel.subscriber()) {
                 int sent = 0;
                 for (; publisher.position() < CAPACITY - 128; sent++) {
@@ -309,7 +309,7 @@ class EvictTest {
                 }
                 PayloadBuffer buffer = new PayloadBuffer();
                 buffer.wrap(new byte[] {3});
-                other.lockControl(channel.header()); // or slow were evicted
+                other.lockControl(channel.header()); // else "slow" would be evicted
                 assertEquals(1, publisher.offerBatch(new DirectBuffer[] {buffer, buffer, buffer, buffer}));
                 other.unlockControl(channel.header());
                 int[] sum = new int[1];
@@ -384,7 +384,7 @@ class EvictTest {
             assertEquals(3, victim.poll(message -> { }, 3));
             assertEquals(3, channel.trailers().get(0).getLong(Header.gate(0) + Layout.GATE_COUNT));
             assertEquals(17, channel.evict(0));
-            assertEquals(0, channel.evict(1), "nobody was there");
+            assertEquals(0, channel.evict(1), "the slot had no owner");
             for (Executable use : List.<Executable>of(victim::take, victim::forget, () -> victim.ended(0))) {
                 assertThrows(SlotLostException.class, use);
             }

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A Flyring subscriber reads what Agrona writes (6.15). */
+/** A Flyring subscriber reads what Agrona writes (channel.md 6.15). */
 class ForeignPublisherTest {
     private static final int CAPACITY = 4096;
 
@@ -41,7 +41,7 @@ class ForeignPublisherTest {
         channel.close();
     }
 
-    /** 0 to C / 8, all that its writer takes. */
+    /** The length of message i: 0 to C / 8, the most that Agrona's writer takes. */
     private static int length(int i) {
         return i * 37 % 513;
     }
@@ -106,14 +106,14 @@ class ForeignPublisherTest {
     void itGoesRoundWhereverTheRingsEndIs(int length) {
         try (Subscriber subscriber = channel.subscriber()) {
             for (int start = CAPACITY - 600; start < CAPACITY; start += 8) {
-                // Behind these the next record begins `start` bytes into the ring.
+                // After these messages the next record begins `start` bytes into the ring.
                 while ((writer.tail() & CAPACITY - 1) != start) {
                     boolean written = writer.write(1, new byte[0]);
-                    Message message = subscriber.take(); // not written: there is padding before the ring's end
+                    Message message = subscriber.take(); // null if only padding was written
                     assertEquals(written ? 0 : -1, message == null ? -1 : message.length());
                 }
                 byte[] message = Rings.pattern(start, length);
-                while (!writer.write(2 + start, message)) { // padding was written at most
+                while (!writer.write(2 + start, message)) { // a failed try writes padding at most
                     assertNull(subscriber.take());
                 }
                 Message got = subscriber.take();
@@ -162,7 +162,7 @@ class ForeignPublisherTest {
             }
             assertTrue(writer.head() >= 0);
             fill();
-            assertFalse(write(), "nobody reads");
+            assertFalse(write(), "no reader makes room");
         }
         assertTrue(writer.tail() > 10 * CAPACITY);
         try (Subscriber subscriber = channel.subscriber("reader", false)) {
@@ -197,7 +197,7 @@ class ForeignPublisherTest {
         assertEquals(writer.tail(), writer.head());
     }
 
-    /** Positions of claimed (Agrona's tail) and the gate (its head) that no writer and reader can have left. */
+    /** Positions of claimed (Agrona's tail) and the gate (its head) that no writer and reader can leave. */
     @ParameterizedTest
     @ValueSource(longs = {-1, -8, 12, 1L << 62, 40 * CAPACITY - CAPACITY - 8, 40 * CAPACITY + 8})
     void aGateThatIsNotWithinALapOfWhatAgronaClaimedIsCorrupt(long gate) {
@@ -206,7 +206,7 @@ class ForeignPublisherTest {
         trailer.putLong(Layout.TRAILER_GATE, gate);
         CorruptRingException error = assertThrows(CorruptRingException.class, channel::subscriber);
         assertEquals(gate, error.position());
-        assertEquals(gate, trailer.getLong(Layout.TRAILER_GATE), "nobody else may move it");
+        assertEquals(gate, trailer.getLong(Layout.TRAILER_GATE), "no other process may move it");
         for (long good : new long[] {39 * CAPACITY, 40 * CAPACITY}) {
             trailer.putLong(Layout.TRAILER_GATE, good);
             channel.subscriber().close();

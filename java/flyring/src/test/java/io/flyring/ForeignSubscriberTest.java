@@ -15,7 +15,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Agrona reads what a Flyring publisher writes (6.15). */
+/** Agrona reads what a Flyring publisher writes (channel.md 6.15). */
 class ForeignSubscriberTest {
     private static final int CAPACITY = 4096;
 
@@ -24,7 +24,7 @@ class ForeignSubscriberTest {
 
     private Channel channel;
     private AgronaRing reader;
-    /** Messages that were read so far: message i is of type 1 + i and has {@link #length(int)} bytes. */
+    /** The number of messages read so far: message i has type 1 + i and {@link #length(int)} bytes. */
     private int seen;
 
     @BeforeEach
@@ -38,7 +38,7 @@ class ForeignSubscriberTest {
         channel.close();
     }
 
-    /** 0 to C / 4 - 8. */
+    /** The length of message i: 0 to C / 4 - 8. */
     private static int length(int i) {
         return i * 37 % 1017;
     }
@@ -88,7 +88,8 @@ class ForeignSubscriberTest {
                 List<Integer> along = new ArrayList<>();
                 int first = published;
                 while (published < owner * 200) {
-                    // What a stock writer would compute: never more than the capacity, or it would overwrite.
+                    // What a stock writer would compute. With more than the capacity, it would overwrite unread
+                    // records.
                     assertTrue(reader.tail() - reader.headCache() <= CAPACITY, "head_cache " + reader.headCache());
                     if (publish(publisher, published)) {
                         published++;
@@ -166,7 +167,10 @@ class ForeignSubscriberTest {
         }
     }
 
-    /** Positions beyond 2 GiB, as after a long run; the head cache stays where Agrona's last writer left it: at 0. */
+    /**
+     * Moves all positions, for example beyond 2 GiB as after a long run; the head cache stays at 0, as Agrona's writer
+     * left it.
+     */
     private void moveTo(long position) {
         Memory trailer = channel.trailers().get(0);
         trailer.putLong(Layout.TRAILER_CLAIMED, position);
@@ -209,7 +213,7 @@ class ForeignSubscriberTest {
     void itHoldsThePublisherBackAndIsNeverTestedOrRetired() {
         Memory control = channel.control();
         int slot = channel.header().subscriberSlot(0);
-        // Whatever the slot says: nobody has its lock, and nobody holds it.
+        // The slot's fields do not matter: its lock is free.
         control.putInt(slot + Layout.SUBSCRIBER_SLOT_KEPT, 0);
         control.putInt(slot + Layout.SUBSCRIBER_SLOT_EVICTING, 1);
         try (Publisher publisher = channel.publisher()) {

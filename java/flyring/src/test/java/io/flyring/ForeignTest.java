@@ -18,7 +18,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Channels with a foreign end, 6.15: how they are made and found, and what is refused. */
+/** Channels with a foreign end (channel.md 6.15): creating, attaching, and what is refused. */
 class ForeignTest {
     private static final int CAPACITY = 4096;
 
@@ -96,7 +96,7 @@ class ForeignTest {
         for (long unknown : new long[] {1, 3, 5, 7, 8, 10, 1L << 33, 2 | 1L << 62}) {
             assertEquals("version-too-new required_features " + unknown, attach(good, unknown));
         }
-        // The combination is looked at in its place; what a foreign end needs after all fields.
+        // The feature bits are checked in the order of the fields; what a foreign end needs, after all fields.
         assertEquals("corrupt-header required_features", attach(good, bytes ->
             bytes.putLong(Layout.HEADER_REQUIRED_FEATURES, 6).putInt(Layout.HEADER_KIND, 9)));
         assertEquals("corrupt-header counters", attach(good, bytes ->
@@ -136,7 +136,7 @@ class ForeignTest {
         return error;
     }
 
-    /** That each is refused because of the foreign end, and nothing of the file changes. */
+    /** Checks that each action is refused because of the foreign end, and does not change the file. */
     private void refused(Channel channel, List<Executable> actions) throws Exception {
         byte[] before = Files.readAllBytes(Path.of(channel.path()));
         for (Executable action : actions) {

@@ -7,19 +7,19 @@ import java.util.TreeMap;
 import java.util.function.Supplier;
 
 /**
- * Does with a file of any bytes everything that a program can do with a channel, in random order, while more of its
- * bytes change. All that may come out is a {@link FlyringException}; anything else, IoException too, is a finding.
+ * Uses a file of arbitrary bytes in every way that a program can use a channel, in random order, while more of its
+ * bytes change. Only {@link FlyringException}s may result; anything else, and also IoException, is a finding.
  */
 final class FuzzDrive {
     private static final byte[] PAYLOAD = Rings.pattern(1, 4096);
     private static final int STEPS = 24;
 
-    /** What a handler throws now and then. */
+    /** The exception that handlers throw now and then. */
     static final class Thrown extends RuntimeException {
         private static final long serialVersionUID = 1;
     }
 
-    /** How often each thing happened, over all inputs; shows that the fuzzing reaches what it is for. */
+    /** How often each event happened, over all inputs; shows that the fuzzing reaches its targets. */
     final Map<String, Long> counts = new TreeMap<>();
 
     private final FuzzFile file;
@@ -29,9 +29,9 @@ final class FuzzDrive {
     private Subscriber subscriber;
     private Subscriber kept;
     private LossySubscriber lossy;
-    /** Of a queue; else null. */
+    /** The driver of a queue; null for other kinds. */
     private FuzzQueue queue;
-    /** No slot was free: that takes 10 ms to find out, so it is not tried again with this input. */
+    /** Whether no slot was free; that takes 10 ms to find out, so it is not tried again with this input. */
     private boolean full;
 
     FuzzDrive(FuzzFile file) {
@@ -42,7 +42,7 @@ final class FuzzDrive {
         counts.merge(what, 1L, Long::sum);
     }
 
-    /** Does something; null if it was refused, as it may be. */
+    /** Runs an action; returns null if it was refused, which is allowed. */
     private <T> T attempt(Supplier<T> action) {
         try {
             return action.get();
@@ -67,7 +67,7 @@ final class FuzzDrive {
         });
     }
 
-    /** One input. */
+    /** Runs one input. */
     void run(SplittableRandom chance) {
         random = chance;
         drive(true);
@@ -131,9 +131,9 @@ final class FuzzDrive {
         }
     }
 
-    /** What needs no write permission. */
+    /** Does something that needs no write permission. */
     private void look(int what) {
-        switch (lossy == null ? Math.max(what, 4) : what) { // none beside a foreign publisher
+        switch (lossy == null ? Math.max(what, 4) : what) { // null with a foreign publisher
             case 0 -> attempt(() -> lossy.poll(this::handle, random.nextInt(300)));
             case 1 -> attempt(() -> lossy.take());
             case 2 -> attempt(() -> {
@@ -204,7 +204,7 @@ final class FuzzDrive {
             Subscriber old = subscriber;
             subscriber = null;
             attempt(random.nextBoolean() ? old::close : old::forget);
-            attempt(old::close); // a foreign publisher's reader cannot be forgotten
+            attempt(old::close); // with a foreign publisher, forget is refused
         } else if (channel.subscribers() > 0 && !full) {
             subscriber = attempt(() -> channel.subscriber(file.name(random, false), false, rings()));
             count(subscriber == null ? "no subscriber" : "subscriber");
@@ -252,7 +252,7 @@ final class FuzzDrive {
         }
     }
 
-    /** Held back for so long that the publisher looks who is dead. */
+    /** Holds a publisher back for so long that it tests for dead subscribers. */
     private void retire() {
         long since = System.nanoTime();
         Long end;

@@ -17,7 +17,7 @@ import java.util.SplittableRandom;
 import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
-/** The file that a fuzz input is written to, and what a hostile process writes into it afterwards. */
+/** The file of a fuzz input, and the changes that a hostile process makes to it. */
 final class FuzzFile implements AutoCloseable {
     private static final int[] LENGTHS = {-1, 0, 1, 7, 8, 9, 12, 19, 20, 21, 63, 64, 65, 1024, 4088, 4089, 4096,
         4097, Integer.MIN_VALUE, Integer.MAX_VALUE, Integer.MAX_VALUE - 7, 1 << 30};
@@ -30,9 +30,9 @@ final class FuzzFile implements AutoCloseable {
     private final Path path;
     private final FileChannel file;
     private final List<byte[]> golden = new ArrayList<>();
-    /** Those of them that are queues, which have more to go wrong. */
+    /** The golden files that are queues; used more often, because more can go wrong. */
     private final List<byte[]> queues = new ArrayList<>();
-    /** What the file's header said before anything was changed: where things of interest lie. */
+    /** The header before any change: tells where the fields of interest are. */
     private Header shape;
     private ByteBuffer bytes;
 
@@ -58,7 +58,7 @@ final class FuzzFile implements AutoCloseable {
         return path.toString();
     }
 
-    /** Writes the next input: a golden file with a few changes, now and then any bytes at all. */
+    /** Writes the next input: a golden file with a few changes, sometimes arbitrary bytes. */
     void make(SplittableRandom random) {
         List<byte[]> some = random.nextInt(3) == 0 ? queues : golden;
         byte[] from = some.get(random.nextInt(some.size()));
@@ -86,7 +86,7 @@ final class FuzzFile implements AutoCloseable {
         store(bytes.array());
     }
 
-    /** Rings without an end: one record after the other, all around. */
+    /** Fills a ring with records without an end, all around. */
     private void tile(SplittableRandom random) {
         int unit = shape.alignment * random.nextInt(1, 4);
         int type = random.nextInt(-2, 2);
@@ -100,8 +100,9 @@ final class FuzzFile implements AutoCloseable {
     }
 
     /**
-     * Writes an input that somebody else made: as it is, or with its CRC mended, or, half of the time, behind the
-     * header of a golden file, as long as it if there is one, so that it can be attached.
+     * Writes an input that a fuzzer made, in one of three ways: unchanged, with a corrected CRC, or behind the header
+     * of a golden file. The last happens half of the time, so that the file can be attached; the golden file has the
+     * same length if there is one.
      */
     void take(byte[] input, int how) {
         byte[] from = golden.stream().filter(one -> one.length == input.length).skip(how >> 2 & 3).findFirst()
@@ -119,7 +120,7 @@ final class FuzzFile implements AutoCloseable {
         store(bytes.array());
     }
 
-    /** Changes the live file behind the back of whoever has it attached; the header, which nobody reads, never. */
+    /** Changes the live file while it is attached; never the header, which is not read again. */
     void scribble(SplittableRandom random) {
         for (int edits = random.nextInt(1, 6); edits > 0; edits--) {
             int at = edit(random, false);
@@ -130,7 +131,7 @@ final class FuzzFile implements AutoCloseable {
         }
     }
 
-    /** A name with which somebody can have a slot, as far as the file looks like its golden one. */
+    /** A name that a slot has in the golden file, so that taking the slot may succeed. */
     String name(SplittableRandom random, boolean publisher) {
         int slot = publisher ? shape.publisherSlot(random.nextInt(shape.publishers))
             : shape.subscriberSlot(random.nextInt(Math.max(1, shape.subscribers)));
@@ -152,7 +153,7 @@ final class FuzzFile implements AutoCloseable {
         }
     }
 
-    /** Changes one field; returns where. */
+    /** Changes one field; returns its offset. */
     private int edit(SplittableRandom random, boolean header) {
         if (header) {
             int at = random.nextInt(random.nextBoolean() ? Layout.HEADER_LENGTH : 176);
@@ -177,7 +178,7 @@ final class FuzzFile implements AutoCloseable {
         };
     }
 
-    /** A gate, or of a queue what stands beside it, or how many jobs have changed hands. */
+    /** Changes a gate, or of a queue a word beside a gate, or handovers. */
     private int gate(SplittableRandom random, int trailer) {
         int at = trailer + Header.gate(random.nextInt(Math.max(1, shape.subscribers)));
         return switch (shape.isQueue() ? random.nextInt(5) : 0) {

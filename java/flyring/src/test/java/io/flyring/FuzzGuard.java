@@ -7,8 +7,9 @@ import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 
 /**
- * Maps a file so that 2 GiB in front of each mapping and 2 GiB behind it cannot be touched: an access by address that
- * leaves its mapping by any int ends the process. A {@link ChannelFile} maps through it; all else is the shipped code.
+ * Maps a file so that 2 GiB before and after each mapping are inaccessible: an access by address that misses its
+ * mapping by any int ends the process. A {@link ChannelFile} maps through this class; everything else is the shipped
+ * code.
  */
 final class FuzzGuard implements ChannelFile.Mapper {
     private static final long GUARD = 1L << 31;
@@ -24,7 +25,7 @@ final class FuzzGuard implements ChannelFile.Mapper {
     private static final int MAP_NORESERVE = 0x4000;
     private static final int RESERVED = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     private static final long AREA;
-    /** Lengths of what is mapped; the first {@code used} places. */
+    /** The lengths of the mappings, in the first {@code used} places. */
     private static final long[] LENGTHS = new long[PLACES];
     private static int used;
     private static final Field MAPPER = field(ChannelFile.class, "mapper");
@@ -63,7 +64,7 @@ final class FuzzGuard implements ChannelFile.Mapper {
         }
     }
 
-    /** A channel that was opened, attached once more on the same file, by the shipped constructor, between guards. */
+    /** Attaches an opened channel once more on the same file, by the shipped constructor, between guards. */
     static Channel guarded(Channel opened) {
         try {
             ChannelFile file = opened.file();
@@ -74,7 +75,7 @@ final class FuzzGuard implements ChannelFile.Mapper {
         }
     }
 
-    /** Makes everything that is mapped untouchable. */
+    /** Makes all mappings inaccessible. */
     static void unmapAll() {
         for (; used > 0; used--) {
             long at = AREA + (used - 1) * STRIDE + GUARD;

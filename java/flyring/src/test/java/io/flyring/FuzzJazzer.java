@@ -8,9 +8,9 @@ import java.util.SplittableRandom;
 import java.util.zip.CRC32C;
 
 /**
- * The same for Jazzer, whose inputs are whole files, found by coverage:
+ * The same for Jazzer. Its inputs are whole files, found by coverage:
  * {@code jazzer --target_class=io.flyring.FuzzJazzer --instrumentation_includes=io.flyring.** CORPUS}, where the corpus
- * is a copy of spec/golden. What is done with an input depends on its bytes alone.
+ * is a copy of spec/golden. The actions on an input depend only on its bytes.
  */
 public final class FuzzJazzer {
     private static FuzzFile file;

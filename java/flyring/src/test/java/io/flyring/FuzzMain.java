@@ -10,12 +10,15 @@ import java.util.List;
 import java.util.SplittableRandom;
 
 /**
- * Fuzzes the binding: {@code FuzzMain FOLDER SEED FIRST INPUTS SECONDS [MUTANT]}. Input i of a seed is always the same
- * one. Ends with status 0 after so many inputs or seconds, 1 after a finding, 3 after a hang; a read outside a mapping
- * ends the process with a signal. FOLDER/progress holds the number of the input that was being worked on (8 bytes).
+ * Fuzzes the binding: {@code FuzzMain FOLDER SEED FIRST INPUTS SECONDS [MUTANT]}. Input i of a seed is always the same.
+ * Ends with status 0 after INPUTS inputs or SECONDS seconds, 1 after a finding, 3 after a hang; a read outside a
+ * mapping ends the process with a signal. FOLDER/progress holds the number of the present input (8 bytes).
  */
 public final class FuzzMain {
-    /** An input takes far below a millisecond, and no longer than the waits of spec 5.1 and 5.2 if it must wait. */
+    /**
+     * The time after which an input counts as hung. It takes far below a millisecond, or as long as the waits of
+     * channel.md 5.1 and 5.2.
+     */
     private static final long HANG_NANOS = 20_000_000_000L;
     private static final long MIX = 0x9E37_79B9_7F4A_7C15L;
 
@@ -26,9 +29,9 @@ public final class FuzzMain {
     }
 
     /**
-     * Runs.
+     * Runs the fuzzer.
      *
-     * @param args folder for the file, seed, first input, number of inputs, seconds, mutant if any.
+     * @param args folder for the file, seed, first input, number of inputs, seconds, and optionally a mutant.
      * @throws Exception a finding.
      */
     public static void main(String[] args) throws Exception {
@@ -74,7 +77,7 @@ public final class FuzzMain {
         System.exit(0);
     }
 
-    /** What a few thousand inputs must have met, or they prove little. */
+    /** The events that a few thousand inputs must produce; otherwise the run proves little. */
     private static final List<String> MUST_HAPPEN = List.of("attached", "attached read-only", "message",
         "publisher", "subscriber", "published", "back-pressured", "counter", "counter allocated", "peek valid", "lost",
         "handler threw", "CorruptRingException", "CorruptHeaderException", "TruncatedException", "SlotLostException",

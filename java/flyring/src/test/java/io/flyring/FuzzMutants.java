@@ -3,7 +3,7 @@ package io.flyring;
 
 import java.lang.ref.Reference;
 
-/** Faults that a fuzzing run must not survive; they show that it would find such ones. */
+/** Faults that a fuzzing run must detect; they show that it would find such faults. */
 final class FuzzMutants {
     private FuzzMutants() {
     }
@@ -19,7 +19,7 @@ final class FuzzMutants {
         }
     }
 
-    /** What RingReader's poll does, without its check of the length. */
+    /** RingReader's poll without its check of the length. */
     private static void overRead(FuzzFile file) {
         try (Channel opened = Rings.openReadOnly(file.path()); Channel channel = FuzzGuard.guarded(opened)) {
             Header header = channel.header();
@@ -28,20 +28,20 @@ final class FuzzMutants {
                 for (int at = 0; at < header.capacity; at += header.alignment) {
                     int length = data.getIntAcquire(at);
                     if (length > 0 && data.getInt(at + Layout.RECORD_TYPE) > 0) {
-                        // Not here: if (length < RECORD_HEADER_LENGTH || at + size > capacity) throw corrupt
+                        // The missing check: if (length < RECORD_HEADER_LENGTH || at + size > capacity) throw corrupt
                         last(data, at + length - 1);
                     }
                 }
                 Reference.reachabilityFence(data);
             }
         } catch (FlyringException e) {
-            return; // not every input is a channel
+            return; // the input is not a channel
         } finally {
             FuzzGuard.unmapAll();
         }
     }
 
-    /** What who adopts does, but for the look at what the record says before it is believed. */
+    /** An adopter without its check of the record. */
     private static void adopt(FuzzFile file) {
         try (Channel opened = Channel.open(file.path()); Channel channel = FuzzGuard.guarded(opened)) {
             Header header = channel.header();
@@ -51,20 +51,21 @@ final class FuzzMutants {
                     long gate = channel.trailers().get(ring).getLongAcquire(Header.gate(slot));
                     if (gate >= 0) {
                         int at = (int) gate & header.capacity - 1 & -header.alignment;
-                        // Not here: if (!ring.isJob(gate, length, type) || gate + size > taken_end) throw corrupt
+                        // The missing check: if (!ring.isJob(gate, length, type) || gate + size > taken_end) throw
+                        // corrupt
                         last(data, at + Math.max(0, data.getIntAcquire(at) - 1));
                     }
                 }
                 Reference.reachabilityFence(data);
             }
         } catch (FlyringException e) {
-            return; // not every input is a channel
+            return; // the input is not a channel
         } finally {
             FuzzGuard.unmapAll();
         }
     }
 
-    /** As the hot path reads: by address, or through a buffer where that is not available. */
+    /** Reads as the hot path does: by address, or through a buffer if that is not available. */
     private static byte last(Memory data, int index) {
         return data.readableAt() != 0 ? Raw.getByte(data.address() + index) : data.getByte(index);
     }

@@ -4,7 +4,7 @@ package io.flyring;
 import java.util.SplittableRandom;
 import java.util.function.Consumer;
 
-/** Does with a queue of any bytes what its workers can do, and what happens to workers. */
+/** Uses a queue of arbitrary bytes as workers do, and does to workers what can happen to them. */
 final class FuzzQueue {
     private final Channel channel;
     private final FuzzFile file;
@@ -14,7 +14,7 @@ final class FuzzQueue {
     private final Worker[] workers = new Worker[2];
     private Job job;
 
-    /** What goes on may refuse in {@code attempt}. */
+    /** Creates the driver; actions that may be refused run in {@code attempt}. */
     FuzzQueue(Channel channel, FuzzFile file, SplittableRandom random, Consumer<String> count,
         Consumer<Runnable> attempt) {
         this.channel = channel;
@@ -50,7 +50,7 @@ final class FuzzQueue {
         }
     }
 
-    /** A close, or the end of its process. */
+    /** Ends a worker by a close, or as the death of its process does. */
     private void end(int which) {
         Worker worker = workers[which];
         workers[which] = null;
@@ -74,7 +74,7 @@ final class FuzzQueue {
         switch (random.nextInt(5)) {
             case 0 -> attempt.accept(() -> count.accept(job.release() ? "released" : "not released"));
             case 1 -> attempt.accept(job::close);
-            case 2 -> file.scribble(random); // it stays open
+            case 2 -> file.scribble(random); // the job stays open
             default -> attempt.accept(() -> {
                 job.done();
                 count.accept("done");

@@ -18,8 +18,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Fuzzing, spec 9, in a process of its own, for 15 seconds; {@code -Dflyring.fuzz.inputs=1000000} asks for so many
- * inputs instead, {@code -Dflyring.fuzz.seed} for other ones. And that it finds what it is there to find.
+ * Runs the fuzzer (channel.md 9) in a separate process for 15 seconds. {@code -Dflyring.fuzz.inputs=1000000} sets a
+ * number of inputs instead, {@code -Dflyring.fuzz.seed} another seed. Also tests that the fuzzer finds the faults of
+ * {@link FuzzMutants}.
  */
 class FuzzTest {
     private static final int SECONDS = 15;
@@ -28,7 +29,7 @@ class FuzzTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    /** Exit status and output of a run. */
+    /** The exit status and output of a run. */
     private record Run(int status, String output) {
     }
 

@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** The servers and clients of golden files: their operations, and what a server finds. */
+/** The servers and clients of golden files: performs their operations, and checks what a server finds. */
 final class GoldenCalls {
     private static final Set<String> OPERATIONS = Set.of("server", "client", "start", "poll_client", "cancel", "serve",
         "later", "clock");
@@ -116,7 +116,7 @@ final class GoldenCalls {
             each.addProperty("is", e.code());
             each.addProperty("may_have_run", e.mayHaveRun());
         } catch (CancelledException e) {
-            return; // which nobody is told
+            return; // the end of a cancelled call is not reported
         } catch (FlyringException e) {
             each.addProperty("is", e.code());
         }
@@ -158,7 +158,7 @@ final class GoldenCalls {
         }
     }
 
-    /** In order within a client; without what a handler is not told. */
+    /** Requests ordered by client, without fields that a handler does not see. */
     static List<JsonObject> byClient(JsonArray requests) {
         List<JsonObject> sorted = new ArrayList<>();
         for (JsonElement each : requests) {
@@ -170,14 +170,14 @@ final class GoldenCalls {
         return sorted;
     }
 
-    /** What a poll of that server hands out; all of it is kept. */
+    /** The requests that a poll of that server hands out; keeps all of them. */
     List<JsonObject> finds(String name) {
         JsonObject handler = new JsonObject();
         handler.addProperty("keep", "found");
         return servers.containsKey(name) ? serve(servers.get(name), 256, handler) : List.of();
     }
 
-    /** What the file of a service holds: `expected`. */
+    /** Checks that the file of a service holds what `expected` says. */
     void read(Channel channel, JsonObject expected) {
         JsonObject header = expected.getAsJsonObject("header");
         assertEquals(header.get("delivery").getAsInt(), channel.delivery().ordinal());

@@ -14,9 +14,9 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 
-/** The workers of golden files: their operations, and the jobs that are left. */
+/** The workers of golden files: performs their operations, and finds the jobs that are left. */
 final class GoldenJobs {
-    /** Longer than a worker waits before it looks for jobs of the dead again. */
+    /** Longer than the interval in which a worker looks for jobs to adopt. */
     private static final long LOOK_MILLIS = 3;
 
     private final Map<String, Worker> workers = new HashMap<>();
@@ -26,7 +26,7 @@ final class GoldenJobs {
         return workers.containsKey(name);
     }
 
-    /** The operation of a worker, or the one that makes it. */
+    /** Performs an operation of a worker, or takes the worker. */
     void perform(Channel channel, JsonObject operation, String where) {
         if (operation.get("op").getAsString().equals("worker")) {
             Worker made = channel.worker(operation.get("name").getAsString());
@@ -66,7 +66,7 @@ final class GoldenJobs {
         return facts;
     }
 
-    /** By the ring that they were taken from, then by what identifies them. */
+    /** Sorts jobs by the ring that they were taken from, then by their identity. */
     static List<JsonObject> sorted(JsonArray jobs) {
         List<JsonObject> sorted = new ArrayList<>();
         for (JsonElement job : jobs) {
@@ -78,15 +78,15 @@ final class GoldenJobs {
         return sorted;
     }
 
-    /** What a worker has in hand, and then gets until there is nothing more, but not of the dead; each is done. */
+    /** The jobs that a worker has in hand and then takes, without adopting, until there are none; finishes each. */
     List<JsonObject> left(Channel channel, String name) throws InterruptedException {
         try (Lock control = channel.file().newLock()) {
-            control.lockControl(channel.header()); // without it nobody adopts
+            control.lockControl(channel.header()); // adopting needs this lock
             return left(channel, workers.get(name), jobs.remove(name), false);
         }
     }
 
-    /** The same of a new worker, also of the dead. */
+    /** The same for a new worker, which also adopts. */
     static List<JsonObject> left(Channel channel) throws InterruptedException {
         return left(channel, channel.worker(), null, true);
     }

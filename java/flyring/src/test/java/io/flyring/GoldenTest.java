@@ -32,7 +32,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** The golden files of the specification: their operations write their bytes, and what they hold is read. */
+/** The golden files of the specification: their operations write the same bytes, and readers find what they hold. */
 class GoldenTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -44,12 +44,12 @@ class GoldenTest {
     private final GoldenCalls calls = new GoldenCalls();
     private Channel channel;
 
-    /** FOLDER/NAME of all files that can be read. */
+    /** The FOLDER/NAME of all readable files. */
     static Stream<String> names() throws Exception {
         return names("", 30).stream().filter(name -> !name.startsWith("refused/"));
     }
 
-    /** Of the layout version that is implemented here: these are also written. */
+    /** The files of this implementation's layout version, which are also written. */
     static Stream<String> current() throws Exception {
         return names(Layout.MAJOR + "." + Layout.MINOR + "/", 23).stream();
     }
@@ -71,7 +71,7 @@ class GoldenTest {
         }
     }
 
-    /** Bytes with other bytes in some places: [[offset, hex], ...]. */
+    /** The bytes with changes applied: [[offset, hex], ...]. */
     private static byte[] written(byte[] bytes, JsonArray changes) {
         byte[] changed = bytes.clone();
         for (JsonElement change : changes) {
@@ -307,7 +307,7 @@ class GoldenTest {
             }
             case "evict" -> assertEquals(operation.get("messages").getAsLong(),
                 channel.evict(operation.get("slot").getAsInt()), where);
-            case "foreign_store" -> { // what a process with other software does to the mapped file
+            case "foreign_store" -> { // a store by a foreign process
                 ByteBuffer bytes = ByteBuffer.wrap(data(operation.get("data")));
                 try (FileChannel file = FileChannel.open(Path.of(channel.path()), StandardOpenOption.WRITE)) {
                     assertEquals(bytes.capacity(), file.write(bytes, operation.get("offset").getAsLong()), where);
@@ -333,7 +333,7 @@ class GoldenTest {
         Path path = Path.of(rings.path("golden"));
         Files.copy(Rings.spec("golden/" + name + ".ring"), path);
         Identity identity = new Identity();
-        if (json(name).has("inject") && expected.has("requests")) { // in another boot nobody asks any more
+        if (json(name).has("inject") && expected.has("requests")) { // after another boot all requests are dropped
             identity.bootId(UUID.fromString(json(name).getAsJsonObject("inject").get("boot_id").getAsString()));
         }
         try (Channel opened = Channel.open(path.toString(), new OpenOptions().identity(identity))) {
@@ -415,7 +415,7 @@ class GoldenTest {
         assertEquals(expected.get("found").getAsLong(), error.found());
     }
 
-    /** The slot at whose end is other software cannot be taken (6.15). */
+    /** Checks that the slot of a foreign end cannot be taken (6.15). */
     private void foreign(int features) {
         Foreign foreign = channel.foreign();
         assertEquals(features, foreign.feature);
@@ -481,7 +481,7 @@ class GoldenTest {
             int gateAt = channel.header().gateAt(number);
             for (int i = 0, ring = 0; i < gates.size(); i++, ring++) {
                 while (!channel.header().mayGate(ring, number)) {
-                    ring++; // of a service, only its own
+                    ring++; // the slot cannot gate this ring; a slot of a service gates only its own
                 }
                 long gate = channel.trailers().get(ring).getLong(gateAt);
                 assertEquals(gates.get(i).getAsLong(), gate);
@@ -504,7 +504,7 @@ class GoldenTest {
         return new String(name, StandardCharsets.UTF_8);
     }
 
-    /** Resumes the slot anew for each of its rings, so that what is compared comes from one ring. */
+    /** Resumes the slot once for each of its rings, so that each comparison concerns one ring. */
     private void unread(JsonObject expected) throws Exception {
         int ring = expected.get("ring").getAsInt();
         Path copy = Path.of(rings.path("copy"));
@@ -532,7 +532,7 @@ class GoldenTest {
         Files.delete(copy);
     }
 
-    /** What a lossy subscriber finds that begins with the oldest message. */
+    /** Checks what a lossy subscriber finds that starts at the oldest message. */
     private void stillThere(JsonObject expected) {
         int ring = expected.get("ring").getAsInt();
         try (Channel reading = Rings.openReadOnly(channel.path());

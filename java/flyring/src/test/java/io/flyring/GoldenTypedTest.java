@@ -70,14 +70,14 @@ class GoldenTypedTest {
         entry.addProperty("position", message.position());
         entry.add("message", name);
         entry.add("body", body);
-        found.add(JsonParser.parseString(entry.toString())); // with numbers as the file's are read
+        found.add(JsonParser.parseString(entry.toString())); // parsed again, so that numbers compare equal
     }
 
     private void note(Message message, String name, JsonObject body) {
         note(message, JsonParser.parseString(name), body);
     }
 
-    /** Publishes what was written into the claim: the same bytes, as far as the message goes. */
+    /** Commits the claim and checks that the message has the same bytes as the original. */
     private void same(Claim claim, int length, Message original) {
         claim.commit();
         byte[] written = again.take().toByteArray();

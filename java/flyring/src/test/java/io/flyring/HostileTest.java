@@ -22,7 +22,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Rings whose bytes break the rules. */
+/** Rings with bytes that violate the specification. */
 class HostileTest {
     private static final int CAPACITY = 4096;
 
@@ -161,7 +161,7 @@ class HostileTest {
                         continue;
                     }
                     assertEquals(length <= longest ? "message of " + (length - 8) : "corrupt at 0", found);
-                    // The same, but a lap later: that was no record of this lap.
+                    // The same after a lap: the record is of another lap.
                     try (LossySubscriber lapped = channel.lossySubscriber()) {
                         ring.putLong(capacity + Layout.TRAILER_CLAIMED, capacity + 8);
                         ring.putLong(capacity + Layout.TRAILER_PUBLISHED, capacity + 8);
@@ -174,7 +174,7 @@ class HostileTest {
         }
     }
 
-    /** 6.8 1 bounds the walk: a quarter of the ring and the window. Counted in time of the processor. */
+    /** 6.8, 1 bounds the walk of recover: a quarter of the ring and the window. Measured in CPU time. */
     @Test
     void aHostileClaimedDoesNotKeepTheNextPublisherForLong() {
         int capacity = 32 << 20; // a container's /dev/shm has 64 MiB
@@ -183,7 +183,7 @@ class HostileTest {
             .publishers(1).subscribers(1).alignment(8).counters(0))) {
             Memory ring = ring(channel, 0);
             for (int at = 0; at < capacity / 4; at += 8) {
-                ring.putLong(at, 8 | 1L << 32); // the shortest record there is, over and over
+                ring.putLong(at, 8 | 1L << 32); // the shortest record, repeated
             }
             ring.putLong(capacity + Layout.TRAILER_CLAIMED, capacity);
             long since = threads.getCurrentThreadCpuTime();
@@ -223,14 +223,14 @@ class HostileTest {
                 assertNull(lossy.peek());
                 assertEquals(2 * CAPACITY, lossy.position(0));
             });
-            // Always a lap ahead: after the jump it is lapped again, and published is no further.
+            // Always a lap ahead: after the jump the reader is lapped again, and published has not moved.
             ring.putLong(CAPACITY + Layout.TRAILER_CLAIMED, Layout.MAX_POSITION);
             ring.putLong(CAPACITY + Layout.TRAILER_PUBLISHED, 8 * CAPACITY);
             assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
                 assertThrows(CorruptRingException.class, lossy::take);
                 assertEquals(8 * CAPACITY, lossy.position(0));
             });
-            // Always a lap ahead of a published that moves: each call jumps eight times at most.
+            // Always a lap ahead while published moves: each call jumps at most eight times.
             LossySubscriber second = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0);
             boolean[] done = new boolean[1];
             Thread hostile = new Thread(() -> {

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** The jar: the same whatever JDK builds it, a module, and good for jlink. */
+/** The jar: identical for every JDK that builds it, a module, and usable with jlink. */
 @Tag("jar")
 class JarTest {
     private static final int FIRST_WITH_FFM = 22;
@@ -54,7 +54,7 @@ class JarTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    /** One line for each class in a folder of sources: the names in the jar, without those of nested classes. */
+    /** The names in the jar of the classes in a source folder, without nested classes. */
     private static Set<String> classes(String sources, String prefix) throws Exception {
         Path root = Rings.spec("../java/flyring/src/main/" + sources).normalize();
         try (Stream<Path> files = Files.walk(root)) {
@@ -108,7 +108,7 @@ class JarTest {
             .findFirst().orElseThrow());
     }
 
-    /** Agrona is an automatic module, which jlink refuses: its users give it a descriptor, as here by jdeps. */
+    /** Agrona is an automatic module, which jlink refuses: this adds a descriptor by jdeps, as users must. */
     private Path modularAgrona() throws Exception {
         Path automatic = library("agrona");
         Path folder = rings.folder().resolve("agrona");

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
 
-/** Close, use from two threads and from handlers, and how long claims and messages are valid. */
+/** Close, use from two threads and from handlers, and the lifetime of claims and messages. */
 class LifetimeTest {
     @RegisterExtension
     final Rings rings = new Rings();

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** A publisher gets on after a reader was killed: counted from when the kernel has freed its lock. */
+/** A publisher continues after a reader was killed; measured from when the kernel has freed the reader's lock. */
 class LivenessTest {
     private static final long SECOND = 1_000_000_000L;
     private static final long PATIENCE = 1_000_000;
@@ -38,8 +38,8 @@ class LivenessTest {
     }
 
     /**
-     * Nanoseconds from when the lock was seen free to the first offer that got on. An offer that begins 1 ms or more
-     * after that must look for the dead (6.2, 4), and so get on, however busy the machine is.
+     * The time in ns from when the lock was seen free to the first offer that succeeds. An offer that begins 1 ms or
+     * more after that must test for the dead (6.2, 4), and so succeed, however busy the machine is.
      */
     private static long spin(Channel channel, Publisher publisher, Process child) {
         byte[] message = new byte[500];
@@ -50,7 +50,7 @@ class LivenessTest {
             while (lock.heldByAnother(lockAt)) {
                 for (int offers = 0; offers < 100; offers++) {
                     if (publisher.offer(message) > 0) {
-                        return 0; // before the lock was seen free
+                        return 0; // succeeded before the lock was seen free
                     }
                 }
                 assertTrue(System.nanoTime() - since < 20 * SECOND, "the dead one still has its lock after 20 s");
@@ -66,7 +66,7 @@ class LivenessTest {
         }
     }
 
-    /** How many offers fail from when the lock is free, of a publisher that offers no more often than it may test. */
+    /** How many offers fail after the lock is free, if the publisher offers only as often as it may test. */
     private static int offers(Channel channel, Publisher publisher, Process child) throws Exception {
         long lockAt = channel.header().controlOffset + channel.header().subscriberSlot(0);
         try (Lock lock = channel.file().newLock()) {

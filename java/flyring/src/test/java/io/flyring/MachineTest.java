@@ -19,7 +19,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** What the machine may lack: room, permission, a file system that will do. */
+/** Machines that lack space, permission, or a suitable file system. */
 class MachineTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -51,7 +51,7 @@ class MachineTest {
                 assertEquals(List.of("big.ring"), left.map(file -> file.getFileName().toString()).toList());
             }
         } finally {
-            // Lazily: what was mapped stays so until the garbage collector has found it.
+            // A lazy unmount: mappings stay until the garbage collector has found them.
             assertEquals(null, run("umount", "-l", small.toString()));
         }
     }
@@ -60,7 +60,7 @@ class MachineTest {
     void aLimitOfFileSizesIsNoSpaceAndNoSignal() throws Exception {
         List<String> command = new ArrayList<>(List.of("sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh"));
         command.addAll(Rings.java(Child.class, "create", rings.path("long.ring")).command());
-        command.add(5, "-XX:-UsePerfData"); // which is a file, too
+        command.add(5, "-XX:-UsePerfData"); // perf data would be a file, too
         Process child = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         String output = new String(child.getInputStream().readAllBytes()).trim();
         assertEquals(0, child.waitFor(), output);
@@ -97,7 +97,7 @@ class MachineTest {
         assertEquals("survived", output);
     }
 
-    /** Copies of the class path's parts that everybody may read. */
+    /** A class path of copies that every user may read. */
     private String readableClassPath() throws Exception {
         Path folder = Files.createDirectory(rings.folder().resolve("classes"));
         List<String> parts = new ArrayList<>();

@@ -14,7 +14,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** The one class through which memory is accessed: by address where that can be, through a buffer elsewhere. */
+/** The class for all memory access: by address if possible, else through a buffer. */
 class MemoryTest {
     private static final int CAPACITY = 64;
 
@@ -108,7 +108,7 @@ class MemoryTest {
                         byte[] expected = new byte[CAPACITY];
                         System.arraycopy(start, offset, expected, CAPACITY - length, length);
                         assertArrayEquals(expected, bytes(to));
-                        // Onto itself, through a second view that overlaps.
+                        // A copy onto itself, through a second view that overlaps.
                         Memory.of(from).putBytes(CAPACITY - length, Memory.of(from), offset, length);
                         expected = start.clone();
                         System.arraycopy(start, offset, expected, CAPACITY - length, length);

@@ -16,7 +16,7 @@ import java.time.Duration;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** A reader to whom nothing comes for longer than a cap (spec 6.16, nap). */
+/** A reader that receives nothing for longer than a cap (channel.md 6.16, nap). */
 class NapTest extends WaitFixture {
     private static final int CAP_MILLIS = 100;
     private static final int ALL = 3;
@@ -39,7 +39,7 @@ class NapTest extends WaitFixture {
         return sequence(data);
     }
 
-    /** One that naps. */
+    /** Starts a reader and waits until it naps. */
     private Other<Message> reader() throws Exception {
         Other<Message> reader = new Other<>(() -> subscriber.take(LONG));
         until(() -> asleep() == ALL);
@@ -48,14 +48,14 @@ class NapTest extends WaitFixture {
         return reader;
     }
 
-    /** How long it then took. */
+    /** The time until the reader is done, in ms. */
     private static long millisUntilDone(Other<?> reader) throws InterruptedException {
         long start = System.nanoTime();
         until(reader::done);
         return (System.nanoTime() - start) / 1_000_000;
     }
 
-    /** Who waits for what never comes, with a short cap, and counts. */
+    /** A wait for something that never comes, with a short cap, which counts its checks. */
     private final class Counting extends Waiting {
         private int rounds;
         private int looks;
@@ -133,9 +133,9 @@ class NapTest extends WaitFixture {
     void whoNapsLooks() throws Exception {
         try (Publisher publisher = channel.publisher()) {
             Other<Message> reader = reader();
-            data.control().clearBits(data.asleep(), -1); // nobody is woken: as if the publisher was killed
+            data.control().clearBits(data.asleep(), -1); // no wake follows, as if the publisher was killed
             publisher.offer(new byte[7]);
-            data.control().setBits(data.asleep(), ALL); // it goes on napping
+            data.control().setBits(data.asleep(), ALL); // the reader continues to nap
             long took = millisUntilDone(reader);
             assertEquals(7, reader.result().length());
             assertTrue(took < 5 * CAP_MILLIS, took + " ms");
@@ -146,7 +146,7 @@ class NapTest extends WaitFixture {
     void whatAWakerThatWasKilledClearedIsSetAgain() throws Exception {
         Other<Message> reader = reader();
         long start = System.nanoTime();
-        data.control().clearBits(data.asleep(), -1); // wake 1, and no more
+        data.control().clearBits(data.asleep(), -1); // only wake 1
         until(() -> asleep() == ALL);
         assertTrue(System.nanoTime() - start < 500_000_000, "not only when its naps are over");
         subscriber.close();
@@ -184,7 +184,7 @@ class NapTest extends WaitFixture {
         assertTrue(took >= 250 && took < 1000, took + " ms");
     }
 
-    /** Puts another channel in this one's place as somebody else's program does, which wakes nobody. */
+    /** Replaces the channel's file as a program without Flyring does, which wakes no reader. */
     private Channel moved() throws IOException {
         Path other = Path.of(rings.path("other.ring"));
         Channel made = Channel.create(other.toString(), options());

@@ -13,7 +13,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** No JVM flag is needed: what would need one is never loaded. */
+/** No JVM flag is needed: classes that would need one are never loaded. */
 class NoFlagTest {
     @RegisterExtension
     final Rings rings = new Rings();

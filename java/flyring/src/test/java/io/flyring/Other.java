@@ -10,9 +10,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 
-/** Something that a thread of its own does. */
+/** An action that runs in a separate thread. */
 final class Other<T> {
-    /** Long for a machine, short for people, seconds: no wait of the tests takes so long. */
+    /** The longest time, in seconds, that a test waits for something that must happen. */
     static final long PATIENCE = 10;
 
     private final FutureTask<T> task;
@@ -25,7 +25,7 @@ final class Other<T> {
         thread.start();
     }
 
-    /** What it returned, or threw. */
+    /** Returns what the action returned, or throws what it threw. */
     T result() throws Exception {
         try {
             return task.get(PATIENCE, TimeUnit.SECONDS);
@@ -52,7 +52,7 @@ final class Other<T> {
         thread.interrupt();
     }
 
-    /** Looks until something is so. */
+    /** Waits until a condition holds. */
     static void until(BooleanSupplier there) {
         long end = System.nanoTime() + PATIENCE * 1_000_000_000;
         while (!there.getAsBoolean()) {

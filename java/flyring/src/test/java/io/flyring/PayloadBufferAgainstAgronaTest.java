@@ -22,7 +22,10 @@ import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Every method of Agrona's interface, against Agrona's UnsafeBuffer; runs in a JVM with the flag that one needs. */
+/**
+ * Compares every method of Agrona's interface with Agrona's UnsafeBuffer, in a JVM with the flag that UnsafeBuffer
+ * needs.
+ */
 @Tag("agrona")
 class PayloadBufferAgainstAgronaTest {
     private static final int CAPACITY = 96;

@@ -14,9 +14,9 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What {@link Publisher#prefetch()} stores, and that nobody else sees it. */
+/** What {@link Publisher#prefetch()} stores, and that readers do not see it. */
 class PrefetchTest {
-    private static final int RING = 8192; // behind header and control section
+    private static final int RING = 8192; // the ring's offset, behind header and control section
 
     @RegisterExtension
     final Rings rings = new Rings();
@@ -36,7 +36,7 @@ class PrefetchTest {
             long position = publisher.offer(new byte[3]);
             byte[] expected = file(channel);
             assertEquals(0, expected[RING + (int) position + Layout.RECORD_TYPE]);
-            if (Raw.AVAILABLE) { // without an address a store costs what it gains
+            if (Raw.AVAILABLE) { // without access by address, prefetch does nothing: it would cost what it gains
                 expected[RING + (int) position + Layout.RECORD_TYPE] = 1;
             }
             publisher.prefetch();

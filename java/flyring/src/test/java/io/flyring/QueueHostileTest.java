@@ -22,7 +22,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Gates, ends, attempts and records of a queue that nobody may have written: they crash and hold up nobody. */
+/** Invalid gates, ends, attempts and records of a queue: they crash and block no process. */
 class QueueHostileTest {
     private static final long[] WORDS = {Long.MIN_VALUE, -2, -1, 0, 1, 7, 64, 128, 192, 4096, 1 << 20,
         Layout.MAX_POSITION, Long.MAX_VALUE};
@@ -74,7 +74,7 @@ class QueueHostileTest {
                 if (code.equals("none")) {
                     assertEquals("c", workOff(other), what);
                 }
-                // The next owner of such a slot.
+                // The next owner of a slot with such words.
                 forge(channel, 0, 1, gate, end, 0);
                 Worker next = channel.worker();
                 code(() -> workOff(next));
@@ -114,7 +114,7 @@ class QueueHostileTest {
         for (int type : new int[] {0, -3, Integer.MIN_VALUE}) {
             assertEquals("0b", spoil(ring -> ring.putInt(64 + Layout.RECORD_TYPE, type)), "type " + type);
         }
-        // A ring of nothing but padding: the others have their turn.
+        // A ring of only padding: the other rings are still served.
         assertEquals("b", spoil(ring -> {
             for (int at = 0; at < Queues.CAPACITY; at += 64) {
                 ring.putInt(at, 64);
@@ -170,7 +170,7 @@ class QueueHostileTest {
             offer(publisher, "" + i);
             workOff(other, 100);
         }
-        forge(channel, 0, 1, Queues.CAPACITY, Queues.CAPACITY + 128, 0); // one that announced it late, and died
+        forge(channel, 0, 1, Queues.CAPACITY, Queues.CAPACITY + 128, 0); // a worker announced it late, and died
         pauseForALook();
         assertNull(other.take());
         assertEquals(-1, gate(channel, 0, 1));
@@ -202,7 +202,7 @@ class QueueHostileTest {
             return handovers;
         });
         while (channel.control().getLongVolatile(Layout.CONTROL_HANDOVERS) < 1_000_000) {
-            Thread.onSpinWait(); // until it is at work
+            Thread.onSpinWait(); // until the other thread is running
         }
         String code = new Other<>(() -> code(() -> publisher.flush(Duration.ofMillis(50)))).result();
         assertTrue(code.equals("none") || code.equals("timed-out"), code);

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Workers of other processes, which are killed or stopped with jobs in hand. */
+/** Workers in other processes that are killed or stopped with jobs in hand. */
 class QueueKillTest {
     @RegisterExtension
     final Rings rings = new Rings();

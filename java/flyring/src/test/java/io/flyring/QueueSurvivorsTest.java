@@ -33,7 +33,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What is left of a worker that dies, is evicted, throws or is disturbed, and what others make of it. */
+/** What a worker leaves that dies, is evicted, throws or is interrupted, and what others do with it. */
 class QueueSurvivorsTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -103,13 +103,13 @@ class QueueSurvivorsTest {
             offer(publisher, "filler filler filler");
             workOff(other);
         }
-        // Of 80 or 128 bytes: the second does not fit any more.
+        // Records of 80 or 128 bytes: the second one no longer fits.
         offer(publisher, "a".repeat(70), "b".repeat(70), "c".repeat(70));
         dieInAJob(channel.worker(), 3, 0);
         pauseForALook();
         String seen = workOff(other, 3).replace("a".repeat(70), "a").replace("b".repeat(70), "b")
             .replace("c".repeat(70), "c");
-        assertEquals(alignment == 8 ? "a1 b1 c" : "a1 b c", seen); // the padding was no part of it
+        assertEquals(alignment == 8 ? "a1 b1 c" : "a1 b c", seen); // the padding is not part of the batch
         assertTrue(publisher.position() > Queues.CAPACITY);
     }
 
@@ -130,7 +130,7 @@ class QueueSurvivorsTest {
     void aJobThatWasAnnouncedAndNotTakenIsHandedOutAsNew(boolean nextOwner) throws Exception {
         offer(publisher, "a");
         Worker other = ofSlot2(channel);
-        gate(channel, 0, 0, 64); // somebody passed the owner record
+        gate(channel, 0, 0, 64); // a worker has passed the owner record
         forge(channel, 0, 1, 64, 128, 3); // killed between take 2 and 3
         pauseForALook();
         assertEquals("a", workOff(nextOwner ? channel.worker() : other));
@@ -145,7 +145,7 @@ class QueueSurvivorsTest {
         assertNotNull(dead.take());
         die(dead);
         Queues.fill(publisher);
-        for (int i = 0; i < 5; i++) { // it looks at locks, and retires nobody
+        for (int i = 0; i < 5; i++) { // it tests locks, and retires no worker
             pauseForALook();
             assertEquals(Publisher.BACK_PRESSURED, publisher.offer(new byte[200]));
         }
@@ -168,7 +168,7 @@ class QueueSurvivorsTest {
         assertEquals(1, channel.evict(1));
         pauseForALook();
         assertEquals("a1 b c", workOff(other));
-        assertEquals("a", text(job)); // it may go on
+        assertEquals("a", text(job)); // the victim can still read its job
         assertEquals(1, assertThrows(SlotLostException.class, job::done).slot());
         assertEquals("closed", code(job::done));
         assertEquals("slot-lost", code(victim::take));
@@ -180,7 +180,7 @@ class QueueSurvivorsTest {
         victim.close();
         assertEquals("closed", code(victim::take));
         assertEquals(1, victim.slot());
-        // An idle one learns of it at its next take.
+        // An idle worker finds out at its next take.
         assertEquals(0, channel.evict(2));
         offer(publisher, "d");
         assertEquals("slot-lost", code(other::take));
@@ -203,7 +203,7 @@ class QueueSurvivorsTest {
         assertEquals("ab", seen.toString());
         pauseForALook();
         assertEquals("b1 c1", workOff(other, 2));
-        // Its release publishes nothing.
+        // The release of an evicted worker publishes nothing.
         offer(publisher, "d");
         Job job = other.take();
         channel.evict(2);
@@ -229,7 +229,7 @@ class QueueSurvivorsTest {
             channel.evict(1);
             throw own;
         }));
-        assertEquals(own, thrown); // the handler's own goes first
+        assertEquals(own, thrown); // the handler's own exception has precedence
         assertEquals("slot-lost", ((FlyringException) thrown.getSuppressed()[0]).code());
         assertEquals("slot-lost", code(next::take));
     }
@@ -241,15 +241,15 @@ class QueueSurvivorsTest {
         Worker other = channel.worker();
         channel.evict(1);
         gate(channel, 0, 0, 64);
-        forge(channel, 0, 1, 64, 128, 0); // it stands between take 2 and 3
+        forge(channel, 0, 1, 64, 128, 0); // the worker is stopped between take 2 and 3
         pauseForALook();
         Job job = other.take();
         assertEquals("a", text(job));
         assertEquals(0, job.attempts());
-        assertEquals(64, gate(channel, 0, 1)); // left to it
+        assertEquals(64, gate(channel, 0, 1)); // its announcement stays
         job.done();
         pauseForALook();
-        job = other.take(); // it looks as if the victim had taken it: so once more
+        job = other.take(); // the job looks as if the victim had taken it, so it is handed out again
         assertEquals(1, job.attempts());
         job.done();
         assertEquals("slot-lost", code(victim::take));
@@ -263,7 +263,7 @@ class QueueSurvivorsTest {
         Job job = worker.take();
         Memory returns = channel.trailers().get(1);
         long full = 64 + Queues.CAPACITY;
-        returns.putLongRelease(Layout.TRAILER_CLAIMED, full); // but for a record that is too short
+        returns.putLongRelease(Layout.TRAILER_CLAIMED, full); // full, except for less than a record
         returns.putLongRelease(Layout.TRAILER_PUBLISHED, full);
         gate(channel, 1, 0, 64 + 64);
         assertFalse(job.release());
@@ -296,17 +296,17 @@ class QueueSurvivorsTest {
                 throw new IllegalStateException("handler");
             }
         };
-        try (Lock lock = channel.file().newLock()) { // somebody releases just now
+        try (Lock lock = channel.file().newLock()) { // another worker is releasing
             assertTrue(lock.tryLock(channel.header().controlOffset + channel.header().publisherSlot(1)));
             assertThrows(IllegalStateException.class, () -> worker.poll(handler, 2));
             assertThrows(IllegalStateException.class, () -> worker.poll(handler, 2));
             assertEquals(2, worker.poll(handler, 2));
             assertEquals("a0 a1 a2 b0 ", seen.toString());
             assertEquals(0, attempts(channel, 0, 1));
-            // It stays where it is with ABORT, too, and the poll ends: it would come again at once.
+            // With ABORT the job stays, too, and the poll ends: else the same job would come again at once.
             offer(publisher, "c", "d");
             assertEquals(0, worker.controlledPoll(job -> Action.ABORT, 5));
-            // And when the handler releases it.
+            // The same when the handler releases the job.
             assertEquals(1, worker.poll(job -> assertFalse(job.release()), 5));
             assertEquals(1, worker.controlledPoll(job -> {
                 assertFalse(job.release());
@@ -328,7 +328,7 @@ class QueueSurvivorsTest {
                 assertFalse(job.release());
             }
         };
-        try (Lock lock = channel.file().newLock()) { // somebody releases just now
+        try (Lock lock = channel.file().newLock()) { // another worker is releasing
             assertTrue(lock.tryLock(channel.header().controlOffset + channel.header().publisherSlot(1)));
             assertEquals(3, worker.poll(handler, 10));
             assertEquals(1, attempts(channel, 0, 1) + worker.poll(handler, 10));
@@ -360,7 +360,7 @@ class QueueSurvivorsTest {
             offer(publisher, "a", "b", "c");
         }
         assertEquals("a b c", workOff(worker));
-        // A handler that has finished its job, and throws then, leaves nothing to release.
+        // A handler that finishes its job and then throws leaves nothing to release.
         offer(publisher, "d");
         assertThrows(IllegalStateException.class, () -> worker.poll(job -> {
             job.done();
@@ -449,12 +449,12 @@ class QueueSurvivorsTest {
         assertEquals("busy", code(() -> publisher.flush()));
         assertEquals("back-pressured", code(() -> publisher.send(new byte[200], Duration.ZERO)));
         assertEquals(Publisher.BACK_PRESSURED, publisher.offer(new byte[200]));
-        // Of another thread: that one may finish the job.
+        // With the job in another thread's hand: that thread may finish it.
         assertEquals("back-pressured", new Other<>(() -> code(() -> publisher.send(new byte[200],
             Duration.ofMillis(5)))).result());
         job.done();
         assertTrue(publisher.send(new byte[200], Duration.ofSeconds(1)) > 0);
-        // In a handler, too.
+        // The same in a handler.
         workOff(second);
         offer(publisher, "y");
         assertEquals("busy", code(() -> worker.poll(each -> {
@@ -470,14 +470,14 @@ class QueueSurvivorsTest {
         offer(publisher, "a", "b");
         Worker worker = channel.worker();
         Memory returns = channel.trailers().get(1);
-        // Killed behind its announcement: claimed is ahead, what follows is torn.
+        // Killed after announcing a release: claimed is ahead, and what follows is torn.
         returns.putLongOpaque(Layout.TRAILER_CLAIMED, 64 + 128);
         Memory ring = channel.file().map(channel.header().ringOffset(1), channel.header().ringStride, false);
         ring.putInt(64 + Layout.RECORD_TYPE, 77);
         assertTrue(worker.take().release());
         assertEquals("a1 b", workOff(worker));
         assertEquals(Queues.published(channel, 1), returns.getLongOpaque(Layout.TRAILER_CLAIMED));
-        // A returns ring that cannot be mended: the release says so, and the job stays.
+        // A returns ring that cannot be recovered: the release throws, and the job stays.
         offer(publisher, "c");
         Job job = worker.take();
         long claimed = returns.getLongOpaque(Layout.TRAILER_CLAIMED);
@@ -497,7 +497,7 @@ class QueueSurvivorsTest {
         assertEquals(1, job.attempts());
         assertTrue(job.release());
         assertEquals("b1 a2", workOff(other));
-        // Without room it stays, as a copy.
+        // Without room the job stays, as a copy.
         offer(publisher, "c");
         dieInAJob(channel.worker(), 1, 0);
         pauseForALook();
@@ -509,7 +509,7 @@ class QueueSurvivorsTest {
         assertEquals(2, job.attempts());
         assertTrue(job.release());
         assertEquals("c3", workOff(other));
-        // And a close gives it back.
+        // A close releases it.
         offer(publisher, "d", "e");
         dieInAJob(channel.worker(), 2, 0);
         pauseForALook();
@@ -554,10 +554,10 @@ class QueueSurvivorsTest {
                     continue;
                 }
                 worker.close();
-            } catch (ClosedException e) { // an Error in the middle of a store ended it
+            } catch (ClosedException e) { // an Error in the middle of a store ended the worker
                 assertTrue(deep.threw);
                 worker.close();
-            } catch (ViewAliveException e) { // nothing of the done had begun
+            } catch (ViewAliveException e) { // the done had not begun
                 assertTrue(deep.threw && takes);
                 worker.close();
             }

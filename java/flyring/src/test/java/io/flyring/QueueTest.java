@@ -17,7 +17,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A queue's verbs, order, limits, options and errors: queue.md 1 to 3, 8, 9. */
+/** The verbs, order, limits, options and errors of a queue (queue.md 1 to 3, 8, 9). */
 class QueueTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -172,7 +172,7 @@ class QueueTest {
                 producer.offer(job(i));
             }
             assertEquals(1, one.controlledPoll(job -> Action.BREAK, 4));
-            assertEquals(List.of(4, 5), poll(two, 10)); // 1 to 3 are in the first one's hand
+            assertEquals(List.of(4, 5), poll(two, 10)); // the first worker has 1 to 3 in hand
             assertEquals(List.of(1), poll(one, 1));
             Job job = one.take();
             assertEquals(2, number(job));
@@ -190,8 +190,8 @@ class QueueTest {
                 producer.offer(job(i));
             }
             assertEquals(1, one.controlledPoll(job -> Action.BREAK, 100));
-            assertEquals(8, number(two.take())); // 512 bytes hold eight
-            assertEquals(List.of(1, 2, 3, 4, 5, 6, 7, 9, 10, 11), poll(one, 100)); // the rest looks for more
+            assertEquals(8, number(two.take())); // 512 bytes hold eight jobs
+            assertEquals(List.of(1, 2, 3, 4, 5, 6, 7, 9, 10, 11), poll(one, 100)); // the poll continues with more jobs
         }
     }
 
@@ -286,7 +286,7 @@ class QueueTest {
             assertThrows(ClosedException.class, job::done);
             assertThrows(ClosedException.class, worker::ended);
             assertThrows(ClosedException.class, worker::drain);
-            Job again = channel.worker().take(); // what the close has released
+            Job again = channel.worker().take(); // the job that the close has released
             assertEquals(2, number(again));
             assertEquals(2, again.attempts());
         }
@@ -347,14 +347,14 @@ class QueueTest {
             Worker holder = channel.worker(); Worker last = channel.worker()) {
             producer.offer(new byte[900]);
             assertTrue(worker.take().release());
-            Job held = holder.take(); // of the returns ring: it stays there
+            Job held = holder.take(); // keeps its place in the returns ring
             assertEquals(1, held.attempts());
             int released = 0;
             Job job;
             do {
                 producer.offer(job(released));
                 job = worker.take();
-                while (job.ring() == 0 && job.attempts() > 0) { // its own, again
+                while (job.ring() == 0 && job.attempts() > 0) { // its own job again
                     job.done();
                     job = worker.take();
                 }
@@ -474,7 +474,7 @@ class QueueTest {
             assertEquals(2, stats.subscribers().get(0).gates().get(0).lagMessages());
             InHandStats inHand = stats.subscribers().get(1).inHand();
             assertEquals(0, inHand.ring());
-            assertEquals(128, inHand.position()); // the owner record and job 0 are in front of it
+            assertEquals(128, inHand.position()); // behind the owner record and job 0
             assertEquals(256, inHand.end());
             assertEquals(0, inHand.attempts());
             assertEquals(-1, stats.subscribers().get(1).gates().get(0).lagMessages());
@@ -516,7 +516,7 @@ class QueueTest {
             assertEquals(List.of(1, 2), poll(worker, 2));
             producer.claim(16).abort();
             assertNull(worker.take());
-            producer.flush(Duration.ofMillis(20)); // the worker has passed it
+            producer.flush(Duration.ofMillis(20)); // the worker has passed the padding
         }
     }
 }

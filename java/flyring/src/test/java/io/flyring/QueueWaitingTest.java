@@ -27,10 +27,10 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Workers that sleep, who wakes them, and what else ends their waits: queue.md 10. */
+/** Workers that sleep, what wakes them, and what else ends their waits (queue.md 10). */
 class QueueWaitingTest {
     private static final Duration LONG = Duration.ofSeconds(Other.PATIENCE);
-    /** Longer than any wait that is woken, shorter than one that nobody wakes, ns. */
+    /** In ns: longer than any wait that is woken, shorter than one that only its cap ends. */
     private static final long SOON = 80_000_000;
     private static final long CAP = 1_000_000_000;
 
@@ -73,7 +73,7 @@ class QueueWaitingTest {
         words.control().clearBits(words.asleep(), WaitingWords.ALL_RINGS);
     }
 
-    /** Lets somebody fall asleep, does something, and returns within how many ns that ended the sleep. */
+    /** Lets a waiter fall asleep, runs an action, and returns the time in ns until the sleep ended. */
     private <T> long endedBy(WaitingWords words, Callable<T> wait, Runnable action, Consumer<T> result)
         throws Exception {
         forgetSleepers(words);
@@ -150,7 +150,7 @@ class QueueWaitingTest {
                         asleep.incrementAndGet();
                         return worker.poll(job -> {
                             taken.incrementAndGet();
-                            until(() -> taken.get() == 3); // none of them ends before all have begun
+                            until(() -> taken.get() == 3); // no handler ends before all have begun
                         }, 1, LONG);
                     }
                 }));
@@ -158,7 +158,7 @@ class QueueWaitingTest {
             until(() -> asleep.get() == 3);
             Thread.sleep(5);
             long start = System.nanoTime();
-            assertEquals(3, publisher.offerBatch(message, message, message)); // this wakes one
+            assertEquals(3, publisher.offerBatch(message, message, message)); // wakes one worker
             until(() -> taken.get() == 3);
             within.add(System.nanoTime() - start);
             for (Other<Integer> worker : workers) {
@@ -180,7 +180,7 @@ class QueueWaitingTest {
         assertEquals(dataBefore + 1, sequence(data));
         assertEquals(0, asleep(jobs()));
         assertEquals(0, asleep(data));
-        offer(publisher, "b"); // nobody sleeps any more
+        offer(publisher, "b"); // no worker is asleep now
         assertEquals(before + 1, sequence(jobs()));
         assertEquals(dataBefore + 1, sequence(data));
     }
@@ -217,7 +217,7 @@ class QueueWaitingTest {
         List<Long> within = new ArrayList<>();
         for (int i = 0; i < 9; i++) {
             forgetSleepers(jobs());
-            Other<Integer> looker = new Other<>(() -> set.await(LONG).size()); // the kernel wakes it first
+            Other<Integer> looker = new Other<>(() -> set.await(LONG).size()); // the kernel wakes this one first
             until(() -> asleep(jobs()) != 0);
             Thread.sleep(2);
             Other<String> taker = new Other<>(() -> done(taking.take(LONG)));
@@ -229,7 +229,7 @@ class QueueWaitingTest {
             within.add(System.nanoTime() - start);
             set.wake();
             looker.result();
-            set.await(Duration.ZERO); // that wake, if the job was faster
+            set.await(Duration.ZERO); // consumes the wake if the job was faster
         }
         assertSoon(within);
     }
@@ -239,9 +239,9 @@ class QueueWaitingTest {
         Worker worker = sleeper();
         Other<Job> waiter = new Other<>(() -> worker.take(Duration.ofMillis(30)));
         until(() -> asleep(jobs()) == Layout.JOBS_BIT);
-        forgetSleepers(jobs()); // a waker has done this, and wakes another; then the time is over
+        forgetSleepers(jobs()); // a waker has cleared the bit and wakes another sleeper; then the time is over
         assertNull(waiter.result());
-        assertEquals(Layout.JOBS_BIT, asleep(jobs()), "so the next publish wakes one of those who still sleep");
+        assertEquals(Layout.JOBS_BIT, asleep(jobs()), "so the next publish wakes another sleeping worker");
     }
 
     @Test
@@ -291,7 +291,7 @@ class QueueWaitingTest {
         assertEquals("cancelledtrue", other.result());
         offer(publisher, "a", "b");
         Thread.currentThread().interrupt();
-        assertEquals("a", done(worker.take(LONG))); // there is one, so it does not wait
+        assertEquals("a", done(worker.take(LONG))); // a job is there, so it does not wait
         assertTrue(worker.take().release());
         assertTrue(Thread.interrupted());
         assertEquals("b1", workOff(worker));
@@ -303,9 +303,9 @@ class QueueWaitingTest {
         long within = endedBy(jobs(), () -> code(() -> worker.take(LONG)),
             () -> Channel.replace(channel.path(), queue(1, 1)).close(), code -> assertEquals("replaced", code));
         assertTrue(within < CAP, within + " ns");
-        assertEquals("replaced", code(() -> offer(publisher, "a"))); // at its first look at gates; then it goes through
+        assertEquals("replaced", code(() -> offer(publisher, "a"))); // at the first recompute; the next offer succeeds
         offer(publisher, "a");
-        assertEquals("a", done(worker.take())); // it works as before
+        assertEquals("a", done(worker.take())); // the worker works as before
     }
 
     @Test
@@ -351,7 +351,7 @@ class QueueWaitingTest {
                 within.add(endedBy(jobs(), () -> done(worker.take(LONG)), () -> offer(quiet, "a"),
                     seen -> assertEquals("a", seen)));
             }
-            assertEquals(Layout.JOBS_BIT, asleep(jobs())); // nobody has cleared it
+            assertEquals(Layout.JOBS_BIT, asleep(jobs())); // still set
             quiet.close();
             offer(publisher, "b");
             Worker releasing = silent.worker();
@@ -380,9 +380,9 @@ class QueueWaitingTest {
         second.close();
         assertFalse(worker.ended()); // a job waits
         Job job = worker.take();
-        assertFalse(worker.ended()); // it is in hand
+        assertFalse(worker.ended()); // the job is in hand
         assertTrue(job.release());
-        assertFalse(worker.ended()); // it waits again
+        assertFalse(worker.ended()); // the job waits again
         done(worker.take());
         assertTrue(worker.ended());
         channel.publisher();
@@ -400,7 +400,7 @@ class QueueWaitingTest {
         assertSame(worker, set.await(LONG).get(0));
         assertEquals("a", workOff(worker));
         assertEquals(List.of(), set.await(Duration.ZERO));
-        // What was lost, or drains, is ready: its next verb says so.
+        // A worker that is lost or drains is ready: its next verb reports it.
         worker.drain();
         assertEquals(1, set.await(LONG).size());
         set.remove(worker);

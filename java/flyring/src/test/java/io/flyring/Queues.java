@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
 
-/** What many tests of queues need. */
+/** Helpers for tests of queues. */
 final class Queues {
     static final int CAPACITY = 4096;
     private static final int LOOK_MILLIS = 3;
@@ -38,7 +38,7 @@ final class Queues {
         return new String(job.toByteArray(), StandardCharsets.UTF_8);
     }
 
-    /** Text, and attempts if there were some, of each job that is there; all are done then. */
+    /** Finishes all available jobs; returns the text of each, with its attempts if there are any. */
     static String workOff(Worker worker, int limit) {
         StringBuilder seen = new StringBuilder();
         int more;
@@ -53,7 +53,7 @@ final class Queues {
         return workOff(worker, 1);
     }
 
-    /** Ends a worker as a kill does: its lock is gone, and nothing else has changed. */
+    /** Ends a worker as a kill does: drops its lock and changes nothing else. */
     static void die(Worker worker) {
         worker.seat().abandon();
     }
@@ -70,12 +70,12 @@ final class Queues {
         }, take)));
     }
 
-    /** So that a worker looks for jobs of the dead. */
+    /** Waits until a worker looks for jobs to adopt again. */
     static void pauseForALook() throws InterruptedException {
         Thread.sleep(LOOK_MILLIS);
     }
 
-    /** A worker of slot 2, while slot 1 has no owner. */
+    /** A worker in slot 2, while slot 1 has no owner. */
     static Worker ofSlot2(Channel channel) {
         try (Worker first = channel.worker("left")) {
             assertEquals(1, first.slot());
@@ -97,7 +97,7 @@ final class Queues {
         return channel.trailers().get(ring).getIntOpaque(Header.gate(slot) + Layout.GATE_ATTEMPTS);
     }
 
-    /** What a dead owner of a slot seems to have left. */
+    /** Writes the words that a dead owner of a slot would have left. */
     static void forge(Channel channel, int ring, int slot, long position, long end, int attempts) {
         Memory trailer = channel.trailers().get(ring);
         trailer.putLongRelease(Header.gate(slot) + Layout.GATE_TAKEN_END, end);
@@ -120,7 +120,7 @@ final class Queues {
         throw (RuntimeException) error;
     }
 
-    /** The code of what is thrown, or "none". */
+    /** The code of the exception that an action throws, or "none". */
     static String code(Runnable action) {
         try {
             action.run();

@@ -52,7 +52,7 @@ class RaceTest {
         assertNull(failed.get(), () -> String.valueOf(failed.get()));
     }
 
-    /** A race runs for a second, or until it has had both its outcomes; on a busy machine that takes longer. */
+    /** Whether a race continues: for a second, and on a busy machine until it has had both outcomes. */
     private static boolean goesOn(long since, boolean enough) {
         long time = System.nanoTime() - since;
         return time < NANOS || !enough && time < 20 * NANOS;
@@ -69,10 +69,10 @@ class RaceTest {
         }
     }
 
-    /** The sequence of a message that is whole; -1: it is torn. */
+    /** The sequence of a whole message; -1 if it is torn. */
     private static long read(Message message) {
         PayloadBuffer buffer = message.buffer();
-        if (message.length() < Long.BYTES) { // a torn length may be anything
+        if (message.length() < Long.BYTES) { // a torn length may have any value
             return -1;
         }
         long sequence = buffer.getLong(0);
@@ -84,8 +84,8 @@ class RaceTest {
     }
 
     /**
-     * Publishes 0, 1, 2, ... as fast as it can, or in bursts of up to three rings, between which a lossy reader has a
-     * chance, also on a machine of one processor; counts[0]: how many, counts[1]: the position.
+     * Publishes 0, 1, 2, ... at full speed, or in bursts of up to three rings, between which a lossy reader can run
+     * even on one processor. counts[0] is the number of messages, counts[1] the position.
      */
     private Thread publish(boolean bursts, long[] counts) {
         Publisher publisher = channel.publisher("p");
@@ -109,7 +109,7 @@ class RaceTest {
         });
     }
 
-    /** Checks that what comes is whole and without a gap, once the poll has returned. */
+    /** Collects messages, and checks after the poll that they are whole and without a gap. */
     private static final class Suffix implements MessageHandler {
         private long next = -1;
         private int seen;
@@ -240,7 +240,7 @@ class RaceTest {
         assertTrue(valid > 100 && invalid > 0, valid + " valid, " + invalid + " not");
     }
 
-    /** Whoever has the slot and the epoch still has its gate. */
+    /** Checks that a subscriber with its slot and epoch still has its gate. */
     private void assertGating(Subscriber subscriber) {
         long gate = channel.trailers().get(0).getLongAcquire(Header.gate(subscriber.slot()));
         boolean standing = channel.control().getLongAcquire(channel.header().subscriberSlot(subscriber.slot()))

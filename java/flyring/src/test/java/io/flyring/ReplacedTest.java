@@ -12,7 +12,7 @@ import java.util.function.IntSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Somebody made another channel of the same name. */
+/** Another channel has taken the channel's name. */
 class ReplacedTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -21,7 +21,7 @@ class ReplacedTest {
         return ChannelOptions.broadcast().capacity(4096).publishers(1).subscribers(1).counters(0);
     }
 
-    /** A publisher may be told, too: each time it looks for room. */
+    /** Offers with a publisher, which may throw that the channel was replaced when it looks for room. */
     private static void offerTold(Publisher publisher) {
         try {
             assertTrue(publisher.offer(new byte[5]) > 0);
@@ -30,7 +30,7 @@ class ReplacedTest {
         }
     }
 
-    /** How many polls in vain it takes until the replacement is noticed; -1: many do not. */
+    /** How many empty polls it takes until the replacement is detected; -1 if many do not detect it. */
     private static int polls(IntSupplier poll, Channel now) {
         for (int i = 1; i <= 3 * Layout.POLLS_TO_LOOK; i++) {
             try {

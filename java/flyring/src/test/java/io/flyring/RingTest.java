@@ -121,7 +121,7 @@ class RingTest {
         for (int first = alignment; first <= 4096; first += alignment) {
             try (Channel channel = create(small(alignment)); Publisher publisher = channel.publisher();
                 Subscriber subscriber = channel.subscriber()) {
-                // Records of one unit up to `first` bytes before the end, then long ones across it.
+                // Records of one unit up to `first` bytes before the end, then long records across the end.
                 int sent = 0;
                 while (4096 - publisher.position() % 4096 > first && publisher.position() < 4096) {
                     assertTrue(publisher.offer(Rings.pattern(sent, alignment - 8)) > 0);
@@ -414,7 +414,7 @@ class RingTest {
             assertTrue(since >= before && since <= System.nanoTime());
             assertTrue(publisher.offer(new byte[900]) < 0);
             assertEquals(since, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE), "the first time");
-            // That of the padding to the ring's end, which finds no room.
+            // The length of the padding to the ring's end, which finds no room.
             assertEquals(448, channel.control().getLong(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
             subscriber.poll(message -> { });
             assertTrue(publisher.offer(new byte[500]) > 0);

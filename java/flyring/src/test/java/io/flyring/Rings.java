@@ -16,7 +16,7 @@ import org.junit.jupiter.api.extension.AfterEachCallback;
 import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 
-/** A private folder in memory for the channels of one test, and what many tests need. */
+/** A private folder in memory for the channels of one test, and helpers for tests. */
 final class Rings implements BeforeEachCallback, AfterEachCallback {
     private Path folder;
 
@@ -40,7 +40,7 @@ final class Rings implements BeforeEachCallback, AfterEachCallback {
         return folder.resolve(name).toString();
     }
 
-    /** Names of all files in the folder. */
+    /** The names of all files in the folder. */
     List<String> files() {
         try (Stream<Path> all = Files.list(folder)) {
             return all.map(path -> path.getFileName().toString()).sorted().toList();
@@ -65,7 +65,7 @@ final class Rings implements BeforeEachCallback, AfterEachCallback {
         return bytes;
     }
 
-    /** A JVM of the same kind, without any flag, that runs a class of these tests. */
+    /** A JVM of the same version, without flags, that runs a class of these tests. */
     static ProcessBuilder java(Class<?> main, String... arguments) {
         List<String> command = new ArrayList<>();
         command.add(System.getProperty("java.home") + "/bin/java");

@@ -15,7 +15,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Schemas are read whole and safely, stored, and required when a channel is opened (spec/messages.md 2). */
+/** Reading schemas completely and safely, storing them, and requiring them at open (messages.md 2). */
 class SchemaTest {
     private static final String NAMESPACE = "xmlns:sbe=\"http://fixprotocol.io/2016/sbe\"";
     private static final String XI = "xmlns:xi=\"http://www.w3.org/2001/XInclude\"";

@@ -13,7 +13,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Who sent a message, and whether more can come. */
+/** The sender of a message, and whether more messages can come. */
 class SenderTest {
     private static final int CAPACITY = 4096;
 
@@ -82,7 +82,7 @@ class SenderTest {
                 lossy.poll(message -> senders.add(message.sender()), 1000);
                 assertTrue(senders.size() > 20, "still there: " + senders.size());
                 assertEquals(sender("two", 2), senders.remove(senders.size() - 1));
-                // They are older than the slot's owner.
+                // The messages are older than the slot's owner.
                 assertEquals(List.of(sender("", 0)), senders.stream().distinct().toList());
             }
         }

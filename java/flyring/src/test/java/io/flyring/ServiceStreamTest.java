@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Streams of replies: service.md 7. */
+/** Streams of replies (service.md 7). */
 @Timeout(60)
 class ServiceStreamTest {
     private static final Duration LONG = Duration.ofSeconds(20);

@@ -30,8 +30,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /**
- * Who is killed, stopped, evicted, closed or hostile, and what the others see. The tests of service.md 12 have the
- * names that it gives them.
+ * Clients and servers that are killed, stopped, evicted, closed or hostile, and what the others see. The tests of
+ * service.md 12 have the names from there.
  */
 @Timeout(120)
 class ServiceSurvivorsTest {
@@ -157,19 +157,19 @@ class ServiceSurvivorsTest {
             pair.client.close();
             Client next = pair.channel.client();
             assertEquals(0, next.number());
-            Call call = next.start(bytes("new")); // its sequence is the old one's, too
+            Call call = next.start(bytes("new")); // has the same sequence as the old call
             kept.reply(bytes("for the old one"));
             assertEquals(0, next.poll());
             assertEquals(1, pair.server.clientGone());
             pair.server.poll(Services::echo);
             assertEquals("new", text(call.result(LONG)));
 
-            Call lost = next.start(bytes("old")); // its answer is published before it is evicted
+            Call lost = next.start(bytes("old")); // its answer is published before the client is evicted
             pair.server.poll(Services::echo);
             pair.channel.evict(1);
             assertEquals("slot-lost", code(next::poll));
             assertEquals("slot-lost", code(lost::result));
-            try (Client third = pair.channel.client()) { // the lost one has given its place up
+            try (Client third = pair.channel.client()) { // the evicted client has given its place up
                 assertEquals(0, third.number());
                 Call again = third.start(bytes("third"));
                 pair.server.poll(Services::echo);
@@ -201,7 +201,7 @@ class ServiceSurvivorsTest {
                 assertEquals(0, pair.server.inHand());
                 assertEquals(0, pair.server.repliesWaiting());
             }
-            for (int i = 0; i < 12; i++) { // and of a client that goes while they wait
+            for (int i = 0; i < 12; i++) { // replies of a client that goes while they wait
                 pair.client.start(bytes("x"));
             }
             pair.server.poll(request -> request.reply(large));
@@ -218,7 +218,7 @@ class ServiceSurvivorsTest {
             for (int i = 0; i < 400; i++) {
                 try (Client client = channel.client()) {
                     Call call = client.start(bytes("x"));
-                    assertTrue(server.poll(Services::echo) >= 1); // with what was left behind
+                    assertTrue(server.poll(Services::echo) >= 1); // also serves requests that were left behind
                     assertEquals("x", text(call.result(LONG)));
                     if (i % 3 == 0) {
                         client.start(bytes("left behind"));
@@ -274,7 +274,7 @@ class ServiceSurvivorsTest {
 
     @Test
     void noCallEndsInSilence() throws Exception {
-        // Whatever is full: each call ends, and each that does not end by an answer says why.
+        // With every ring full: each call ends, and each that ends without an answer has an error.
         try (Pair pair = new Pair(rings, service(1, 4096, 64, 1000))) {
             byte[] large = new byte[pair.client.maxMessageLength()];
             List<Call> started = new ArrayList<>();
@@ -298,7 +298,7 @@ class ServiceSurvivorsTest {
                 assertTrue(mayHaveRun(call::result).startsWith("expired"));
             }
             assertEquals(started.size(), pair.server.expired());
-            assertEquals(started.size(), pair.client.late(), "replies that nobody waited for are counted");
+            assertEquals(started.size(), pair.client.late(), "replies without a waiting caller are counted");
             assertEquals(0, pair.client.outstanding());
         }
     }
@@ -452,7 +452,7 @@ class ServiceSurvivorsTest {
             Client hostile = pair.channel.client();
             assertEquals(1, hostile.number());
             long damaged = 0;
-            int[][] harms = {{0, 3}, {0, 5000}, {4, -7}, {0, 20}}; // where in the record, and what
+            int[][] harms = {{0, 3}, {0, 5000}, {4, -7}, {0, 20}}; // the offset in the record, and the value
             for (int[] harm : harms) {
                 Call first = hostile.start(bytes("first")); // and its owner record before
                 int end = (int) Queues.published(pair.channel, 1) & Services.CAPACITY - 1;
@@ -481,7 +481,7 @@ class ServiceSurvivorsTest {
         for (long value : new long[] {-5, 3, 1L << 62, 1L << 40}) {
             for (int word : new int[] {Layout.TRAILER_PUBLISHED, Layout.TRAILER_GATE, Layout.TRAILER_CLAIMED,
                 Layout.TRAILER_GATE + Layout.GATE_TAKEN_END}) {
-                // What a server that comes finds of ring 0; that of client 1 is whole.
+                // A new server finds ring 0 damaged; the ring of client 1 is valid.
                 try (Channel channel = Channel.replace(rings.path("c.ring"), service())) {
                     channel.client();
                     Client whole = channel.client();
@@ -494,7 +494,7 @@ class ServiceSurvivorsTest {
                     assertEquals(0, server.poll(Services::echo, 1, Duration.ofMillis(2)));
                 }
             }
-            for (int word : new int[] {Layout.TRAILER_PUBLISHED, Layout.TRAILER_CLAIMED}) { // rings of replies
+            for (int word : new int[] {Layout.TRAILER_PUBLISHED, Layout.TRAILER_CLAIMED}) { // of the rings of replies
                 try (Channel channel = Channel.replace(rings.path("c.ring"), service())) {
                     Services.poke(channel, 3, Services.CAPACITY + word, value, true);
                     assertEquals("corrupt-ring", code(channel::server));
@@ -502,7 +502,7 @@ class ServiceSurvivorsTest {
                         + channel.header().subscriberSlot(0)));
                 }
             }
-            try (Pair pair = new Pair(rings)) { // serving, and what a client says of itself
+            try (Pair pair = new Pair(rings)) { // serving, and the words that a client writes for people
                 pair.channel.control().putLong(Layout.CONTROL_SERVING, value);
                 assertEquals("expired false",
                     mayHaveRun(() -> pair.client.call(bytes("x"), 1, Duration.ofMillis(5))));
@@ -531,7 +531,7 @@ class ServiceSurvivorsTest {
         }
     }
 
-    /** 4, 2: serving is 0 before the lock is held; 6: a caller that sees that lock finds no server. */
+    /** 4, 2: serving is 0 before the lock is held. 6: a caller that sees the lock then finds no server. */
     @Test
     void aServerThatIsComingIsNotTakenForTheLastOne() {
         try (Pair pair = new Pair(rings)) {
@@ -541,7 +541,7 @@ class ServiceSurvivorsTest {
             Services.poke(pair.channel, 2, Services.CAPACITY + Layout.TRAILER_PUBLISHED, 1, true);
             assertEquals("corrupt-ring", code(pair.channel::server));
             assertEquals(0, pair.channel.stats().serving());
-            try (Lock next = pair.channel.file().newLock()) { // as far as that one came
+            try (Lock next = pair.channel.file().newLock()) { // a new server that stops after this lock
                 Header header = pair.channel.header();
                 assertTrue(next.tryLock(header.controlOffset + header.subscriberSlot(0)));
                 assertNull(pair.client.server());

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** The verbs of a service: what a caller gets, what a handler may do with a request, what is refused. */
+/** The verbs of a service: what a caller receives, what a handler may do with a request, and what is refused. */
 @Timeout(60)
 class ServiceTest {
     private static final Duration FOREVER = Publisher.FOREVER;
@@ -227,7 +227,7 @@ class ServiceTest {
                 }));
             }
             threads.forEach(Thread::start);
-            Client other = pair.channel.client(); // and the poll goes on meanwhile
+            Client other = pair.channel.client(); // meanwhile polls serve another client
             for (int i = 0; i < 200; i++) {
                 Call call = other.start(bytes("other"));
                 pair.server.poll(Services::echo);

@@ -22,11 +22,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** What a service's waits sleep on, who wakes them, and what else ends them: service.md 6, channel.md 6.16. */
+/** What the waits of a service sleep on, what wakes them, and what else ends them (service.md 6, channel.md 6.16). */
 @Timeout(60)
 class ServiceWaitingTest {
     private static final Duration LONG = Duration.ofSeconds(20);
-    /** Much longer than a wake-up, much shorter than a cap would add up to. */
+    /** Much longer than a wake-up, much shorter than the sum of the caps. */
     private static final long SOON = 1_000_000_000L;
 
     @RegisterExtension
@@ -41,15 +41,15 @@ class ServiceWaitingTest {
     private static void untilAsleep(WaitingWords words) throws Exception {
         long end = System.nanoTime() + 20_000_000_000L;
         while (words.control().getIntOpaque(words.asleep()) == 0) {
-            assertTrue(System.nanoTime() < end, "nobody sleeps");
+            assertTrue(System.nanoTime() < end, "no thread sleeps");
             Thread.sleep(1);
         }
         Thread.sleep(2);
     }
 
-    /** How a wait in another thread ends, once it sleeps and something is done. */
+    /** Lets another thread fall asleep in a wait, runs an action, and returns how the wait ended. */
     private static String endedBy(WaitingWords words, Action wait, Action end) throws Exception {
-        words.control().putIntOpaque(words.asleep(), 0); // of earlier sleeps
+        words.control().putIntOpaque(words.asleep(), 0); // clears the bits of earlier sleeps
         AtomicReference<String> code = new AtomicReference<>();
         Thread thread = started(wait, code);
         untilAsleep(words);
@@ -66,7 +66,7 @@ class ServiceWaitingTest {
             pair.client.setSpin(Duration.ZERO);
             pair.server.setSpin(Duration.ZERO);
             Thread server = new Thread(() -> pair.server.serve(request -> {
-                Thread.sleep(5); // so that the caller sleeps, too
+                Thread.sleep(5); // lets the caller fall asleep, too
                 Services.echo(request);
             }));
             server.start();
@@ -119,7 +119,7 @@ class ServiceWaitingTest {
             untilAsleep(pair.channel.slots().room());
             assertTrue(pair.channel.stats().publishers().get(0).blockedSince() > 0);
             assertEquals(List.of(0), pair.channel.stats().publishers().get(0).blockedBy());
-            // Answers as large as the requests: the ring of replies is full, too, until the caller drains.
+            // Answers are as large as the requests: the ring of replies is full, too, until the caller drains.
             long end = System.nanoTime() + 20_000_000_000L;
             int answered = 0;
             while ((answered < 20 || pair.server.repliesWaiting() > 0) && System.nanoTime() < end) {
@@ -199,7 +199,7 @@ class ServiceWaitingTest {
         }
         try (Pair pair = new Pair(rings)) {
             pair.server.stop();
-            pair.server.serve(Services::echo); // told before it began
+            pair.server.serve(Services::echo); // stop was called before serve
             assertEquals(0, pair.server.poll(Services::echo, 256, Duration.ofMillis(1)));
             pair.client.start(bytes("x"));
             assertEquals(1, pair.server.poll(request -> {
@@ -257,7 +257,7 @@ class ServiceWaitingTest {
             while (pair.server.inHand() < 2 && System.nanoTime() < end) {
                 Thread.sleep(1);
             }
-            first.cancel(); // it lies behind them, and is taken all the same
+            first.cancel(); // the cancel lies behind the calls, and is handled all the same
             while (!kept.get(0).cancelled() && System.nanoTime() < end) {
                 Thread.sleep(1);
             }
@@ -311,7 +311,7 @@ class ServiceWaitingTest {
             assertTrue(System.nanoTime() - start < SOON);
             assertEquals(1, pair.client.poll());
             assertEquals("expired true", mayHaveRun(timed::result));
-            Call lost = pair.client.start(bytes("z")); // a server that goes
+            Call lost = pair.client.start(bytes("z")); // its server goes
             Thread closes = new Thread(() -> {
                 Pause.nanos(20_000_000);
                 pair.server.close();

@@ -9,7 +9,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** What the tests of services share. */
+/** Helpers for tests of services. */
 final class Services {
     static final int CAPACITY = 4096;
 
@@ -49,7 +49,7 @@ final class Services {
         request.reply(request.buffer(), 0, request.length(), request.type());
     }
 
-    /** Stores where a hostile process would: at a place of a ring, its trailer behind the data. */
+    /** Stores a value as a hostile process would: at an offset of a ring, where the trailer follows the data. */
     static void poke(Channel channel, int ring, int at, long value, boolean isLong) {
         Memory memory = channel.file().map(channel.header().ringOffset(ring), channel.header().ringStride, false);
         if (isLong) {
@@ -64,12 +64,12 @@ final class Services {
         return Stream.generate(() -> bytes("more")).iterator();
     }
 
-    /** What may throw. */
+    /** An action that may throw. */
     interface Action {
         void run() throws Exception;
     }
 
-    /** The code with which it ends; "none": with none. */
+    /** The code of the exception that an action throws; "none" if it throws none. */
     static String code(Action action) {
         try {
             action.run();
@@ -81,7 +81,7 @@ final class Services {
         }
     }
 
-    /** How it ends, and whether the request may have run. */
+    /** How an action ends, and whether the request may have run. */
     static String mayHaveRun(Action action) {
         try {
             action.run();
@@ -120,12 +120,12 @@ final class Services {
             return call;
         }
 
-        /** The answer to one call, whose request the handler gets. */
+        /** The answer to one call that the handler serves. */
         String answeredBy(RequestHandler handler) {
             return text(ask(handler).result());
         }
 
-        /** The text of the error with which it ends. */
+        /** The text of the error with which one call ends. */
         String errorOf(RequestHandler handler) {
             try {
                 ask(handler).result();
@@ -135,7 +135,7 @@ final class Services {
             }
         }
 
-        /** Keeps what a poll hands out. */
+        /** Keeps all requests that a poll hands out. */
         List<Request> keepAll() {
             List<Request> kept = new ArrayList<>();
             server.poll(request -> {

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
 
-/** Which owner gets which slot, and what it finds there. */
+/** Which slot an owner gets, and what it finds there. */
 class SlotsTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -66,7 +66,7 @@ class SlotsTest {
             right.close();
             try (Publisher again = channel.publisher("right"); Publisher other = channel.publisher("new")) {
                 assertEquals(right.ring(), again.ring());
-                // the ring's start, the owner record, W: what "right" had cleared ahead (6.1 step 3, 6.8)
+                // the ring's start, the owner record, and W, which "right" had cleared ahead (6.1, 3 and 6.8)
                 assertEquals(64 + 64 + 512, again.position());
                 assertEquals(2, again.epoch());
                 assertEquals(left.ring(), other.ring());
@@ -239,8 +239,8 @@ class SlotsTest {
     }
 
     /**
-     * 5.2, 2: who finds no slot gives the control lock back, waits 1 ms and looks again, for 10 ms from the first look
-     * on. That this thread gets the lock within 10 ms says that the other one is in such a wait.
+     * 5.2, 2: a taker that finds no slot gives the control lock back, waits 1 ms and tries again, for 10 ms in all. If
+     * this thread gets the lock within 10 ms, the other thread is in such a wait.
      */
     @Test
     void aSlotThatIsGivenBackMeanwhileIsTaken() throws Exception {
@@ -262,7 +262,7 @@ class SlotsTest {
                 Thread.sleep(15); // waiting for the control lock is not part of the 10 ms
                 long since = System.nanoTime();
                 lock.unlockControl(channel.header());
-                Thread.sleep(1); // in which the other one looks for the first time
+                Thread.sleep(1); // lets the other thread make its first try
                 while (!lock.tryLockControl(channel.header())) {
                     Thread.onSpinWait();
                 }
@@ -282,7 +282,7 @@ class SlotsTest {
         }
     }
 
-    /** How often this thread went to sleep, as the kernel counts it. */
+    /** How often this thread went to sleep, by the kernel's count. */
     private static int sleeps() throws IOException {
         return Files.readAllLines(Path.of("/proc/thread-self/status")).stream()
             .filter(line -> line.startsWith("voluntary_ctxt_switches:"))
@@ -331,7 +331,7 @@ class SlotsTest {
                     channel.evict(0);
                     assertEquals(1, channel.control().getLong(subscriberAt));
                 }
-                // And one that looks like what a closed object expects does not open it again.
+                // An epoch equal to the one that a closed object expects does not open the object again.
                 Publisher publisher = channel.publisher();
                 Subscriber subscriber = channel.subscriber();
                 publisher.close();

@@ -13,8 +13,8 @@ import java.util.stream.Stream;
 import org.agrona.DirectBuffer;
 
 /**
- * Stops one operation after its k-th store to the channel, for every k, and looks from a fresh attachment at what it
- * left. Run by {@link StoreByStoreTest} with counting copies of the memory classes: {@code StoreByStore FOLDER}.
+ * Stops one operation after its k-th store to the channel, for every k, and checks from a new attachment what it left.
+ * Run by {@link StoreByStoreTest} with counting copies of the memory classes: {@code StoreByStore FOLDER}.
  */
 final class StoreByStore {
     private static final int CAPACITY = 4096;
@@ -25,22 +25,25 @@ final class StoreByStore {
     private final int alignment;
     private byte[] bytes;
     private int checks;
-    /** Stores that the operation did. */
+    /** The number of stores that the operation made. */
     private int stores;
-    /** Messages that the kept subscriber has read before, and in the operation. */
+    /** The number of messages that the kept subscriber has read before and during the operation. */
     private int read;
     private int consumed;
 
-    /** What an operation may do to what others see, and the steps before it and of it. */
+    /** An operation: its preparation, its action, and the visible effects that it may have. */
     private static final class Scenario {
         private final String name;
-        /** Lengths of the messages that it publishes; they come together, but for a batch at the ring's end. */
+        /**
+         * The lengths of the messages that it publishes; they become visible together, except a batch at the ring's
+         * end.
+         */
         private final int[] lengths;
-        /** Bytes to the ring's end, at most, before it. */
+        /** The largest number of bytes to the ring's end before the operation. */
         private int left = 1500;
-        /** Messages that the ring has then. */
+        /** The number of messages in the ring then. */
         private int before;
-        /** Whether it takes "keeper" away, or gives it up. */
+        /** Whether the operation evicts or forgets the slot of "keeper". */
         private boolean keeperMayGo;
         private Consumer<Process> prepare = process -> { };
         private Consumer<Process> act;
@@ -51,7 +54,7 @@ final class StoreByStore {
         }
     }
 
-    /** What dies: a channel, and what was made of it. */
+    /** The process that dies: a channel, and the objects made from it. */
     private static final class Process {
         private final Channel channel;
         private Publisher publisher;
@@ -134,7 +137,7 @@ final class StoreByStore {
     }
 
     private static void publishing(List<Scenario> all, Consumer<Process> attach) {
-        for (int left : new int[] {1500, 704, 640, 576, 60}) { // W and an owner record come before it
+        for (int left : new int[] {1500, 704, 640, 576, 60}) { // W and an owner record precede the message
             for (int[] lengths : new int[][] {{30}, {200}, {1000}}) {
                 Scenario offer = add(all, "offer of " + lengths[0] + ", " + left + " left", lengths);
                 offer.left = left;
@@ -228,7 +231,7 @@ final class StoreByStore {
         afterEvict.keeperMayGo = true;
     }
 
-    /** For every k; returns how many stores the operation has. */
+    /** Runs the scenario for every k; returns the number of stores of the operation. */
     private int run(Scenario scenario) throws IOException {
         base(scenario);
         bytes = Files.readAllBytes(path);
@@ -255,7 +258,7 @@ final class StoreByStore {
         return all;
     }
 
-    /** Once, up to a store; returns whether it died of it. */
+    /** Runs the scenario once, up to a store; returns whether it died there. */
     private boolean once(Scenario scenario, long limit) throws IOException {
         Files.write(path, bytes);
         Process process = new Process(Channel.open(path.toString()));
@@ -275,7 +278,7 @@ final class StoreByStore {
         return died;
     }
 
-    /** A ring of so many messages, of which the kept subscriber has not read the last few. */
+    /** Prepares a ring with messages, of which the kept subscriber has not read the last few. */
     private void base(Scenario scenario) throws IOException {
         Files.deleteIfExists(path);
         scenario.before = 0;
@@ -290,7 +293,7 @@ final class StoreByStore {
         }
     }
 
-    /** The kernel's part: the locks of everything that is open go; nothing else is done. */
+    /** Does what the kernel does at a death: drops the locks of everything that is open, and nothing else. */
     private void kill() throws IOException {
         try (Stream<Path> descriptors = Files.list(Path.of("/proc/self/fd"))) {
             for (Path descriptor : descriptors.toList()) {
@@ -302,7 +305,7 @@ final class StoreByStore {
         }
     }
 
-    /** Everything that must hold after a death; returns how many of the scenario's messages are there. */
+    /** Checks what must hold after a death; returns how many of the scenario's messages are there. */
     private int check(Scenario scenario) throws IOException {
         Path left = path.resolveSibling("left.ring");
         Files.copy(path, left, StandardCopyOption.REPLACE_EXISTING);
@@ -323,7 +326,7 @@ final class StoreByStore {
             int count = messages.next - scenario.before;
             need(count >= 0, "only up to " + messages.next);
             if (keeper.slot() == 0 && channel.slots().kept(1)) {
-                channel.subscriber("other", true).forget(); // or publishers wait for it, dead or not
+                channel.subscriber("other", true).forget(); // else publishers would wait for it, dead or not
             }
             try (Publisher next = channel.publisher("pub")) {
                 need(keeper.take() == null, "recovery made a message");
@@ -338,7 +341,7 @@ final class StoreByStore {
         }
     }
 
-    /** A lap and a half of the next owner's messages; it may have to retire who died. */
+    /** Publishes a lap and a half of messages as the next owner, which may have to retire the dead. */
     private static void goOn(Publisher next, Subscriber keeper, Messages messages) {
         long end = next.position() + CAPACITY * 3 / 2;
         messages.length = -1;
@@ -354,11 +357,11 @@ final class StoreByStore {
         }
     }
 
-    /** The messages that there must be. */
+    /** The messages that must be there. */
     private static final class Messages {
         private final Scenario scenario;
         private int next;
-        /** Above 0: what the scenario publishes can come. */
+        /** Above 0 if the scenario's messages may come. */
         private int length = 1;
 
         Messages(Scenario scenario) {

@@ -13,12 +13,12 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Death after each store of each operation; see {@link StoreByStore}. */
+/** Tests a death after each store of each operation; see {@link StoreByStore}. */
 class StoreByStoreTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    /** Runs a class in front of which stand the counting ones; its lines. */
+    /** Runs a class with the counting classes in front of the class path; returns its output lines. */
     private List<String> run(Class<?> main, String... arguments) throws Exception {
         Path classes = Files.createDirectory(rings.folder().resolve("counting"));
         int stores = Stores.build(Rings.spec("../java/flyring/src/main").normalize(), classes);
@@ -30,7 +30,7 @@ class StoreByStoreTest {
         Process child = builder.redirectErrorStream(true).start();
         String output = new String(child.getInputStream().readAllBytes());
         assertEquals(0, child.waitFor(), output);
-        // but for the JVM's own, and the warnings about objects that the child lets die on purpose
+        // without the JVM's lines, and the warnings about objects that the child drops on purpose
         return output.lines().filter(line -> !line.isEmpty() && !line.startsWith("WARNING")
             && !line.contains("io.flyring.Seat ")).toList();
     }

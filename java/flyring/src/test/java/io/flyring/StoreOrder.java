@@ -8,18 +8,18 @@ import java.util.List;
 import org.agrona.DirectBuffer;
 
 /**
- * In which order, and by which kind of access, a publisher stores a record's length, the counts, published and claimed
- * (spec 6.1, 7): {@code StoreOrder PATH}. A compiler keeps the order of release stores; of others it may not, and a
- * kill in between would leave a count that is one too high. Run by {@link StoreByStoreTest} with counting copies of the
- * memory classes.
+ * Checks the order and the kind of access with which a publisher stores a record's length, the counts, published and
+ * claimed (channel.md 6.1, 7): {@code StoreOrder PATH}. A compiler keeps the order of release stores, but may reorder
+ * others; a kill in between would then leave a count that is one too high. Run by {@link StoreByStoreTest} with
+ * counting copies of the memory classes.
  */
 final class StoreOrder {
     private static final int CAPACITY = 4096;
 
-    /** What may be stored next. */
+    /** The store that must come next. */
     private enum Step { ANYTHING, BEGUN, PUBLISHED, DONE }
 
-    /** Null and the address of the ring's data; or, where it cannot be written by address, its buffer and 0. */
+    /** The ring's data: null and its address, or its buffer and 0 if it cannot be written by address. */
     private final ByteBuffer ring;
     private final long data;
     private final long trailer;
@@ -81,7 +81,7 @@ final class StoreOrder {
         }
     }
 
-    /** A length that is released begins what must follow: nothing of the ring may be stored in between. */
+    /** Checks the sequence that begins with the release of a length: no other store to the ring may come in between. */
     private void onStore(String method, ByteBuffer buffer, long address) {
         long at = address - data;
         if (buffer != ring || at < 0 || at >= CAPACITY + Layout.TRAILER_LENGTH) {

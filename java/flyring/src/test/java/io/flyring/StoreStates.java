@@ -15,10 +15,11 @@ import java.util.function.LongPredicate;
 import org.agrona.DirectBuffer;
 
 /**
- * Compares the channel file's bytes after each store with those that C++ has there: {@code StoreStates STATES PATH},
- * the first being what interop-tests/steps writes with {@code --states}. Its README and child.cpp say what is done.
- * Names and payloads are left out of the comparison, as they are copied in other portions; the file at the
- * first mark and at the end is compared whole. Run by {@link StoreByStoreTest} with counting copies of the classes.
+ * Compares the channel file's bytes after each store with those of C++ at the same place:
+ * {@code StoreStates STATES PATH}. interop-tests/steps writes STATES with {@code --states}; its README and child.cpp
+ * describe the operations. Names and payloads are not compared, because they are copied in other portions; the file at
+ * the first mark and at the end is compared completely. Run by {@link StoreByStoreTest} with counting copies of the
+ * classes.
  */
 final class StoreStates {
     private static final int CAPACITY = 4096;
@@ -48,7 +49,7 @@ final class StoreStates {
         System.out.println("done: " + all.compared + " states are C++'s");
     }
 
-    /** With the suffix "-compact": records aligned to 8 bytes. */
+    /** Compares the publishing scenarios; with the suffix "-compact", records are aligned to 8 bytes. */
     private void publishing(String suffix) throws Exception {
         Runnable before = () -> publisher = channel.publisher("pub");
         Runnable one = () -> {
@@ -160,7 +161,7 @@ final class StoreStates {
         }
     }
 
-    /** From what the scenario begins with over the preparation to its first mark, then store by store. */
+    /** Compares one scenario: the file at its first mark, then store by store. */
     private void compare(String name, Runnable prepare, Runnable act) throws IOException {
         Files.deleteIfExists(path);
         Files.copy(states.resolve(name + ".base"), path);
@@ -209,7 +210,7 @@ final class StoreStates {
         return all;
     }
 
-    /** Takes out the slots' names, and the payloads of the records that the operation publishes or recovers. */
+    /** Removes the slots' names, and the payloads of records that the operation publishes or recovers. */
     private Consumer<byte[]> mask() {
         Header header = channel.header();
         boolean[] out = new boolean[(int) header.fileLength];

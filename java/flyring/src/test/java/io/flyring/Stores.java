@@ -14,10 +14,10 @@ import javax.tools.ToolProvider;
 
 /**
  * Counts the stores of the classes through which all memory is written, and dies before one of them. The shipped
- * classes know nothing of it: {@link #build} compiles copies of their sources in which each store calls {@link #next}.
+ * classes do not contain this: {@link #build} compiles copies of their sources in which each store calls {@link #next}.
  */
 final class Stores {
-    /** The end of a process: nothing that is not a store already will be one. */
+    /** The end of a process: no further store is made. */
     static final class Death extends Error {
         private static final long serialVersionUID = 1L;
 
@@ -35,17 +35,20 @@ final class Stores {
     private static Runnable watcher;
     private static StoreListener listener;
 
-    /** Gets each store of a word. */
+    /** Receives each store of a word. */
     @FunctionalInterface
     interface StoreListener {
-        /** The method that stores, which says the ordering; the buffer and the index in it, or null and the address. */
+        /**
+         * Called for a store, with the storing method, which tells the ordering; and buffer and index, or null and
+         * address.
+         */
         void onStore(String method, ByteBuffer buffer, long at);
     }
 
     private Stores() {
     }
 
-    /** From now on so many stores are done. */
+    /** Allows {@code stores} more stores. */
     static void live(long stores) {
         left = stores;
         seen = 0;
@@ -55,12 +58,12 @@ final class Stores {
         return seen;
     }
 
-    /** Something that is to look before each store; null: nothing. */
+    /** Sets an action that runs before each store; null for none. */
     static void watch(Runnable look) {
         watcher = look;
     }
 
-    /** Something that gets each store of a word; null: nothing. */
+    /** Sets a listener for each store of a word; null for none. */
     static void listen(StoreListener each) {
         listener = each;
     }
@@ -82,7 +85,7 @@ final class Stores {
         seen++;
     }
 
-    /** Compiles the copies, into what is to stand in front of the class path; returns how many stores it found. */
+    /** Compiles the copies into a folder for the front of the class path; returns the number of stores found. */
     static int build(Path sources, Path folder) throws IOException {
         String raw = Boolean.getBoolean("flyring.expect.ffm") ? "java22" : "java";
         List<String> arguments = new ArrayList<>(List.of("-proc:none", "-nowarn", "-cp", Rings.classPath(), "-d",

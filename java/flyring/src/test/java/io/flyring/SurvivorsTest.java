@@ -24,7 +24,7 @@ import org.agrona.DirectBuffer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Who survives something in the middle of an operation: an interrupt, an Error, a close from another thread. */
+/** What objects survive in the middle of an operation: an interrupt, an Error, a close from another thread. */
 class SurvivorsTest {
     private static final int CAPACITY = 4096;
     private static final long PATIENCE = 5_000_000_000L;
@@ -37,7 +37,7 @@ class SurvivorsTest {
             ChannelOptions.broadcast().capacity(CAPACITY).publishers(publishers).subscribers(subscribers).counters(2));
     }
 
-    /** One ring and one subscriber, in the place of what was there. */
+    /** A new channel of one ring and one subscriber, which replaces the last one. */
     private Channel fresh() {
         return Channel.replace(rings.path("s.ring"),
             ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
@@ -107,7 +107,7 @@ class SurvivorsTest {
         }
     }
 
-    /** A source whose bytes cannot be read. */
+    /** A source that runs an action, and may throw, when its bytes are read. */
     private static DirectBuffer source(int length, Runnable read) {
         PayloadBuffer bytes = new PayloadBuffer();
         bytes.wrap(new byte[length]);
@@ -148,7 +148,7 @@ class SurvivorsTest {
         }
     }
 
-    /** A buffer whose memory is gone; by reflection, for these tests are compiled for 17. */
+    /** A buffer over memory that is gone; made by reflection, because these tests are compiled for Java 17. */
     private static ByteBuffer ofClosedArena() throws Exception {
         Class<?> type = Class.forName("java.lang.foreign.Arena");
         Object arena = type.getMethod("ofConfined").invoke(null);
@@ -222,7 +222,7 @@ class SurvivorsTest {
         }
     }
 
-    /** Runs something once, with little stack left: less at each try. */
+    /** Runs an action once with little stack left, less at each try. */
     static final class Deep {
         private final Runnable action;
         private int skip;
@@ -244,7 +244,7 @@ class SurvivorsTest {
             try {
                 descend();
             } catch (StackOverflowError e) {
-                // as deep as it goes
+                // the stack is as deep as possible
             }
             if (!done && skip-- <= 0) {
                 done = true;
@@ -274,7 +274,7 @@ class SurvivorsTest {
                     assertTrue(claims && !deep.done || publisher.offer(new byte[40]) > 0);
                 } catch (ClosedException e) {
                     assertTrue(deep.threw);
-                } catch (ViewAliveException e) { // nothing of the commit had begun
+                } catch (ViewAliveException e) { // the commit had not begun
                     assertTrue(deep.threw && claims);
                     claim.abort();
                 }
@@ -319,7 +319,7 @@ class SurvivorsTest {
                 assertNotNull(other.publisher());
                 assertNotNull(other.subscriber());
             }
-            assertTrue(System.nanoTime() - since < 1_000_000_000L, "nobody waits");
+            assertTrue(System.nanoTime() - since < 1_000_000_000L, "no thread waits");
         }
     }
 
@@ -337,7 +337,7 @@ class SurvivorsTest {
         }
     }
 
-    /** Something that a thread does in the middle of an operation: it waits until it may go on. */
+    /** An action in the middle of an operation of another thread: waits until it may continue. */
     private static final class Middle {
         private final CountDownLatch there = new CountDownLatch(1);
         private final CountDownLatch goOn = new CountDownLatch(1);
@@ -379,7 +379,7 @@ class SurvivorsTest {
                     publisher.offer(new byte[100]);
                     Middle middle = new Middle();
                     middle.start(() -> subscriber.poll(message -> middle.stay(), limit));
-                    busy.setBoolean(subscriber, false); // as the other thread may see it, without a fence
+                    busy.setBoolean(subscriber, false); // as another thread may see it without a fence
                     if (all) {
                         channel.close();
                     } else {
@@ -417,7 +417,7 @@ class SurvivorsTest {
                     }
                 });
                 middle.start(() -> publisher.offer(slow, 0, 8));
-                publisher.payload.invalidate(); // as the other thread may see it, without a fence
+                publisher.payload.invalidate(); // as another thread may see it without a fence
                 if (all) {
                     channel.close();
                 } else {
@@ -493,12 +493,12 @@ class SurvivorsTest {
 
             @Override
             public void flush() {
-                // nothing to do
+                // does nothing
             }
 
             @Override
             public void close() {
-                // nothing to do
+                // does nothing
             }
         };
         Logger logger = Logger.getLogger("io.flyring");

@@ -24,7 +24,7 @@ import prices.Side;
 import prices.TradeDecoder;
 import prices.TradeEncoder;
 
-/** Random messages of prices.xml arrive as they were sent, whatever comes between them and however they lie. */
+/** Random messages of prices.xml arrive unchanged, with any records between them and at any place. */
 class TypedRandomTest {
     private static final int MESSAGES = 200_000;
     private static final Side[] SIDES = {Side.BUY, Side.SELL, Side.NULL_VAL};
@@ -45,7 +45,7 @@ class TypedRandomTest {
         return value;
     }
 
-    /** A value of so many bits, edge cases more often than others. */
+    /** A value of {@code bits} bits, with edge cases more often than others. */
     private long number(int bits) {
         long mask = -1L >>> 64 - bits;
         long value = switch (random.nextInt(4)) {

@@ -30,7 +30,7 @@ import prices.PriceUpdateEncoder;
 import prices.TradeDecoder;
 import prices.TradeEncoder;
 
-/** Claims with encoders, and dispatch to decoders (spec/messages.md 1 and 3). */
+/** Claims with encoders, and dispatch to decoders (messages.md 1 and 3). */
 class TypedTest {
     private static final int HEADER = 8;
 
@@ -68,7 +68,7 @@ class TypedTest {
             .on(new TradeDecoder(), (decoder, message) -> seen.add("trade " + decoder.size()));
     }
 
-    /** Publishes raw bytes: header fields in little endian, then so many zeros. */
+    /** Publishes raw bytes: header fields in little endian, then {@code rest} zeros. */
     private void raw(int type, int block, int template, int schema, int version, int rest) {
         ByteBuffer bytes = ByteBuffer.allocate(HEADER + rest).order(ByteOrder.LITTLE_ENDIAN).putShort((short) block)
             .putShort((short) template).putShort((short) schema).putShort((short) version).clear();
@@ -165,7 +165,7 @@ class TypedTest {
         raw(1, 61, 1, 7, 1, 62);
         raw(1, 61, 1, 7, 2, 62);
         raw(1, 62, 1, 7, 1, 62);
-        raw(1, 3, 1, 7, 0, 3); // of an older version, which may have less: read as far as the payload goes
+        raw(1, 3, 1, 7, 0, 3); // an older version may have a shorter block: read up to the payload's end
         String[] reasons = {"7 bytes are less than a message header of 8", "0 bytes are less than",
             "schema id 8, PriceUpdateDecoder the schema id 7", "schema id 8", "template id 2",
             "less than the header's 8 and the block's 63", "block's 65535",
@@ -186,8 +186,8 @@ class TypedTest {
     @Test
     void olderAndNewerPublishersAreUnderstood() {
         int fee = TradeEncoder.venueFeeEncodingOffset();
-        raw(2, fee, 2, 7, 0, fee); // version 0 knows no fee
-        raw(2, TradeEncoder.BLOCK_LENGTH + 5, 2, 7, 3, TradeEncoder.BLOCK_LENGTH + 9); // a later one has more
+        raw(2, fee, 2, 7, 0, fee); // version 0 has no fee
+        raw(2, TradeEncoder.BLOCK_LENGTH + 5, 2, 7, 3, TradeEncoder.BLOCK_LENGTH + 9); // a later version has more
         List<Integer> fees = new ArrayList<>();
         subscriber.poll(new Dispatcher().on(new TradeDecoder(), (decoder, message) -> {
             fees.add(decoder.venueFee());
@@ -230,7 +230,7 @@ class TypedTest {
         assertThrows(IndexOutOfBoundsException.class, () -> subscriber.poll(new Dispatcher()
             .on(new prices.BookDecoder(), (decoder, message) -> seen.add("" + decoder.levels().count())), 10));
         assertEquals(List.of(), seen);
-        publisher.claim(update); // 62 bytes of block: data have no room
+        publisher.claim(update); // 62 bytes of block: no room for data
         prices.BookEncoder book = new prices.BookEncoder();
         book.wrap(update.buffer(), HEADER + 40);
         assertThrows(IndexOutOfBoundsException.class, () -> book.levelsCount(1).next().price(1));
@@ -333,7 +333,7 @@ class TypedTest {
         publisher.claim(encoder, 0, MessageHeader.BIG_ENDIAN).commit();
         Message raw = subscriber.take();
         assertEquals(wide.big.WideEncoder.TEMPLATE_ID, raw.type());
-        ByteBuffer bytes = ByteBuffer.wrap(raw.toByteArray()); // which is in big endian
+        ByteBuffer bytes = ByteBuffer.wrap(raw.toByteArray()); // in big endian
         assertEquals(wide.big.WideEncoder.BLOCK_LENGTH, bytes.getShort(0));
         assertEquals(101, bytes.getShort(4));
         assertEquals(3, bytes.getShort(6));

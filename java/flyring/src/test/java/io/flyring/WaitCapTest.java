@@ -12,7 +12,9 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Whom nobody wakes (spec 6.16, cap): the other side died, opted out, is foreign, or wrote nonsense. */
+/**
+ * Waits that are not woken (channel.md 6.16, cap): the other side died, opted out, is foreign, or wrote invalid words.
+ */
 class WaitCapTest extends WaitFixture {
     @Test
     void aWakeThatNeverCameCostsNoMoreThanTheCap() throws Exception {
@@ -22,7 +24,7 @@ class WaitCapTest extends WaitFixture {
             Other<Message> reader = new Other<>(() -> subscriber.take(LONG));
             until(() -> asleep(data()) == 3);
             Thread.sleep(2);
-            data().control().clearBits(data().asleep(), -1); // a waker that is killed behind its first step
+            data().control().clearBits(data().asleep(), -1); // a waker that is killed after its first step
             long start = System.nanoTime();
             publisher.offer(new byte[1]);
             assertNotNull(reader.result());
@@ -47,7 +49,7 @@ class WaitCapTest extends WaitFixture {
             int at = channel.header().publisherSlot(0) + Layout.PUBLISHER_SLOT_WAKES;
             assertEquals(0, channel.control().getLong(at));
             assertFalse(channel.slots().publisherWakes(0));
-            assertTrue(channel.slots().publisherWakes(1), "nobody owns it");
+            assertTrue(channel.slots().publisherWakes(1), "the ring has no owner");
             assertTrue(channel.slots().subscriberWakes(subscriber.slot()));
             long best = Long.MAX_VALUE;
             for (int i = 0; i < 5; i++) {
@@ -117,7 +119,7 @@ class WaitCapTest extends WaitFixture {
         int before = sequence(data());
         assertTrue(waker.isAwaited(1), "it has to look");
         waker.wakeNow(1);
-        assertEquals(before, sequence(data()), "nobody sleeps");
+        assertEquals(before, sequence(data()), "no thread sleeps");
         data().control().setBits(data().asleep(), 5);
         waker.wakeNow(1);
         assertEquals(4, asleep(data()));

@@ -18,7 +18,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import prices.PriceUpdateEncoder;
 
-/** What ends a wait (spec 6.16): a close, an evict, another channel, an interrupt, a time-out. */
+/** What ends a wait (channel.md 6.16): a close, an evict, another channel, an interrupt, a time-out. */
 class WaitEndTest extends WaitFixture {
     @Test
     void anErrorEndsABatchOfWhichSomeWasTaken() throws Exception {
@@ -109,7 +109,7 @@ class WaitEndTest extends WaitFixture {
 
     @Test
     void aCloseAtAnyTimeOfAWaitEndsItAndIsNeverRefused() throws Exception {
-        OpenOptions silent = new OpenOptions().wake(false); // short sleeps, and so many tries
+        OpenOptions silent = new OpenOptions().wake(false); // makes sleeps short, and so tries frequent
         try (Channel quiet = Channel.open(channel.path(), silent);
             Subscriber blocker = quiet.subscriber("", false, 0)) {
             for (int i = 0; i < 60; i++) {
@@ -153,7 +153,7 @@ class WaitEndTest extends WaitFixture {
     void theDeadlineIsLookedAtAlsoWhileThereIsNothingButPadding() {
         try (Subscriber subscriber = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
             Memory ring = channel.file().map(channel.header().ringOffset(0), CAPACITY, false);
-            for (int at = 0; at < CAPACITY; at += Layout.DEFAULT_ALIGNMENT) { // it never ends
+            for (int at = 0; at < CAPACITY; at += Layout.DEFAULT_ALIGNMENT) { // padding without an end
                 ring.putInt(at + Layout.RECORD_TYPE, Layout.TYPE_PADDING);
                 ring.putIntRelease(at, Layout.DEFAULT_ALIGNMENT);
             }
@@ -200,7 +200,7 @@ class WaitEndTest extends WaitFixture {
             assertTrue(waiting.turn());
             assertTrue(closer.result());
             waiting.end();
-            assertFalse(waiting.takeOver(), "nobody waits");
+            assertFalse(waiting.takeOver(), "no thread waits");
         }
     }
 
@@ -265,7 +265,7 @@ class WaitEndTest extends WaitFixture {
     @Test
     void whateverElseAnotherThreadDoesDuringAWaitIsTwoThreads() throws Exception {
         try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
-            subscriber.setSpin(LONG); // so that there is one round only
+            subscriber.setSpin(LONG); // makes the wait a single round
             publisher.setSpin(LONG);
             Other<Message> reader = new Other<>(() -> subscriber.take(LONG));
             until(subscriber.waiting()::isWaiting);

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** What tests of waits begin with: a channel of two rings and two slots. */
+/** The base of tests of waits: a channel of two rings and two slots. */
 abstract class WaitFixture {
     static final int CAPACITY = 4096;
     static final Duration LONG = Duration.ofSeconds(Other.PATIENCE);

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Sleeping beside what a machine, a virtual machine or another process does meanwhile. */
+/** Sleeps during events of the machine, the JVM or another process. */
 class WaitMachineTest {
     private static final int CAPACITY = 4096;
     private static final Duration LONG = Duration.ofSeconds(Other.PATIENCE);
@@ -62,7 +62,7 @@ class WaitMachineTest {
         }
     }
 
-    /** Two threads that sleep for each other's message, to and fro. */
+    /** Two threads that exchange messages, each sleeping until the other's message comes. */
     private static void pingPong(Channel channel, int rounds) throws Exception {
         try (Publisher ping = channel.publisher(); Subscriber pinged = channel.subscriber("", false, 1);
             Publisher pong = channel.publisher(); Subscriber ponged = channel.subscriber("", false, 0)) {
@@ -178,7 +178,7 @@ class WaitMachineTest {
         }
     }
 
-    /** A child that may not make a system call plays one end, or two of them play both. */
+    /** Plays ping-pong with one child, or two, that cannot make a system call. */
     private void pingPongWithout(String call, boolean both) throws Exception {
         final int rounds = 100;
         try (Channel channel = create(2)) {

@@ -18,7 +18,7 @@ import org.agrona.concurrent.AgentRunner;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** One wait for many subscribers and publishers, and the idle strategy on top of it. */
+/** One wait for many subscribers and publishers, and the idle strategy based on it. */
 class WaitSetTest {
     private static final int CAPACITY = 4096;
     private static final long PATIENCE = 10;
@@ -47,7 +47,7 @@ class WaitSetTest {
     private static void untilAsleep(WaitingWords words) {
         long end = System.nanoTime() + PATIENCE * 1_000_000_000;
         while (words.control().getIntOpaque(words.asleep()) == 0) {
-            assertTrue(System.nanoTime() < end, "nobody sleeps");
+            assertTrue(System.nanoTime() < end, "no thread sleeps");
             Thread.onSpinWait();
         }
     }

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Who survives something in the middle of a wait: an interrupt, an Error, a close from another thread, an evict. */
+/** What objects survive in the middle of a wait: an interrupt, an Error, a close from another thread, an evict. */
 class WaitSurvivorsTest {
     private static final int CAPACITY = 4096;
     private static final Duration LONG = Duration.ofSeconds(Other.PATIENCE);
@@ -26,10 +26,10 @@ class WaitSurvivorsTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    /** What stays: it holds the publisher back. */
+    /** The channel that stays open; its subscriber holds the publisher back. */
     private Channel channel;
     private Subscriber blocker;
-    /** Whose verbs wait. */
+    /** The channel of the objects with waiting verbs. */
     private Channel own;
     private Publisher publisher;
     private Subscriber subscriber;
@@ -62,7 +62,7 @@ class WaitSurvivorsTest {
         channel.close();
     }
 
-    /** Every verb that waits, and waits for ever here. */
+    /** Every waiting verb, each of which waits without end here. */
     private Map<String, Callable<?>> verbs() {
         PayloadBuffer message = new PayloadBuffer();
         message.wrap(new byte[500]);
@@ -95,7 +95,7 @@ class WaitSurvivorsTest {
         Thread.sleep(2);
     }
 
-    /** Whether everything goes on. */
+    /** Checks that everything works. */
     private void works() {
         blocker.poll(message -> { });
         long end = publisher.send(new byte[7], LONG);
@@ -111,7 +111,7 @@ class WaitSurvivorsTest {
         }
     }
 
-    /** Whether its slots, their locks and gates are free. */
+    /** Checks that the slots, their locks and gates are free. */
     private void leavesNothing() {
         try (Publisher next = channel.publisher(); Subscriber heir = channel.subscriber("", false, 0)) {
             assertEquals(List.of(0, 1), List.of(next.ring(), heir.slot()));
@@ -149,11 +149,11 @@ class WaitSurvivorsTest {
         leavesNothing();
     }
 
-    /** It looks as often as one that sleeps at what else ends it. */
+    /** A wait that spins checks what else ends it as often as one that sleeps. */
     @Test
     void aLongSpinIsEndedAsASleepIs() throws Exception {
         Map<String, Callable<?>> verbs = verbs();
-        verbs.remove("subscriber"); // it does not spin
+        verbs.remove("subscriber"); // this verb does not spin
         publisher.setSpin(LONG);
         subscriber.setSpin(LONG);
         lossy.setSpin(LONG);

@@ -13,7 +13,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class WaitTest {
     private static final long STAND_BACK_NS = 2_000_000;
 
-    /** How long the first look in vain after a poll of so many messages takes, nanoseconds. */
+    /** The time in ns of the first idle call after a poll of {@code messages} messages. */
     private static long afterRunOf(BatchSpinIdleStrategy strategy, int messages) {
         strategy.idle(messages);
         long start = System.nanoTime();
@@ -21,7 +21,7 @@ class WaitTest {
         return System.nanoTime() - start;
     }
 
-    /** The shortest of many: a thread may always lose its core. */
+    /** The shortest time of many tries, because a thread may lose its core. */
     private static long shortest(BatchSpinIdleStrategy strategy, int messages) {
         long shortest = Long.MAX_VALUE;
         for (int i = 0; i < 50; i++) {

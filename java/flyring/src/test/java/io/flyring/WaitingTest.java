@@ -15,7 +15,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
-/** Readers that wait for messages, publishers that wait for room (spec 6.16). */
+/** Readers that wait for messages, and publishers that wait for room (channel.md 6.16). */
 class WaitingTest extends WaitFixture {
     @Test
     void aMessageWakesItsReader() throws Exception {
@@ -86,7 +86,7 @@ class WaitingTest extends WaitFixture {
             message.wrap(new byte[500]);
             PayloadBuffer[] messages = new PayloadBuffer[10];
             Arrays.fill(messages, message);
-            data().control().setBits(data().asleep(), 1); // somebody sleeps
+            data().control().setBits(data().asleep(), 1); // a reader seems to be asleep
             int before = sequence(data());
             Other<Integer> sender = new Other<>(() -> publisher.sendBatch(messages));
             until(() -> asleep(room()) == 1);
@@ -131,7 +131,7 @@ class WaitingTest extends WaitFixture {
         try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
             Other<Message> reader = new Other<>(() -> subscriber.take(LONG));
             until(() -> asleep(data()) == 3);
-            publisher.claim(5).abort(); // with an owner record in front
+            publisher.claim(5).abort(); // an owner record precedes the padding
             publisher.claim(5).abort();
             Thread.sleep(5);
             assertFalse(reader.done());
@@ -198,7 +198,7 @@ class WaitingTest extends WaitFixture {
             publisher.flush();
             channel.subscriber("away", true).close();
             publisher.offer(new byte[5]);
-            publisher.flush(LONG); // nobody owns it
+            publisher.flush(LONG); // the kept slot has no owner
             try (Subscriber subscriber = channel.subscriber()) {
                 publisher.offer(new byte[5]);
                 TimedOutException error = assertThrows(TimedOutException.class,
@@ -232,7 +232,7 @@ class WaitingTest extends WaitFixture {
             claim.buffer().putLong(0, 4711);
             assertEquals("timeout", assertThrows(InvalidArgumentException.class, () -> publisher.flush(-1)).argument());
             assertThrows(TimedOutException.class, () -> publisher.flush(Duration.ofMillis(5)));
-            publisher.setSpin(LONG); // so that there is one round only
+            publisher.setSpin(LONG); // makes the wait a single round
             Other<Boolean> flusher = new Other<>(() -> {
                 publisher.flush();
                 return true;

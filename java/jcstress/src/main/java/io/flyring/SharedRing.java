@@ -6,17 +6,17 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * A channel of one ring with its publisher: what one state of a stress test works on. A file takes too long to make for
- * each state, so that a ring is used again and again; its positions just go on. Between two states the ring is empty
- * and its end lies at the begin of a lap ({@link #align}).
+ * A channel of one ring with its publisher, for one state of a stress test. Creating a file for each state takes too
+ * long, so each ring is used again and its positions go on. Between two states the ring is empty, and its end lies at
+ * the start of a lap ({@link #align}).
  *
- * <p>Messages say which they are: every word is made of the sequence number, and so is the length.
+ * <p>Messages identify themselves: every word and the length are made from the sequence number.
  */
 final class SharedRing {
     static final int CAPACITY = 4096;
     /** The longest record, a quarter of the ring. */
     static final int LONG = CAPACITY / 4;
-    /** A record of so many bytes is followed by clearing ahead. */
+    /** The length of a record that is followed by clearing ahead. */
     static final int SHORT = 64;
     private static final int HEADER = Layout.RECORD_HEADER_LENGTH;
     private static final long SPREAD = 0x9E37_79B9_7F4A_7C15L;
@@ -27,7 +27,7 @@ final class SharedRing {
     final Memory ring;
     /** The ring's data, as a subscriber maps it. */
     final Memory data;
-    /** The next message's sequence number; 0 is none. */
+    /** The next message's sequence number; 0 is never used. */
     long next = 1;
     private final PayloadBuffer scratch = new PayloadBuffer();
     private final PayloadBuffer[] batch = {new PayloadBuffer(), new PayloadBuffer(), new PayloadBuffer()};
@@ -39,7 +39,7 @@ final class SharedRing {
         String path = "/dev/shm/flyring-jcstress-" + ProcessHandle.current().pid() + "-" + MADE.incrementAndGet();
         channel = Channel.create(path,
             ChannelOptions.broadcast().capacity(CAPACITY).publishers(1).subscribers(1).counters(0));
-        Channel.unlink(path); // nothing is left behind, however this process ends
+        Channel.unlink(path); // leaves nothing behind, however this process ends
         Header header = channel.header();
         ring = channel.file().map(header.ringOffset(0), header.ringStride, false);
         data = channel.file().map(header.ringOffset(0), header.capacity, true);
@@ -49,7 +49,7 @@ final class SharedRing {
         }
     }
 
-    /** Rings of one kind that no state uses at the moment. */
+    /** The rings of one kind that no state uses at present. */
     static final class Pool {
         private final Queue<SharedRing> free = new ConcurrentLinkedQueue<>();
 
@@ -66,12 +66,12 @@ final class SharedRing {
     Publisher publisher() {
         if (publisher == null) {
             publisher = channel.publisher("p");
-            publish(SHORT); // and the owner record
+            publish(SHORT); // publishes the owner record, too
         }
         return publisher;
     }
 
-    /** A kept one: a publisher that is held back does not look whether it lives. */
+    /** A kept subscriber: a publisher that is held back does not test whether its owner lives. */
     Subscriber subscriber() {
         if (subscriber == null) {
             subscriber = channel.subscriber("s", true);
@@ -79,7 +79,7 @@ final class SharedRing {
         return subscriber;
     }
 
-    /** After a lap it goes on with what is published next, so that a poll may find nothing. */
+    /** A lossy subscriber that continues at the newest position after a lap, so that a poll may find nothing. */
     LossySubscriber lossy() {
         if (lossy == null) {
             lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0);
@@ -94,7 +94,7 @@ final class SharedRing {
         }
     }
 
-    /** Whether a message is exactly the one of that number, every byte of it. */
+    /** Whether every byte of a message is that of the message with that number. */
     static boolean is(PayloadBuffer payload, long sequence) {
         int length = payload.capacity();
         boolean whole = length % Long.BYTES == 0 && length > 0;
@@ -104,14 +104,14 @@ final class SharedRing {
         return whole;
     }
 
-    /** The number of a message that is whole; 0: it is not. */
+    /** The number of a whole message; 0 if it is not whole. */
     static long sequence(PayloadBuffer payload) {
-        long inverse = 0xF1DE_83E1_9937_733DL; // of SPREAD, modulo 2^64
+        long inverse = 0xF1DE_83E1_9937_733DL; // inverse of SPREAD modulo 2^64
         long sequence = payload.capacity() < Long.BYTES ? 0 : payload.getLong(0) * inverse;
         return is(payload, sequence) ? sequence : 0;
     }
 
-    /** Publishes the next message, by offer and by claim in turn; false: back-pressured. */
+    /** Publishes the next message, by offer and by claim in turn; false if back-pressured. */
     boolean publish(int record) {
         long sequence = next;
         if ((sequence & 1) == 0) {
@@ -141,7 +141,7 @@ final class SharedRing {
         }
     }
 
-    /** Publishes up to the begin of a lap; {@code drain} makes room. */
+    /** Publishes up to the start of a lap; {@code drain} makes room. */
     void align(Runnable drain) {
         drain.run();
         for (long rest; (rest = -publisher().position() & CAPACITY - 1) != 0;) {

@@ -10,8 +10,9 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
- * Room, spec 6.2 and 6.9 step 4: a publisher of a full ring overwrites a message as soon as its reader's gate is beyond
- * it, and not before. First number: whether the publisher got on; second: what the reader read, 1: the whole message.
+ * Room (channel.md 6.2 and 6.9, 4): a publisher of a full ring overwrites a message as soon as the reader's gate has
+ * passed it, and not before. First number: whether the publisher found room. Second: what the reader read, 1 for the
+ * whole message.
  */
 public class StressGate {
     private static final int TRIES = 30;
@@ -19,7 +20,10 @@ public class StressGate {
     private StressGate() {
     }
 
-    /** A full ring: three long messages and all that is left but 64 bytes; the next needs the place of the first. */
+    /**
+     * A full ring: three long messages and one up to 64 bytes before the limit; the next one needs the place of the
+     * first.
+     */
     abstract static class Base {
         final SharedRing shared;
         final long first;
@@ -59,7 +63,7 @@ public class StressGate {
     public static class Room extends Base {
         private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        /** A full ring. */
+        /** Prepares a full ring. */
         public Room() {
             super(POOL);
         }
@@ -67,7 +71,7 @@ public class StressGate {
         /**
          * Publishes as soon as there is room.
          *
-         * @param r gets whether there was.
+         * @param r receives whether there was room.
          */
         @Actor
         public void publisher(II_Result r) {
@@ -77,7 +81,7 @@ public class StressGate {
         /**
          * Reads one message.
          *
-         * @param r gets whether it was whole.
+         * @param r receives whether the message was whole.
          */
         @Actor
         public void reader(II_Result r) {
@@ -87,7 +91,7 @@ public class StressGate {
         /**
          * Empties the ring.
          *
-         * @param r nothing more.
+         * @param r not changed.
          */
         @Arbiter
         public void end(II_Result r) {
@@ -96,7 +100,7 @@ public class StressGate {
         }
     }
 
-    /** A mutant of poll: the gate is stored before the message is read. It must be seen. */
+    /** A mutant of poll: stores the gate before it reads the message. The test must detect it. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "the message was whole")
     @Outcome(id = "1, -1", expect = Expect.ACCEPTABLE_INTERESTING, desc = "overwritten: the mutant is caught")
@@ -105,7 +109,7 @@ public class StressGate {
     public static class GateFirstMutant extends Base {
         private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        /** A full ring. */
+        /** Prepares a full ring. */
         public GateFirstMutant() {
             super(POOL);
         }
@@ -113,7 +117,7 @@ public class StressGate {
         /**
          * Publishes as soon as there is room.
          *
-         * @param r gets whether there was.
+         * @param r receives whether there was room.
          */
         @Actor
         public void publisher(II_Result r) {
@@ -121,14 +125,14 @@ public class StressGate {
         }
 
         /**
-         * Reads one message, which it has given up already.
+         * Reads one message after it has stored the gate behind it.
          *
-         * @param r gets whether it was whole.
+         * @param r receives whether the message was whole.
          */
         @Actor
         public void reader(II_Result r) {
             shared.subscriber().poll(message -> {
-                // not here
+                // the mutation: too early
                 shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), message.position() + SharedRing.LONG);
                 r.r2 = SharedRing.is(message.buffer(), first) ? 1 : -1;
             }, 1);
@@ -137,7 +141,7 @@ public class StressGate {
         /**
          * Empties the ring.
          *
-         * @param r nothing more.
+         * @param r not changed.
          */
         @Arbiter
         public void end(II_Result r) {

@@ -11,27 +11,28 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
- * Join, spec 6.4, while a ring full of an earlier lap's messages is being published to: no ghost of that lap, and a
- * gapless suffix of what is published. First number: 1: messages while it was published, 0: none, -1: a ghost or a torn
- * one; second: 1: in the end everything from the first one on was seen.
+ * Join (channel.md 6.4) during publishing to a ring that is full of an earlier lap's messages. The joiner must see no
+ * message of that lap, and a suffix of the published messages without a gap. First number: 1 for messages during the
+ * publishing, 0 for none, -1 for an old or torn message. Second: 1 if in the end everything from the first message on
+ * was seen.
  */
 public class StressJoin {
     private StressJoin() {
     }
 
-    /** A ring of which every line holds an old message, long ones or short ones in turn, and nobody's gate. */
+    /** A ring full of old messages, long or short ones in turn, without a gate. */
     abstract static class Base {
         final SharedRing shared;
         final int record;
         /** The first message that is not of an earlier lap. */
         final long fresh;
-        /** The publisher is through; the joiner need not look any longer. */
+        /** Whether the publisher has finished, so that the joiner can stop. */
         volatile boolean done;
 
         Base(SharedRing.Pool pool) {
             shared = pool.take();
             shared.publisher();
-            shared.channel.slots().keep(0, true); // nobody has its lock: it would be retired after 1 ms
+            shared.channel.slots().keep(0, true); // the lock is free: the slot would be retired after 1 ms
             shared.align(() -> { });
             record = (shared.next & 64) == 0 ? SharedRing.LONG : SharedRing.SHORT;
             for (int i = 0; i < SharedRing.CAPACITY / SharedRing.SHORT + 3; i++) {
@@ -40,7 +41,7 @@ public class StressJoin {
             fresh = shared.next;
         }
 
-        /** As many as fit; more than a lap if nobody joins. */
+        /** Publishes as many messages as fit; more than a lap if no subscriber joins. */
         void publishALap() {
             for (int i = 0; i < SharedRing.CAPACITY / record + 2; i++) {
                 shared.publish(record);
@@ -48,7 +49,7 @@ public class StressJoin {
             done = true;
         }
 
-        /** So that the joiner comes at any moment of that. */
+        /** Waits for a varying time, so that the joiner comes at any moment of the publishing. */
         void stagger() {
             for (long i = fresh & 63; i > 0; i--) {
                 Thread.onSpinWait();
@@ -68,7 +69,7 @@ public class StressJoin {
         private long last;
         private boolean wrong;
 
-        /** A ring of old messages. */
+        /** Prepares a ring of old messages. */
         public Suffix() {
             super(POOL);
             long epoch = shared.channel.control().getLongOpaque(
@@ -96,7 +97,7 @@ public class StressJoin {
         /**
          * Joins and polls, as Joining does.
          *
-         * @param r gets what it found.
+         * @param r receives what it found.
          */
         @Actor
         public void joiner(II_Result r) {
@@ -112,7 +113,7 @@ public class StressJoin {
         /**
          * Polls the rest and leaves.
          *
-         * @param r gets whether nothing is missing.
+         * @param r receives whether nothing is missing.
          */
         @Arbiter
         public void end(II_Result r) {
@@ -123,7 +124,7 @@ public class StressJoin {
         }
     }
 
-    /** A mutant of join: at claimed instead of published. It must be seen. */
+    /** A mutant of join: joins at claimed instead of published. The test must detect it. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "nothing, or a new message")
     @Outcome(id = "-1, 1", expect = Expect.ACCEPTABLE_INTERESTING, desc = "a ghost: the mutant is caught")
@@ -134,7 +135,7 @@ public class StressJoin {
 
         private final PayloadBuffer payload;
 
-        /** A ring of old messages. */
+        /** Prepares a ring of old messages. */
         public AtClaimedMutant() {
             super(POOL);
             payload = new PayloadBuffer(shared.data);
@@ -147,15 +148,15 @@ public class StressJoin {
         }
 
         private long joinAtClaimed() {
-            long claimed = shared.ring.getLongAcquire(SharedRing.CAPACITY + Layout.TRAILER_CLAIMED); // not there
+            long claimed = shared.ring.getLongAcquire(SharedRing.CAPACITY + Layout.TRAILER_CLAIMED); // the mutation
             shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), claimed);
             return claimed;
         }
 
         /**
-         * Joins and looks at the record at its cursor, again and again.
+         * Joins and reads the record at its cursor repeatedly.
          *
-         * @param r gets what it found.
+         * @param r receives what it found.
          */
         @Actor
         public void joiner(II_Result r) {
@@ -175,7 +176,7 @@ public class StressJoin {
         /**
          * Leaves.
          *
-         * @param r gets 1.
+         * @param r receives 1.
          */
         @Arbiter
         public void end(II_Result r) {

@@ -10,14 +10,14 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
- * Lossy reading, spec 6.10, of a message that is being overwritten: what is delivered is whole, and what is lost is
- * counted. First number: 1: the message, 0: it was lost; second: 1: delivered and lost make what was published.
+ * Lossy reading (channel.md 6.10) of a message that is being overwritten: what is delivered is whole, and what is lost
+ * is counted. First number: 1 for the message, 0 if it was lost. Second: 1 if delivered plus lost equals published.
  */
 public class StressLossy {
     private StressLossy() {
     }
 
-    /** Three long messages, read by nobody yet; the second that follows overwrites the first. */
+    /** Three long messages that are not read yet; the second one that follows overwrites the first. */
     abstract static class Base {
         final SharedRing shared;
         final long first;
@@ -48,7 +48,7 @@ public class StressLossy {
             shared.publish(SharedRing.LONG);
         }
 
-        /** Of a message that counts as delivered. */
+        /** The first number for a message that counts as delivered. */
         int delivered(PayloadBuffer payload) {
             long expected = first + delivered + shared.lossy().lostMessages(0) - lostBefore;
             delivered++;
@@ -64,7 +64,7 @@ public class StressLossy {
         }
     }
 
-    /** A copy by poll. */
+    /** Reads a copy by poll. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "lost and counted, or whole")
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, or a wrong count")
@@ -72,7 +72,7 @@ public class StressLossy {
     public static class Poll extends Base {
         private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        /** A ring that is about to be lapped. */
+        /** Prepares a ring that is about to be lapped. */
         public Poll() {
             super(POOL);
         }
@@ -86,7 +86,7 @@ public class StressLossy {
         /**
          * Polls one message.
          *
-         * @param r gets what it found.
+         * @param r receives what it found.
          */
         @Actor
         public void reader(II_Result r) {
@@ -96,7 +96,7 @@ public class StressLossy {
         /**
          * Polls the rest.
          *
-         * @param r gets whether the count is right.
+         * @param r receives whether the count is right.
          */
         @Arbiter
         public void end(II_Result r) {
@@ -105,7 +105,7 @@ public class StressLossy {
         }
     }
 
-    /** In place by peek, believed only after valid. */
+    /** Reads in place by peek, and uses the message only if valid returns true. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "lost and counted, or whole")
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, or a wrong count")
@@ -113,7 +113,7 @@ public class StressLossy {
     public static class Peek extends Base {
         private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        /** A ring that is about to be lapped. */
+        /** Prepares a ring that is about to be lapped. */
         public Peek() {
             super(POOL);
         }
@@ -127,13 +127,13 @@ public class StressLossy {
         /**
          * Peeks at one message.
          *
-         * @param r gets what it found.
+         * @param r receives what it found.
          */
         @Actor
         public void reader(II_Result r) {
             Message message = shared.lossy().peek();
             if (message != null) {
-                // peek and valid count what is lost, so that the number is known only between them
+                // read between the two calls: peek and valid both count losses, which changes the expected number
                 boolean whole = SharedRing.is(message.buffer(),
                     first + shared.lossy().lostMessages(0) - lostBefore);
                 if (shared.lossy().valid()) {
@@ -146,7 +146,7 @@ public class StressLossy {
         /**
          * Polls the rest.
          *
-         * @param r gets whether the count is right.
+         * @param r receives whether the count is right.
          */
         @Arbiter
         public void end(II_Result r) {
@@ -155,7 +155,7 @@ public class StressLossy {
         }
     }
 
-    /** A mutant of the lossy read: nobody asks whether the reader was lapped meanwhile. It must be seen. */
+    /** A mutant of the lossy read, without the lap test. The test must detect it. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "nothing, or whole")
     @Outcome(id = "-1, 1", expect = Expect.ACCEPTABLE_INTERESTING, desc = "torn: the mutant is caught")
@@ -164,7 +164,7 @@ public class StressLossy {
     public static class NotAskedMutant extends Base {
         private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        /** A ring that is about to be lapped. */
+        /** Prepares a ring that is about to be lapped. */
         public NotAskedMutant() {
             super(POOL);
         }
@@ -176,9 +176,9 @@ public class StressLossy {
         }
 
         /**
-         * Peeks at one message and believes what it sees.
+         * Peeks at one message and uses it without a test.
          *
-         * @param r gets what it saw.
+         * @param r receives what it saw.
          */
         @Actor
         public void reader(II_Result r) {
@@ -191,7 +191,7 @@ public class StressLossy {
         /**
          * Polls the rest.
          *
-         * @param r gets whether the count is right, which the mutant does not touch.
+         * @param r receives whether the count is right; the mutation does not affect it.
          */
         @Arbiter
         public void end(II_Result r) {

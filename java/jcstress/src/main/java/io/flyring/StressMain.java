@@ -18,15 +18,17 @@ import org.openjdk.jcstress.infra.collectors.InProcessCollector;
 import org.openjdk.jcstress.infra.collectors.TestResult;
 
 /**
- * Runs the stress tests of this folder and says "N passed, N failed". A test passes if nothing forbidden was seen and
- * each of its two acceptable outcomes was: a race that did not take place proves nothing. A mutant passes if what must
- * not happen was seen, for otherwise the tests would not see it in the shipped classes either.
+ * Runs the stress tests of this folder and prints "N passed, N failed". A test passes if it saw no forbidden outcome
+ * and saw both acceptable outcomes: a race that did not take place proves nothing. A mutant passes if its forbidden
+ * outcome was seen; otherwise the tests would not detect the fault in the shipped classes either.
  */
 public final class StressMain {
-    /** About half a minute; each test in one JVM as a user runs it. */
+    /** The short run, about half a minute: each test in one JVM with default settings. */
     private static final List<String> SHORT = List.of("-f", "1", "-iters", "2", "-time", "250", "-sc", "false",
         "-jvmArgs", "-Xmx256m");
-    /** A quarter of an hour: every combination of interpreter and compilers, and code that they shuffle at random. */
+    /**
+     * The long run, a quarter of an hour: every combination of interpreter and compilers, with randomised compilation.
+     */
     private static final List<String> LONG = List.of("-f", "1", "-fsm", "2", "-iters", "5", "-time", "500");
     private static final Map<String, List<String>> EXPECTED = expected();
 
@@ -51,7 +53,7 @@ public final class StressMain {
     /**
      * Runs the tests.
      *
-     * @param args {@code --long} for the long run; anything else goes to jcstress, such as {@code -t Join}.
+     * @param args {@code --long} for the long run; other arguments are passed to jcstress, such as {@code -t Join}.
      * @throws Exception if jcstress cannot run.
      */
     public static void main(String[] args) throws Exception {
@@ -59,7 +61,7 @@ public final class StressMain {
         boolean isLong = arguments.remove("--long");
         Path folder = Files.createTempDirectory("flyring-jcstress-");
         List<String> all = new ArrayList<>(isLong ? LONG : SHORT);
-        // Few states at a time, because each has a channel of its own.
+        // Few states at a time, because each has its own channel.
         all.addAll(List.of("-strideSize", "100", "-strideCount", "10", "-r", folder + "/html", "-v"));
         all.addAll(arguments);
         Options options = new Options(all.toArray(String[]::new));

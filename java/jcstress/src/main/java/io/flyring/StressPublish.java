@@ -11,14 +11,14 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
- * Publish and poll, spec 6.1 and 6.9: nothing, or the whole message. First number: what one poll found; second: how
- * many messages there were in the end.
+ * Publish and poll (channel.md 6.1 and 6.9): a poll finds nothing or the whole message. First number: what one poll
+ * found. Second: the number of messages in the end.
  */
 public class StressPublish {
     private StressPublish() {
     }
 
-    /** Counts messages that are whole and in order; anything else makes it negative for good. */
+    /** Counts messages that are whole and in order; anything else makes the count negative permanently. */
     static final class Check implements MessageHandler {
         private static final int WRONG = -1_000_000;
 
@@ -39,7 +39,7 @@ public class StressPublish {
         }
     }
 
-    /** What these tests have in common. */
+    /** The common part of these tests. */
     abstract static class Base {
         final SharedRing shared;
         final Check check;
@@ -49,7 +49,7 @@ public class StressPublish {
             shared.subscriber();
             shared.publisher();
             while (shared.subscriber().poll(message -> { }) > 0) {
-                Thread.onSpinWait(); // what the publisher said first
+                Thread.onSpinWait(); // waits for the publisher's first store
             }
             check = new Check(shared.next);
         }
@@ -65,7 +65,7 @@ public class StressPublish {
         }
     }
 
-    /** One message, short or long, by offer or by claim. */
+    /** Publishes one message, short or long, by offer or by claim. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "nothing yet, or the whole message")
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, lost or doubled")
@@ -73,7 +73,7 @@ public class StressPublish {
     public static class Whole extends Base {
         private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        /** An empty ring. */
+        /** Prepares an empty ring. */
         public Whole() {
             super(POOL);
         }
@@ -87,7 +87,7 @@ public class StressPublish {
         /**
          * Polls once.
          *
-         * @param r gets what it found.
+         * @param r receives what it found.
          */
         @Actor
         public void reader(II_Result r) {
@@ -97,7 +97,7 @@ public class StressPublish {
         /**
          * Polls the rest.
          *
-         * @param r gets how many there were.
+         * @param r receives the number of messages.
          */
         @Arbiter
         public void end(II_Result r) {
@@ -105,7 +105,7 @@ public class StressPublish {
         }
     }
 
-    /** A batch of three: spec 6.3. */
+    /** Publishes a batch of three messages (channel.md 6.3). */
     @JCStressTest
     @Outcome(id = {"0, 3", "3, 3"}, expect = Expect.ACCEPTABLE, desc = "nothing yet, or the whole batch")
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn, lost or doubled, or a part of a batch")
@@ -113,7 +113,7 @@ public class StressPublish {
     public static class Batch extends Base {
         private static final SharedRing.Pool POOL = new SharedRing.Pool();
 
-        /** An empty ring that holds a batch before its end. */
+        /** Prepares an empty ring with room for a batch before its end. */
         public Batch() {
             super(POOL);
             shared.align(() -> shared.subscriber().poll(message -> { }));
@@ -129,7 +129,7 @@ public class StressPublish {
         /**
          * Polls once.
          *
-         * @param r gets what it found.
+         * @param r receives what it found.
          */
         @Actor
         public void reader(II_Result r) {
@@ -139,7 +139,7 @@ public class StressPublish {
         /**
          * Polls the rest.
          *
-         * @param r gets how many there were.
+         * @param r receives the number of messages.
          */
         @Arbiter
         public void end(II_Result r) {
@@ -147,7 +147,7 @@ public class StressPublish {
         }
     }
 
-    /** A mutant of publish: the length with a plain store before the payload. It must be seen. */
+    /** A mutant of publish: stores the length, plain, before the payload. The test must detect it. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "nothing yet, or the whole message")
     @Outcome(id = {"-1, -1", "-1, 1"}, expect = Expect.ACCEPTABLE_INTERESTING, desc = "torn: the mutant is caught")
@@ -160,14 +160,14 @@ public class StressPublish {
         private final Check check;
         private volatile boolean done;
 
-        /** An empty ring without a publisher. */
+        /** Prepares an empty ring without a publisher. */
         public LengthFirstMutant() {
             shared = POOL.take();
             shared.subscriber();
             check = new Check(shared.next);
         }
 
-        /** Publishes as Publisher does, but for the length. */
+        /** Publishes as Publisher does, except for the length. */
         @Actor
         public void publisher() {
             int record = SharedRing.LONG;
@@ -177,7 +177,7 @@ public class StressPublish {
             ring.putLongOpaque(SharedRing.CAPACITY + Layout.TRAILER_CLAIMED, tail + record);
             VarHandle.releaseFence();
             ring.putIntOpaque((int) (tail + record) & SharedRing.CAPACITY - 1, 0);
-            ring.putInt(at, record); // not here
+            ring.putInt(at, record); // the mutation: too early
             PayloadBuffer payload = new PayloadBuffer(ring);
             payload.move(ring.address() + at + Layout.RECORD_PAYLOAD, record - Layout.RECORD_HEADER_LENGTH);
             SharedRing.write(payload, record, shared.next++);
@@ -189,7 +189,7 @@ public class StressPublish {
         /**
          * Polls until there is something.
          *
-         * @param r gets what it found.
+         * @param r receives what it found.
          */
         @Actor
         public void reader(II_Result r) {
@@ -197,16 +197,16 @@ public class StressPublish {
                 do {
                     shared.subscriber().poll(check);
                 } while (check.seen == 0 && !done);
-            } catch (CorruptRingException e) { // the type, too, came after the length
+            } catch (CorruptRingException e) { // the type was stored after the length, too
                 check.seen = Check.WRONG;
             }
             r.r1 = check.seen();
         }
 
         /**
-         * Polls the rest; a shared whose ring was found damaged is not used again.
+         * Polls the rest; does not use the ring again if it was found damaged.
          *
-         * @param r gets how many there were.
+         * @param r receives the number of messages.
          */
         @Arbiter
         public void end(II_Result r) {

@@ -4,13 +4,13 @@ package io.flyring;
 import java.util.UUID;
 
 /**
- * Gives the peer what Flyring's users do not get: a channel's identity and time (spec 10). In Flyring's package, since
- * nothing public does.
+ * Lets the peer inject a channel's identity and time (channel.md 10), which is not part of the public API. Lies in
+ * Flyring's package to reach package-private methods.
  */
 public final class InjectedIdentity {
     private final Identity identity = new Identity();
 
-    /** An identity that is real until something is set. */
+    /** Creates an identity with real values, until they are set. */
     public InjectedIdentity() {
     }
 
@@ -33,9 +33,9 @@ public final class InjectedIdentity {
     }
 
     /**
-     * Sets when a channel is created.
+     * Sets the creation time of a channel.
      *
-     * @param nanos nanoseconds since 1970.
+     * @param nanos nanoseconds since 1970-01-01 UTC.
      */
     public void createdAt(long nanos) {
         identity.createdAt(nanos);
@@ -51,16 +51,16 @@ public final class InjectedIdentity {
     }
 
     /**
-     * Sets the wall clock to a time at which it stays.
+     * Stops the wall clock at a time.
      *
-     * @param nanos nanoseconds since 1970.
+     * @param nanos nanoseconds since 1970-01-01 UTC.
      */
     public void now(long nanos) {
         identity.clock(() -> nanos);
     }
 
     /**
-     * Sets the time that says since when a publisher is held back.
+     * Sets the time that is stored when a publisher is held back.
      *
      * @param nanos nanoseconds of CLOCK_MONOTONIC.
      */
@@ -71,7 +71,7 @@ public final class InjectedIdentity {
     /**
      * Puts this identity into options.
      *
-     * @param options those of a channel to be created.
+     * @param options the options of a channel to be created.
      * @return the same options.
      */
     public ChannelOptions in(ChannelOptions options) {

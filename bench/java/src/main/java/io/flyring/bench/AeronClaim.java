@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import io.aeron.logbuffer.BufferClaim;
 
-/** A message is made in the log: tryClaim and commit. Up to the MTU, which is at most 65504 bytes. */
+/** Makes a message in the log, by tryClaim and commit. A message is at most as long as the MTU, 65504 bytes at most. */
 final class AeronClaim extends AeronIpc {
     private final BufferClaim claim = new BufferClaim();
 
@@ -23,7 +23,7 @@ final class AeronClaim extends AeronIpc {
     @Override
     void send(long tag) {
         while (again(publication.tryClaim(messages.size, claim))) {
-            // full
+            // the log is full: try again
         }
         messages.write(claim.buffer(), claim.offset(), tag);
         claim.commit();

@@ -7,17 +7,17 @@ import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Aeron's media driver as a process of its own: {@code --dir FOLDER} as for a side, {@code --option threading=MODE}.
- * Says that it is there as a side does, and ends with its standard input.
+ * Runs Aeron's media driver as a separate process: {@code --dir FOLDER} as for a side, {@code --option threading=MODE}.
+ * Reports that it is ready as a side does, and ends with its standard input.
  */
 public final class AeronDriver {
-    /** Sides are parked for minutes while others are measured; nobody is to take them for dead. */
+    /** A long time-out: sides are parked for minutes while others are measured, and must not count as dead. */
     static final long PATIENCE_NS = TimeUnit.HOURS.toNanos(1);
 
     private AeronDriver() {
     }
 
-    /** What the stand-alone driver and the one inside a side have alike. */
+    /** The settings that the stand-alone driver and the one inside a side share. */
     static MediaDriver.Context context(Setup setup) {
         return new MediaDriver.Context()
             .aeronDirectoryName(setup.path("aeron").toString())
@@ -30,7 +30,7 @@ public final class AeronDriver {
             .errorHandler(AeronDriver::failed);
     }
 
-    /** An error in one of Aeron's threads ends the process. */
+    /** Ends the process after an error in one of Aeron's threads. */
     static void failed(Throwable e) {
         System.err.println("flyring-bench: " + e);
         Runtime.getRuntime().halt(1);
@@ -51,7 +51,7 @@ public final class AeronDriver {
                 + "\", \"version\": \"" + Versions.of("aeron") + "\"}");
             System.out.flush();
             while (System.in.read() >= 0) {
-                // until it ends
+                // read until standard input ends
             }
         }
     }

@@ -15,9 +15,9 @@ import org.agrona.concurrent.AgentInvoker;
 import org.agrona.concurrent.NoOpIdleStrategy;
 
 /**
- * Aeron IPC with exclusive publications, its fastest. Options: {@code term} and {@code mtu} of the publications, {@code
- * limit} of a poll, {@code publication=concurrent}, {@code driver=invoker}: the driver in the loop of side b and no
- * process of its own (two sides only).
+ * Aeron IPC with exclusive publications, its fastest kind. Options: {@code term} and {@code mtu} of the publications,
+ * {@code limit} of a poll, {@code publication=concurrent}, {@code driver=invoker}: the driver runs in the loop of side
+ * b instead of a separate process (two sides only).
  */
 abstract class AeronIpc extends Contender {
     private static final int FROM_CLIENT = 1001;
@@ -95,7 +95,7 @@ abstract class AeronIpc extends Contender {
             && (subscription == null || subscription.imageCount() == images);
     }
 
-    /** What a try to publish returned: whether to try again. */
+    /** Whether to try again after a try to publish returned {@code result}. */
     static boolean again(long result) {
         if (result >= 0) {
             return false;
@@ -130,7 +130,7 @@ abstract class AeronIpc extends Contender {
                 aeron.close();
             }
         } else {
-            driver.close(); // which says so to its clients
+            driver.close(); // this also tells its clients
         }
     }
 }

@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import org.agrona.concurrent.UnsafeBuffer;
 
-/** A message is made outside and copied into the log, in fragments if it is longer than the MTU. */
+/** Makes a message outside and copies it into the log, in fragments if it is longer than the MTU. */
 final class AeronOffer extends AeronIpc {
     private final UnsafeBuffer message = AgronaRing.message(messages.size);
 
@@ -15,7 +15,7 @@ final class AeronOffer extends AeronIpc {
     void send(long tag) {
         messages.write(message, 0, tag);
         while (again(publication.offer(message, 0, messages.size))) {
-            // full
+            // the log is full: try again
         }
     }
 }

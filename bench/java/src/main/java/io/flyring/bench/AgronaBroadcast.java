@@ -7,9 +7,9 @@ import org.agrona.concurrent.broadcast.BroadcastReceiver;
 import org.agrona.concurrent.broadcast.BroadcastTransmitter;
 
 /**
- * Agrona's broadcast buffer, which never waits: option {@code lossy=1} for streams. A receiver may believe a message
- * only after it has copied it and then validated that it was not overwritten meanwhile (CopyBroadcastReceiver does the
- * same, and throws when it was lapped).
+ * Agrona's broadcast buffer, which never waits: option {@code lossy=1} for streams. A receiver must copy a message and
+ * then validate that it was not overwritten meanwhile, before it uses the message. (CopyBroadcastReceiver does the
+ * same, and throws when it was lapped.)
  */
 final class AgronaBroadcast extends Contender {
     private static final int TYPE = 1;

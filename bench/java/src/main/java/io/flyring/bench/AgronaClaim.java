@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
-/** A message is made in the ring: tryClaim and commit. */
+/** Makes a message in the ring, by tryClaim and commit. */
 abstract class AgronaClaim extends AgronaRing {
     AgronaClaim(Setup setup, Messages messages) {
         super(setup, messages);

@@ -8,11 +8,11 @@ import org.agrona.concurrent.ringbuffer.RingBuffer;
 import org.agrona.concurrent.ringbuffer.RingBufferDescriptor;
 
 /**
- * A ring inside one JVM, that of side b: a thread of it, on the core of side a, sends what side a says, which sleeps
- * meanwhile.
+ * A ring inside one JVM, that of side b. A second thread of that JVM, on the core of side a, sends what side a orders;
+ * side a sleeps meanwhile.
  */
 final class AgronaInside extends Contender {
-    /** Of {@link Words}: side a's core and 1; what the last slice took. */
+    /** Indices in {@link Words}: side a's core plus 1, and the duration of the last slice. */
     private static final int CORE = 8;
     private static final int TOOK = 9;
     private static final long NAP_NS = 1_000_000;
@@ -46,7 +46,7 @@ final class AgronaInside extends Contender {
         thread.start();
     }
 
-    /** Side a: sends so many messages and the end. Nanoseconds. */
+    /** For side a: sends {@code count} messages and the end; returns the duration in ns. */
     long sendAll(long count) {
         words.set(Words.SENT, words.get(Words.SENT) + count + 1);
         while (words.get(Words.FIRST) != words.get(Words.SENT)) {
@@ -55,7 +55,7 @@ final class AgronaInside extends Contender {
         return words.get(TOOK);
     }
 
-    /** The thread beside side b. */
+    /** Runs in the thread beside side b. */
     private void produce() {
         while (words.get(CORE) == 0) {
             LockSupport.parkNanos(NAP_NS);
@@ -114,7 +114,7 @@ final class AgronaInside extends Contender {
         closed = true;
     }
 
-    /** {@code stream}, side a. */
+    /** The role {@code stream}, side a. */
     static final class Sender extends Role {
         private final AgronaInside inside;
 

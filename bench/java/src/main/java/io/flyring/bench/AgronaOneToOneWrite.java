@@ -5,7 +5,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 import org.agrona.concurrent.ringbuffer.OneToOneRingBuffer;
 import org.agrona.concurrent.ringbuffer.RingBuffer;
 
-/** A message is made outside and copied into the ring. */
+/** Makes a message outside and copies it into the ring. */
 final class AgronaOneToOneWrite extends AgronaRing {
     private final UnsafeBuffer message = message(messages.size);
 
@@ -22,7 +22,7 @@ final class AgronaOneToOneWrite extends AgronaRing {
     void send(long tag) {
         messages.write(message, 0, tag);
         while (!ring.write(TYPE, message, 0, messages.size)) {
-            // full
+            // the ring is full: try again
         }
     }
 }

@@ -15,7 +15,7 @@ import org.agrona.concurrent.ringbuffer.RingBufferDescriptor;
 abstract class AgronaRing extends Contender {
     static final int TYPE = 1;
 
-    /** What this side sends through. */
+    /** The ring through which this side sends. */
     final RingBuffer ring;
     private final RingBuffer incoming;
     private final int limit;
@@ -25,7 +25,7 @@ abstract class AgronaRing extends Contender {
     AgronaRing(Setup setup, Messages messages) {
         super(setup, messages);
         limit = setup.limit();
-        idle = setup.streaming() ? NoOpIdleStrategy.INSTANCE : new BusySpinIdleStrategy(); // what is faster for each
+        idle = setup.streaming() ? NoOpIdleStrategy.INSTANCE : new BusySpinIdleStrategy(); // the faster one for each
         ring = setup.sends() ? ring(file(setup.producer() ? "a" : "b")) : null;
         incoming = setup.receives() ? ring(file(setup.producer() ? "b" : "a")) : null;
     }

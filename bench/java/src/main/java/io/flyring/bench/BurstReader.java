@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import org.agrona.DirectBuffer;
 
-/** {@code burst}, side b: reads each burst when all of it was sent. */
+/** The role {@code burst}, side b: reads each burst after all of it was sent. */
 final class BurstReader extends Role {
     private final Words words;
     private long readBefore;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
-/** {@code burst}, side a: its clock runs only while it sends, and nobody reads meanwhile. */
+/** The role {@code burst}, side a: the clock runs only while it sends, and the reader does not read meanwhile. */
 final class BurstSender extends Role {
-    /** There is room for them. */
+    /** The number of messages in a burst, for which there is room. */
     private static final int BURST = 4096;
 
     private final Words words;

@@ -9,8 +9,8 @@ import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 
 /**
- * The oldest experiment: both sides count one mapped word up in turn, by compare-and-set. The word is the message, 8
- * bytes whatever the size: a count, and the tag in its low byte. Round trips only.
+ * The oldest experiment: both sides increment one mapped word in turn, by compare-and-set. The word is the message, of
+ * 8 bytes whatever the size option: a count, and the tag in the low byte. Round trips only.
  */
 final class CasCounter extends Contender {
     private static final VarHandle WORD =

@@ -14,8 +14,8 @@ import net.openhft.chronicle.wire.DocumentContext;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * Chronicle Queue, which keeps every message, here in memory; a reader removes files that it has left behind. Messages
- * are written and read in place, by address, its lowest-level API. One queue per direction.
+ * Chronicle Queue, which keeps every message, here in memory; a reader removes the files that it has finished. Messages
+ * are written and read in place, by address, through its lowest-level API. One queue per direction.
  */
 final class Chronicle extends Contender {
     private final ChronicleQueue out;
@@ -37,7 +37,7 @@ final class Chronicle extends Contender {
     private ChronicleQueue queue(String name, StoreFileListener listener) {
         System.setProperty("chronicle.analytics.disable", "true");
         System.setProperty("chronicle.disk.monitor.disable", "true");
-        // A minute's file with the index of the fast cycles.
+        // One file a minute, with the index of the fast cycles.
         return SingleChronicleQueueBuilder.single(setup.path(name).toFile())
             .rollCycle(LegacyRollCycles.MINUTELY)
             .indexSpacing(RollCycles.FAST_DAILY.defaultIndexSpacing())

@@ -9,7 +9,7 @@ import java.nio.file.Files;
 import java.util.Arrays;
 import org.agrona.DirectBuffer;
 
-/** {@code rtt} and {@code schedule}, side a: sends and waits for the answer. */
+/** The roles {@code rtt} and {@code schedule}, side a: sends and waits for the answer. */
 final class Client extends Role {
     private static final int MOST_TIMED = 2_000_000;
 
@@ -23,7 +23,7 @@ final class Client extends Role {
     Client(Setup setup, Contender contender) {
         super(setup, contender);
         period = setup.rate > 0 ? 1e9 / setup.rate : 0;
-        Arrays.fill(samples, -1); // its pages are here before the first sample
+        Arrays.fill(samples, -1); // brings its pages in before the first sample
     }
 
     @Override
@@ -85,7 +85,7 @@ final class Client extends Role {
         for (long i = from; i < from + count; i++) {
             long due = start + (long) ((i - 1) * period);
             while (System.nanoTime() < due) {
-                // early
+                // too early: wait
             }
             roundTrip(i);
             sample(i - 1, System.nanoTime() - due);

@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import org.agrona.DirectBuffer;
 
-/** {@code stream}, sides b and b2, with one producer; counts what a lossy contender has lost. */
+/** The role {@code stream}, sides b and b2, with one producer; counts what a lossy contender has lost. */
 final class Consumer extends Role {
     private final boolean lossy;
     private long number;

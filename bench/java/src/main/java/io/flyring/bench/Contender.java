@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
-/** One mechanism, as its documentation says it is fastest. The constructor opens what this side can open alone. */
+/**
+ * One mechanism, in the way that its documentation calls fastest. The constructor opens what this side can open alone.
+ */
 abstract class Contender implements AutoCloseable {
     final Setup setup;
     final Messages messages;
@@ -20,19 +22,19 @@ abstract class Contender implements AutoCloseable {
     /** Sends the message with this tag, waiting for room. */
     abstract void send(long tag);
 
-    /** Sends what a contender that gathers messages still has. */
+    /** Sends the rest, for a contender that gathers messages. */
     void flush() {
     }
 
-    /** Looks once; the receiver gets each message that is there. */
+    /** Looks once; passes each available message to the receiver. */
     abstract void receive();
 
-    /** The same, waiting for a message, so long at most: for {@code jobs}. */
+    /** Does the same, but waits for a message for at most {@code ns}: for {@code jobs}. */
     void receiveWithin(long ns) {
         throw new IllegalArgumentException("cannot: " + setup.contender + ": it has no jobs");
     }
 
-    /** The library, as versions.properties names it. */
+    /** The library's name in versions.properties. */
     abstract String library();
 
     @Override

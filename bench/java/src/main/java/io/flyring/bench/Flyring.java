@@ -13,7 +13,7 @@ import java.nio.ByteBuffer;
 import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.NoOpIdleStrategy;
 
-/** Flyring as its README shows it: one channel, a publisher and a subscriber per side. The same file as in C++. */
+/** Flyring as its README shows it: one channel, a publisher and a subscriber per side. Uses the same file as C++. */
 abstract class Flyring extends Contender {
     final Publisher publisher;
     final Subscriber subscriber;
@@ -26,8 +26,8 @@ abstract class Flyring extends Contender {
         super(setup, messages);
         limit = setup.limit();
         int capacity = capacity(setup, messages);
-        boolean many = capacity / messages.size >= 256; // a ring of few would be empty before a reader stands back
-        // 5 us, which is the default, or what a fast publisher takes to fill the ring, if that is less.
+        boolean many = capacity / messages.size >= 256; // a ring of few would run empty first
+        // The default of 5 us, or the time that a fast publisher takes to fill the ring, if that is less.
         int standBack = setup.option("stand-back", Math.min(5 * (capacity / messages.size), 5000));
         idle = switch (setup.option("idle", setup.streaming() && many ? "batch" : "spin")) {
             case "batch" -> new BatchSpinIdleStrategy(standBack);
@@ -41,12 +41,12 @@ abstract class Flyring extends Contender {
     }
 
     static int capacity(Setup setup, Messages messages) {
-        // Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        // For messages that are written whole: no more than a cache holds. Else: enough for a reader that stands back.
         int atLeast = setup.streaming() ? (messages.whole ? 128 : 512) * messages.size : 0;
         return setup.option("capacity", Math.max(1 << 20, atLeast));
     }
 
-    /** Option {@code kind}: inbox, queue; else a broadcast channel. */
+    /** Opens the channel; option {@code kind} is inbox or queue, else it is a broadcast. */
     static Channel open(Setup setup, int capacity) {
         int senders = setup.streaming() ? setup.producers() : 2;
         ChannelOptions options = switch (setup.option("kind", "broadcast")) {
@@ -68,11 +68,11 @@ abstract class Flyring extends Contender {
         return message;
     }
 
-    /** What the poll calls. */
+    /** The handler that the poll calls. */
     MessageHandler handler() {
         if (!setup.streaming() && setup.option("prefetch", 1) != 0) {
             return message -> {
-                publisher.prefetch(); // whoever receives a message sends one next
+                publisher.prefetch(); // after each message received, one is sent
                 receiver.onMessage(message.buffer(), 0);
             };
         }

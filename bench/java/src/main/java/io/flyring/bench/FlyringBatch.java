@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import io.flyring.PayloadBuffer;
 
-/** Messages are made outside and copied into the ring several at a time; option {@code batch}. */
+/** Makes messages outside and copies several of them into the ring at a time; option {@code batch}. */
 final class FlyringBatch extends Flyring {
     private final PayloadBuffer[] batch;
     private int filled;

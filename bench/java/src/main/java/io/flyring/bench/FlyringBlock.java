@@ -4,7 +4,7 @@ package io.flyring.bench;
 import io.flyring.Claim;
 import java.time.Duration;
 
-/** Verbs that wait, without spinning first. */
+/** Uses verbs that wait, without spinning first. */
 final class FlyringBlock extends Flyring {
     FlyringBlock(Setup setup, Messages messages) {
         super(setup, messages);

@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import io.flyring.Claim;
 
-/** A message is made in the ring. */
+/** Makes a message in the ring. */
 final class FlyringClaim extends Flyring {
     FlyringClaim(Setup setup, Messages messages) {
         super(setup, messages);

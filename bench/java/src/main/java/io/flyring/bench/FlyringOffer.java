@@ -4,7 +4,7 @@ package io.flyring.bench;
 import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
 
-/** A message is made outside and copied into the ring. */
+/** Makes a message outside and copies it into the ring. */
 final class FlyringOffer extends Flyring {
     private final PayloadBuffer message = message();
 
@@ -16,7 +16,7 @@ final class FlyringOffer extends Flyring {
     void send(long tag) {
         messages.write(message, 0, tag);
         while (publisher.offer(message, 0, messages.size) == Publisher.BACK_PRESSURED) {
-            // full
+            // the ring is full: try again
         }
     }
 }

@@ -13,8 +13,8 @@ import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.NoOpIdleStrategy;
 
 /**
- * A queue, its producer, and one worker or two. Option {@code limit}: jobs of a poll; {@code by} take: one a call, by
- * take and done.
+ * A queue, its producer, and one or two workers. Option {@code limit}: the jobs of a poll. Option {@code by=take}: one
+ * job a call, by take and done.
  */
 final class FlyringQueue extends Contender {
     private final Channel channel;

@@ -5,7 +5,7 @@ import io.flyring.Claim;
 import io.flyring.MessageHandler;
 import io.flyring.sbe.Dispatcher;
 
-/** A typed message is encoded and decoded in the ring, every field; a payload is as long as --size says. */
+/** Encodes and decodes every field of a typed message in the ring; a payload is as long as --size says. */
 final class FlyringTyped extends Flyring {
     private final PriceUpdates updates;
     private final int more;
@@ -29,7 +29,7 @@ final class FlyringTyped extends Flyring {
     @Override
     void send(long tag) {
         Claim claim;
-        do { // one place to claim, which is inlined once: compilers stop at a number of nodes
+        do { // a single call to claim, inlined once: compilers limit the number of nodes
             claim = publisher.tryClaim(updates.encoder, more);
         } while (claim == null);
         updates.write(claim.buffer(), PriceUpdates.HEADER_LENGTH, tag);

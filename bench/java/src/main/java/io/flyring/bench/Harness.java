@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Turns and slices of bench/PEER.md, the same for every contender. */
+/** Runs the turns and slices of bench/PEER.md, the same for every contender. */
 final class Harness {
     private static final int PROBE_ROUND_TRIPS = 20_000;
 
@@ -89,12 +89,12 @@ final class Harness {
         }
     }
 
-    /** The kernel's number of this thread. */
+    /** The kernel's id of this thread. */
     private static String thread() throws IOException {
         return Files.readSymbolicLink(Path.of("/proc/thread-self")).getFileName().toString();
     }
 
-    /** What one reading of the clock costs, nanoseconds. */
+    /** The cost of one reading of the clock, in ns. */
     private static double clockCost() {
         double best = Double.MAX_VALUE;
         for (int i = 0; i < 200; i++) {

@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import org.agrona.DirectBuffer;
 
-/** {@code idle}: side a says at once that it is over; the others wait for that. */
+/** The role {@code idle}: side a sends the end at once; the others wait for it. */
 final class Idle extends Role {
     private boolean here;
 

@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import java.util.concurrent.locks.LockSupport;
 
-/** {@code jobs}, side a: message number s of a slice has the tag s. */
+/** The role {@code jobs}, side a: message number s of a slice has the tag s. */
 final class JobSender extends Role {
     private static final long NAP_NS = 1_000_000;
 
@@ -26,7 +26,7 @@ final class JobSender extends Role {
         }
         words.set(Words.SENT, words.get(Words.SENT) + count);
         words.set(Words.SLICES, ++slice);
-        while (words.allDone(workers) != words.get(Words.SENT)) { // what is in the ring must not count as done
+        while (words.allDone(workers) != words.get(Words.SENT)) { // jobs in the ring must not count as done
             LockSupport.parkNanos(NAP_NS);
         }
         ran(count, System.nanoTime() - start);

@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import org.agrona.DirectBuffer;
 
-/** {@code jobs}, sides b and b2: each job is done by one of them. */
+/** The role {@code jobs}, sides b and b2: one of them does each job. */
 final class JobWorker extends Role {
     private static final long WAIT_NS = 2_000_000;
 
@@ -52,7 +52,7 @@ final class JobWorker extends Role {
             + ", \"sum\": " + Long.toUnsignedString(sum) + ", \"squares\": " + Long.toUnsignedString(squares) + "}";
     }
 
-    /** Until there is nothing to do. */
+    /** Works until there is nothing to do. */
     private void work() {
         long before;
         do {

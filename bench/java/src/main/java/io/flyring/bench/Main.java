@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import java.io.PrintStream;
 
-/** The peer of bench/PEER.md with all contenders of Java. */
+/** The peer of bench/PEER.md, with all Java contenders. */
 public final class Main {
     private Main() {
     }
@@ -15,7 +15,7 @@ public final class Main {
      */
     public static void main(String[] words) {
         PrintStream out = System.out;
-        System.setOut(System.err); // libraries are chatty
+        System.setOut(System.err); // libraries print to standard output
         try {
             run(Setup.parse(words), out);
         } catch (Throwable e) {
@@ -33,7 +33,7 @@ public final class Main {
             throw new IllegalArgumentException("cannot: flyring-block and workers sleep (--wait block), others spin");
         }
         try (Contender contender = contender(setup, Messages.of(setup.size, setup.whole))) {
-            // After opening: threads of a library are not to sit on this thread's core.
+            // Pin after opening: else a library's threads would inherit this thread's core.
             if (setup.core >= 0 && Probe.bench_pin(setup.core) != 0) {
                 throw new IllegalStateException("cannot pin to core " + setup.core);
             }

@@ -13,7 +13,7 @@ final class Mapped {
     private Mapped() {
     }
 
-    /** A zeroed file in the run's folder, mapped. The first side makes it. */
+    /** Maps a zeroed file in the run's folder; the first side creates it. */
     static MappedByteBuffer file(Setup setup, String name, long length) {
         try (FileChannel file = FileChannel.open(setup.path(name),
             StandardOpenOption.READ, StandardOpenOption.WRITE, StandardOpenOption.CREATE)) {

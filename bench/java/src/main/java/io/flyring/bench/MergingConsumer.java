@@ -4,7 +4,7 @@ package io.flyring.bench;
 import java.util.Arrays;
 import org.agrona.DirectBuffer;
 
-/** {@code stream}, side b, with several producers: each one's messages come in order. */
+/** The role {@code stream}, side b, with several producers: the messages of each come in order. */
 final class MergingConsumer extends Role {
     private final long[] next;
     private long received;

@@ -6,13 +6,13 @@ import org.agrona.MutableDirectBuffer;
 
 /**
  * The words of messages (bench/PEER.md, messages), written and compared through the contender's own buffers. One
- * subclass at most is loaded in a process, so that calls are direct.
+ * subclass at most is loaded in a process, so that HotSpot makes direct calls.
  */
 class Messages {
     /** The tag of the last message of a slice. */
     static final long END = -1;
 
-    /** Tags of one producer; those of the second come behind. */
+    /** The number of tags of one producer; the second producer's tags follow. */
     static final int TAGS = 64;
 
     static final long FACTOR = 0x9E3779B97F4A7C15L;
@@ -36,7 +36,7 @@ class Messages {
         return producer * TAGS + number % TAGS;
     }
 
-    /** Bytes of a message that are written and read: all, or word 0. */
+    /** The bytes of a message that are written and read: all, or word 0. */
     int used() {
         return whole ? size : Long.BYTES;
     }
@@ -82,7 +82,7 @@ class Messages {
         return from.getLong(at);
     }
 
-    /** After {@link #is} said no: returns if it is the end. */
+    /** Called after {@link #is} returned false: throws unless the message is the end. */
     void mustBeEnd(DirectBuffer from, int at, long number, long expected) {
         for (int i = 0; i < used(); i += Long.BYTES) {
             if (from.getLong(at + i) != END) {

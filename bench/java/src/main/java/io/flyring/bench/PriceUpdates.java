@@ -16,8 +16,8 @@ import prices.PriceUpdateEncoder;
 import prices.Side;
 
 /**
- * PriceUpdate of spec/sbe/prices.xml in place of words: every field is written and compared, through the codecs. The
- * instrument's id, the first field, is the tag; other fields are made of it.
+ * Messages of PriceUpdate (spec/sbe/prices.xml) instead of words: writes and compares every field through the codecs.
+ * The instrument's id, the first field, is the tag; other fields derive from it.
  */
 final class PriceUpdates extends Messages {
     static final int HEADER_LENGTH = 8;
@@ -28,7 +28,7 @@ final class PriceUpdates extends Messages {
     private static final int EXCHANGE = 8;
     private static final int CURRENCY = 12;
 
-    /** The same, as read. A constant, like all below: then the compiler knows the length and need not compare. */
+    /** The same, as read. A constant, as all below: then the compiler knows the length and omits the check. */
     private static final byte[] READ = new byte[TEXTS.length];
     private static final VarHandle LONGS = words(long[].class);
     private static final VarHandle INTS = words(int[].class);
@@ -39,9 +39,9 @@ final class PriceUpdates extends Messages {
     private static final InstrumentKind[] KINDS = {InstrumentKind.STOCK, InstrumentKind.FUTURE};
     private static final Side[] SIDES = {Side.BUY, Side.SELL};
 
-    /** Wrapped by who sends. */
+    /** Wrapped by the sender. */
     final PriceUpdateEncoder encoder = new PriceUpdateEncoder();
-    /** Wrapped by who receives. */
+    /** Wrapped by the receiver. */
     final PriceUpdateDecoder decoder = new PriceUpdateDecoder();
 
     PriceUpdates(int size) {
@@ -51,7 +51,7 @@ final class PriceUpdates extends Messages {
         }
     }
 
-    /** The end is told by its word 0, the instrument's id. */
+    /** Word 0, the instrument's id, tells the end. */
     @Override
     int used() {
         return Long.BYTES;
@@ -67,7 +67,7 @@ final class PriceUpdates extends Messages {
         encoder.flags().clear().opening((tag & 1) == 0).closing((tag & 2) == 0);
     }
 
-    /** All in one method, which HotSpot, as it has more than 325 bytecodes, compiles by itself. */
+    /** One long method: HotSpot compiles methods of more than 325 bytecodes separately. */
     @Override
     boolean is(DirectBuffer from, int at, long tag) {
         PriceFlagsDecoder flags = decoder.flags();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
-/** {@code stream}, sides a and a2. */
+/** The role {@code stream}, sides a and a2. */
 final class Producer extends Role {
-    /** So many messages that the loop over blocks is not compiled with it; each begins with the first tag. */
+    /**
+     * The messages of a block: so many that the loop over blocks is compiled separately; a block begins with the first
+     * tag.
+     */
     private static final int BLOCK = 1024 * Messages.TAGS;
 
-    /** The one of this process. */
+    /** The one producer of this process. */
     private static Producer only;
 
     private final long firstTag;
@@ -18,8 +21,8 @@ final class Producer extends Role {
     }
 
     /**
-     * Constants for HotSpot, as they are for C++'s compiler. What it keeps in a loop around calls that are seldom made
-     * it stores and loads again for each message, and how often differs from start to start: 120, 150 or 188 M/s.
+     * Values that are constants for HotSpot, as they are for the C++ compiler. Around rare calls in a loop, HotSpot
+     * stores and reloads variables for each message, and how many differs from start to start: 120, 150 or 188 M/s.
      */
     private static final class Fixed {
         static final Contender TO = only.contender;

@@ -8,8 +8,8 @@ import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 
 /**
- * What Java allows without a flag and without a queue: one message at a time, a sequence word and the payload behind
- * it, the same file as in C++. Round trips only.
+ * The fastest exchange in Java without a flag and without a queue: one message at a time, as a sequence word followed
+ * by the payload. Uses the same file as C++. Round trips only.
  */
 final class RawLine extends Contender {
     private static final VarHandle SEQUENCE =

@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import org.agrona.DirectBuffer;
 
-/** Where a contender hands its messages. A class and not an interface: with one subclass loaded, calls are direct. */
+/** Receives a contender's messages. A class, not an interface: with one subclass loaded, calls are direct. */
 abstract class Receiver {
     abstract void onMessage(DirectBuffer buffer, int at);
 }

@@ -4,8 +4,8 @@ package io.flyring.bench;
 import org.agrona.DirectBuffer;
 
 /**
- * What one side does in a slice. Loops over messages are methods of {@link #CHUNK} messages, so that they are compiled
- * as methods and not in the middle of a long call.
+ * The work of one side in a slice. Loops over messages are methods of {@link #CHUNK} messages, so that HotSpot compiles
+ * them as methods and not in the middle of a long call.
  */
 abstract class Role extends Receiver {
     static final int CHUNK = 64;
@@ -46,7 +46,7 @@ abstract class Role extends Receiver {
             : setup.producers() > 1 ? new MergingConsumer(setup, contender) : new Consumer(setup, contender);
     }
 
-    /** One slice; the answer's JSON object, or null if this side has nothing to tell. */
+    /** Runs one slice; returns the answer's JSON object, or null if this side has no result. */
     abstract String slice(boolean timed);
 
     @Override
@@ -54,7 +54,7 @@ abstract class Role extends Receiver {
         throw new IllegalStateException("a message for a side that gets none");
     }
 
-    /** How many messages the next slice takes. */
+    /** The number of messages of the next slice. */
     long count(long most) {
         long wanted = Math.min((long) (rate * setup.timeSlice), last * GROWTH);
         return Math.min(Math.max(wanted, FEWEST), most);

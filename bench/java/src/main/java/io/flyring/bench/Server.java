@@ -3,7 +3,7 @@ package io.flyring.bench;
 
 import org.agrona.DirectBuffer;
 
-/** {@code rtt} and {@code schedule}, side b: answers. */
+/** The roles {@code rtt} and {@code schedule}, side b: answers. */
 final class Server extends Role {
     private long number;
     private boolean here;

@@ -5,7 +5,7 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 
-/** What the driver asked for (bench/PEER.md). */
+/** The driver's options (bench/PEER.md). */
 final class Setup {
     enum Side { A, B, A2, B2 }
 
@@ -15,7 +15,7 @@ final class Setup {
     Side side = Side.A;
     Scenario scenario = Scenario.RTT;
     int size = 32;
-    /** --mode write: every byte written and compared. */
+    /** Whether every byte is written and compared (--mode write). */
     boolean whole = true;
     boolean block;
     int core = -1;
@@ -59,14 +59,14 @@ final class Setup {
         }
     }
 
-    /** Messages go from a to b only. */
+    /** Whether messages go from a to b only. */
     boolean streaming() {
         return scenario != Scenario.RTT && scenario != Scenario.SCHEDULE;
     }
 
     /**
-     * How many messages a poll hands out at most; option {@code limit}. In a round trip, where no second one can be
-     * there, one: to look for it would fetch the place of the next message from the core that is about to write there.
+     * The largest number of messages of a poll; option {@code limit}. In a round trip the limit is 1: no second message
+     * can be there, and looking for one would fetch the cache line that the other core is about to write.
      */
     int limit() {
         return option("limit", streaming() ? 256 : 1);
@@ -80,7 +80,7 @@ final class Setup {
         return side == Side.A || side == Side.A2;
     }
 
-    /** 0 or 1: which producer, or which consumer. */
+    /** The number of this producer or consumer: 0 or 1. */
     int number() {
         return side == Side.A || side == Side.B ? 0 : 1;
     }

@@ -4,7 +4,7 @@ package io.flyring.bench;
 import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
-/** Messages of 32 bytes, whole: without a loop, and nothing to look up, as C++'s template for them is compiled. */
+/** Whole messages of 32 bytes, without a loop or a lookup, as the C++ compiler compiles its template for them. */
 final class SmallMessages extends Messages {
     static final int SIZE = 32;
 

@@ -6,7 +6,7 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.util.Properties;
 
-/** Versions as the build has them. */
+/** The versions of the libraries in the build. */
 final class Versions {
     private Versions() {
     }

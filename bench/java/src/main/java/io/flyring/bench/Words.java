@@ -7,17 +7,17 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * The page {@code words} of the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, a cache line each. Without
- * Agrona, whose buffers need a JVM flag.
+ * The page {@code words} in the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, each in a cache line. Does
+ * not use Agrona, because its buffers need a JVM flag.
  */
 final class Words {
-    /** Messages that are sent, of all slices. */
+    /** The number of messages sent, of all slices. */
     static final int SENT = 0;
 
-    /** Slices all of whose jobs are sent. */
+    /** The number of slices with all jobs sent. */
     static final int SLICES = 1;
 
-    /** Of consumer k: word FIRST + k, the messages that it is done with. */
+    /** Word FIRST + k: the number of messages that consumer k is done with. */
     static final int FIRST = 2;
 
     private static final VarHandle WORD =
@@ -35,7 +35,7 @@ final class Words {
         return (long) WORD.getAcquire(page, word * LINE);
     }
 
-    /** Of all consumers together. */
+    /** The messages that all consumers together are done with. */
     long allDone(int consumers) {
         long done = 0;
         for (int k = 0; k < consumers; k++) {

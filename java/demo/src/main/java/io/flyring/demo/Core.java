@@ -5,7 +5,7 @@ import com.sun.jna.Memory;
 import com.sun.jna.Native;
 import com.sun.jna.Pointer;
 
-/** Pins the demo's thread to a core, as a spinning publisher or subscriber wants it. */
+/** Pins the demo's thread to a core, which suits a spinning publisher or subscriber. */
 final class Core {
     private static final int SET_SIZE = 128;
 
@@ -18,7 +18,7 @@ final class Core {
 
     private static native int sched_setaffinity(int thread, long size, Pointer set);
 
-    /** Pins the calling thread, and no other. */
+    /** Pins only the calling thread. */
     static void pin(int core) {
         if (core < 0 || core >= SET_SIZE * 8) {
             throw new Demo.Failed("The core number " + core + " is not in 0 to 1023.");

@@ -15,7 +15,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 
-/** The classic: two processes raise one mapped counter in turn, ping to odd values, pong to even ones. */
+/** The counter demo: two processes raise one mapped counter in turn, ping to odd values, pong to even ones. */
 final class CounterDemo {
     private static final VarHandle LONG = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
     private static final int FILE_LENGTH = 4096;
@@ -70,7 +70,7 @@ final class CounterDemo {
         report.print(System.nanoTime() - start);
     }
 
-    /** Rounds {@code first} to {@code first + count - 1}: 2i to 2i + 1 by us, 2i + 1 to 2i + 2 by pong. */
+    /** Runs rounds {@code first} to {@code first + count - 1}: ping raises 2i to 2i + 1, pong 2i + 1 to 2i + 2. */
     private void rounds(ByteBuffer memory, long first, long count, Report report) {
         double spacing = report != null && options.rate > 0 ? Options.NANOS / options.rate : 0;
         long start = System.nanoTime();
@@ -85,7 +85,7 @@ final class CounterDemo {
             }
             long even = 2 * (first + i);
             if (!LONG.compareAndSet(memory, 0, even, even + 1)) {
-                throw new Demo.Failed("The counter was not " + even + ": somebody else writes " + file + ".");
+                throw new Demo.Failed("The counter was not " + even + ": another process writes " + file + ".");
             }
             patience.reset();
             while ((long) LONG.getVolatile(memory, 0) != even + 2) {

@@ -10,7 +10,7 @@ public final class Demo {
     private Demo() {
     }
 
-    /** The run ends with status 1 and this one line. */
+    /** Ends the run with status 1 and this one line of text. */
     static final class Failed extends RuntimeException {
         private static final long serialVersionUID = 1L;
 

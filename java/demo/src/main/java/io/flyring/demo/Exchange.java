@@ -6,7 +6,7 @@ import io.flyring.Claim;
 import io.flyring.MessageHandler;
 import io.flyring.Publisher;
 
-/** How ping and pong write and read their messages: raw or typed. One message is at hand at a time. */
+/** Writes and reads the messages of ping and pong, raw or typed. Works on one present message at a time. */
 interface Exchange {
     long PROBE = 0;
     long END = -1;
@@ -15,18 +15,18 @@ interface Exchange {
         return options.typed ? new TypedExchange() : new RawExchange(options.size);
     }
 
-    /** Makes the channel fit. */
+    /** Adds what this exchange needs to the channel's options. */
     default ChannelOptions channel(ChannelOptions options) {
         return options;
     }
 
-    /** A handler that takes each message in hand and runs something. */
+    /** A handler that makes each message the present one and runs an action. */
     MessageHandler handler(Runnable action);
 
-    /** Space for a message; null if back-pressured. */
+    /** Claims space for a message; null if back-pressured. */
     Claim claim(Publisher publisher);
 
-    /** Space for the answer to the message at hand; null if back-pressured. */
+    /** Claims space for the answer to the present message; null if back-pressured. */
     default Claim claimAnswer(Publisher publisher) {
         return claim(publisher);
     }
@@ -34,15 +34,15 @@ interface Exchange {
     /** Writes ping's message into the claim. */
     void ask(long sequence, long sendTime);
 
-    /** Writes the answer to the message at hand into the claim. */
+    /** Writes the answer to the present message into the claim. */
     void answer();
 
-    /** Of the message at hand, or PROBE, or END. */
+    /** The sequence of the present message, or PROBE, or END. */
     long sequence();
 
-    /** Throws if the question at hand is wrong. */
+    /** Throws if the present message is not a correct question. */
     void checkQuestion();
 
-    /** Throws if the answer at hand is not that to this. */
+    /** Throws if the present message is not the answer to this question. */
     void checkAnswer(long sequence, long sendTime);
 }

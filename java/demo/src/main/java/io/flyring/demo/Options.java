@@ -15,7 +15,7 @@ import org.agrona.concurrent.YieldingIdleStrategy;
 final class Options {
     static final int MIN_SIZE = 32;
     static final long NANOS = 1_000_000_000L;
-    /** Sequences are uint32, and two of them say something else. */
+    /** The largest sequence of typed messages: they are uint32, and two values have another meaning. */
     private static final long MOST_TYPED = (1L << 32) - 2;
 
     boolean ping;

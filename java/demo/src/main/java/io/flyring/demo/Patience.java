@@ -6,8 +6,8 @@ import io.flyring.WaitSet;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Waiting as the options say, and giving up after the time-out. The clock is read once in 1024 idle rounds only, or in
- * each if they sleep.
+ * Waits as the options say, and gives up after the time-out. Reads the clock only once in 1024 idle rounds, or in each
+ * round if rounds sleep.
  */
 final class Patience {
     private static final int ROUNDS_PER_LOOK = 1024;
@@ -27,19 +27,19 @@ final class Patience {
         this.waitsFor = waitsFor;
     }
 
-    /** What is waited for, by a wait that sleeps. */
+    /** Sets the subscriber that a sleeping wait waits for. */
     void sleepsFor(Subscriber subscriber) {
         set.add(subscriber);
     }
 
-    /** Something came. */
+    /** Starts a new wait, after something came. */
     void reset() {
         idle.reset();
         rounds = 0;
         since = 0;
     }
 
-    /** Nothing came: waits a little. */
+    /** Waits a little, after nothing came. */
     void idle() {
         idle.idle();
         if ((++rounds & roundsPerLook - 1) == 0 || rounds < 0) {

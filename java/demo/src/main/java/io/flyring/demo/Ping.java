@@ -10,7 +10,7 @@ import io.flyring.Publisher;
 import io.flyring.Subscriber;
 import java.io.IOException;
 
-/** Sends messages, checks every byte of every answer, and measures how long they took. */
+/** Sends messages, checks every byte of every answer, and measures the round-trip times. */
 final class Ping {
     private static final long PROBE_NANOS = 50_000_000L;
 
@@ -59,7 +59,7 @@ final class Ping {
         try {
             Channel.unlink(options.channel);
         } catch (NoSuchChannelException e) {
-            System.err.println("Somebody else has removed the channel: " + e.getMessage());
+            System.err.println("Another process has removed the channel: " + e.getMessage());
         }
     }
 

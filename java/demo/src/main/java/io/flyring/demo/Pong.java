@@ -7,7 +7,7 @@ import io.flyring.MessageHandler;
 import io.flyring.Publisher;
 import io.flyring.Subscriber;
 
-/** Answers every message, until one says that it is the end. */
+/** Answers every message until the END message. */
 final class Pong {
     private final Options options;
     private final Exchange exchange;
@@ -35,7 +35,7 @@ final class Pong {
         }
     }
 
-    /** One turn; a method of its own, so that it is compiled as a whole. */
+    /** Serves one turn; a separate method, so that it is compiled as a whole. */
     private void serve(Subscriber subscriber) {
         if (subscriber.poll(handler, 1) == 0) {
             patience.idle();

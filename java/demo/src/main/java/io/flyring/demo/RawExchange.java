@@ -7,7 +7,7 @@ import io.flyring.MessageHandler;
 import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
 
-/** {@link Quote}s of any size. */
+/** Exchanges {@link Quote}s of any size. */
 final class RawExchange implements Exchange {
     private final int size;
     private Message message;
@@ -60,7 +60,7 @@ final class RawExchange implements Exchange {
 
     @Override
     public void checkQuestion() {
-        // pong sends back whatever came
+        // nothing to check: pong sends back what came
     }
 
     @Override

@@ -9,7 +9,7 @@ import java.util.Base64;
 import java.util.Locale;
 import org.HdrHistogram.Histogram;
 
-/** Collects round-trip times and prints them as bench/DEMOS.md says. */
+/** Collects round-trip times and prints them in the form of bench/DEMOS.md. */
 final class Report {
     private static final long MAX_NANOS = 60 * Options.NANOS;
     private static final double[] PERCENTILES = {50, 90, 99, 99.9, 99.99};

@@ -16,7 +16,9 @@ import prices.PriceUpdateDecoder;
 import prices.PriceUpdateEncoder;
 import prices.Side;
 
-/** {@code --typed}: PriceUpdate, encoded and decoded in place, every field compared (bench/DEMOS.md). */
+/**
+ * The exchange of {@code --typed}: PriceUpdate, encoded and decoded in place; compares every field (bench/DEMOS.md).
+ */
 final class TypedExchange implements Exchange {
     static final int LENGTH = 8 + PriceUpdateEncoder.BLOCK_LENGTH;
 

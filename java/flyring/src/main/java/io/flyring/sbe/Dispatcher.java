@@ -9,9 +9,9 @@ import org.agrona.collections.Int2ObjectHashMap;
 import org.agrona.sbe.MessageDecoderFlyweight;
 
 /**
- * A handler for {@code poll} that chooses the typed handler by template id, checks the message (spec/messages.md 1),
- * and calls it with the decoder wrapped over the message, in place. Does not allocate. To be used in one poll at a
- * time.
+ * A handler for {@code poll} that dispatches typed messages. It chooses the typed handler by template id, checks the
+ * message (messages.md 1), and calls the handler with the decoder wrapped over the message in place. Does not allocate.
+ * Not thread-safe: use it in one poll at a time.
  *
  * <pre>{@code
  * Dispatcher dispatcher = new Dispatcher()
@@ -21,25 +21,25 @@ import org.agrona.sbe.MessageDecoderFlyweight;
  * subscriber.poll(dispatcher, 256);
  * }</pre>
  *
- * <p>A message of a template that has a handler is {@link io.flyring.BadMessageException} if it is too short for its
- * header, or for its block, or the header has another schema or template id. It is consumed, and so is one whose
- * handler throws.
+ * <p>Throws {@link io.flyring.BadMessageException} if a template has a handler and a message of it is too short for its
+ * header or block, or its header has another schema id or template id. Such a message is consumed, as is a message when
+ * its handler throws.
  */
 public final class Dispatcher implements MessageHandler {
-    /** Null: the usual one. */
+    /** The schemas' message header; null for the usual one. */
     private final MessageHeader header;
     private final Int2ObjectHashMap<Route<?>> routes = new Int2ObjectHashMap<>();
     private MessageHandler otherwise = message -> { };
-    /** That of the last message: often that of the next one, too. */
+    /** The route of the last message, which is often that of the next one, too. */
     private Route<?> last;
 
-    /** For schemas with the usual message header: four uint16, little endian. */
+    /** Creates a dispatcher for schemas with the usual message header: four little-endian uint16. */
     public Dispatcher() {
         this.header = null;
     }
 
     /**
-     * For schemas with another message header.
+     * Creates a dispatcher for schemas with another message header.
      *
      * @param header the schemas' message header.
      */
@@ -48,20 +48,20 @@ public final class Dispatcher implements MessageHandler {
     }
 
     /**
-     * Chooses the handler of a message.
+     * Sets the handler for messages of one template.
      *
-     * @param decoder the message's, generated with {@code sbe.java.generate.interfaces=true}; the dispatcher's from now
-     *     on.
-     * @param handler is called with the decoder over each such message.
+     * @param decoder the message's decoder, generated with {@code sbe.java.generate.interfaces=true}; from now on used
+     *     by the dispatcher only.
+     * @param handler called with the decoder over each such message.
      * @param <D> the decoder's class.
      * @return this.
-     * @throws InvalidArgumentException if the template has a handler already, or has the id 0, which no message
-     *     can have.
+     * @throws InvalidArgumentException if the template has a handler already, or has the id 0, which is not a valid
+     *     type.
      */
     public <D extends MessageDecoderFlyweight> Dispatcher on(D decoder, TypedHandler<? super D> handler) {
         if (decoder.sbeTemplateId() < 1) {
             throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
-                + decoder.sbeTemplateId() + ", and a message's type, which it would be, is 1 or more.");
+                + decoder.sbeTemplateId() + ", but a message's type is its template id, and is 1 or more.");
         }
         if (routes.putIfAbsent(decoder.sbeTemplateId(), new Route<>(decoder, handler, header)) != null) {
             throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
@@ -71,9 +71,9 @@ public final class Dispatcher implements MessageHandler {
     }
 
     /**
-     * Chooses the handler of every message whose type has no other one; by default they are skipped.
+     * Sets the handler for messages of all other types. By default they are skipped.
      *
-     * @param handler gets the raw message.
+     * @param handler receives the raw message.
      * @return this.
      */
     public Dispatcher otherwise(MessageHandler handler) {

@@ -5,18 +5,18 @@ import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * A schema's message header, at the start of a payload. The usual one, four uint16 in little endian, needs no such
- * object. For others there is {@link #BIG_ENDIAN}, or an implementation over the generated {@code MessageHeaderEncoder}
- * and {@code MessageHeaderDecoder}, one per thread.
+ * A schema's message header, at the start of a payload. Only schemas with another header than the usual four
+ * little-endian uint16 need this. Use {@link #BIG_ENDIAN}, or implement it over the generated
+ * {@code MessageHeaderEncoder} and {@code MessageHeaderDecoder}, with one object per thread.
  */
 public interface MessageHeader {
-    /** Four uint16, as usual, in a schema with {@code byteOrder="bigEndian"}. */
+    /** Four big-endian uint16, for a schema with {@code byteOrder="bigEndian"}. */
     MessageHeader BIG_ENDIAN = new BigEndianHeader();
 
     /**
-     * How long the header is.
+     * The length of the header.
      *
-     * @return its bytes.
+     * @return the length, in bytes.
      */
     int length();
 
@@ -24,10 +24,10 @@ public interface MessageHeader {
      * Writes a header.
      *
      * @param buffer a payload.
-     * @param blockLength bytes of the message's block.
-     * @param templateId which message.
-     * @param schemaId of which schema.
-     * @param version in which version.
+     * @param blockLength the length of the message's block, in bytes.
+     * @param templateId the message's template id.
+     * @param schemaId the schema's id.
+     * @param version the schema's version.
      */
     void encode(MutableDirectBuffer buffer, int blockLength, int templateId, int schemaId, int version);
 
@@ -35,12 +35,12 @@ public interface MessageHeader {
      * Reads the length of the block.
      *
      * @param buffer a payload that is long enough for a header.
-     * @return bytes.
+     * @return the length, in bytes.
      */
     int blockLength(DirectBuffer buffer);
 
     /**
-     * Reads which message it is.
+     * Reads the template id.
      *
      * @param buffer a payload that is long enough for a header.
      * @return the template id.
@@ -48,7 +48,7 @@ public interface MessageHeader {
     int templateId(DirectBuffer buffer);
 
     /**
-     * Reads of which schema the message is.
+     * Reads the schema id.
      *
      * @param buffer a payload that is long enough for a header.
      * @return the schema id.
@@ -56,7 +56,7 @@ public interface MessageHeader {
     int schemaId(DirectBuffer buffer);
 
     /**
-     * Reads in which version the message is.
+     * Reads the schema version.
      *
      * @param buffer a payload that is long enough for a header.
      * @return the schema version.

@@ -7,7 +7,7 @@ import io.flyring.PayloadBuffer;
 import java.util.Objects;
 import org.agrona.sbe.MessageDecoderFlyweight;
 
-/** From the messages of one template to their handler. */
+/** Checks the messages of one template and calls their handler. */
 final class Route<D extends MessageDecoderFlyweight> {
     private static final int USUAL_LENGTH = 8;
     private static final int TEMPLATE_AT = 16;
@@ -20,16 +20,18 @@ final class Route<D extends MessageDecoderFlyweight> {
     private final int schema;
     private final D decoder;
     private final TypedHandler<? super D> handler;
-    /** Null: the usual one. */
+    /** The schema's message header; null for the usual one. */
     private final MessageHeader header;
-    /** Over the message, and let go of when its handler returns; then the decoder and what came of it are dead. */
+    /** The window on the message; unwrapped when the handler returns, which invalidates the decoder. */
     private final PayloadBuffer view = new PayloadBuffer();
 
-    /** The usual header of the last message: one that has the same, and is as long as that says, is as good. */
+    /**
+     * The usual header of the last good message: a message with the same header and enough bytes needs no more checks.
+     */
     private long goodHeader;
-    /** Bytes of that header and its block; {@link #NONE}: there is no such message. */
+    /** The length of that header and its block, in bytes; {@link #NONE} if there was no good message. */
     private int goodLength = NONE;
-    /** Of the last message, as its header says. */
+    /** The last message's block, as its header describes it. */
     private int blockAt;
     private int block;
     private int version;
@@ -43,9 +45,9 @@ final class Route<D extends MessageDecoderFlyweight> {
     }
 
     /**
-     * Checks the message and calls the handler. All in one method because HotSpot inlines none of more than 325
-     * bytecodes, however often it is called: so a handler, with its codec, is compiled by itself and not together with
-     * all of the poll, which is more than the compiler's limits allow where a field takes it many steps (22 and newer).
+     * Checks the message and calls the handler. This is one long method on purpose: HotSpot does not inline methods of
+     * more than 325 bytecodes. So it compiles a handler with its codec separately from the poll. Both together would
+     * exceed the compiler's limits on Java 22 and newer, where each field access takes many steps.
      */
     void onMessage(Message message) {
         final PayloadBuffer payload = message.buffer();
@@ -70,7 +72,7 @@ final class Route<D extends MessageDecoderFlyweight> {
                 itsSchema = header.schemaId(payload);
                 version = header.version(payload);
             }
-            goodLength = NONE; // until all was checked
+            goodLength = NONE; // until all checks have passed
             if (itsSchema != schema) {
                 throw new BadMessageException(message, "its header has the schema id " + itsSchema + ", "
                     + decoder.getClass().getSimpleName() + " the schema id " + schema);

@@ -7,7 +7,7 @@ import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
 
-/** Another thread, which waits until it is told to act. */
+/** A second thread that waits until it is told to act. */
 final class Beside {
     private Beside() {
     }

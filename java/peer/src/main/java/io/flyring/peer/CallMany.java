@@ -12,7 +12,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** One call_many: each call is answered by its own bytes and type. */
+/** Runs one call_many operation: each call is answered by its own bytes and type. */
 final class CallMany {
     private static final Duration STEP = Duration.ofMillis(100);
     private static final long LATE = 50_000_000; // ns
@@ -23,9 +23,9 @@ final class CallMany {
     private final long end;
     private final long window;
     private final Duration patience;
-    /** The call before which it dies. */
+    /** The call before which the peer dies. */
     private final long last;
-    /** ns: a call that takes so long is late. */
+    /** In ns: a call that takes longer than this is late. */
     private final long lateness;
     private final long begin = System.nanoTime();
     private final long time;
@@ -84,7 +84,7 @@ final class CallMany {
         }
     }
 
-    /** Message i, at which the stream is then. */
+    /** Moves the stream to message i and returns its payload. */
     private PayloadBuffer message(long i) {
         stream.at(i);
         PayloadBuffer buffer = new PayloadBuffer();

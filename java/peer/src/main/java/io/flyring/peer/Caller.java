@@ -16,16 +16,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** A client, its calls by their handles, and what {@code poll_client} has to tell of them. */
+/** A client, its calls by their handles, and their events for {@code poll_client}. */
 final class Caller {
     final Client client;
     /** Whether an answer may be a repeat. */
     final boolean atLeastOnce;
     private final Map<String, Call> calls = new HashMap<>();
     private final Set<String> streams = new HashSet<>();
-    /** Calls to which something happened in verbs that do not tell. */
+    /** Calls with an event in a verb that does not report events. */
     private final List<String> heard = new ArrayList<>();
-    /** Calls whose end was told. */
+    /** Calls with an end that was reported. */
     private final Set<String> told = new HashSet<>();
     private boolean telling;
     private JsonArray found = new JsonArray();
@@ -35,7 +35,7 @@ final class Caller {
         this.atLeastOnce = atLeastOnce;
     }
 
-    /** Null: there is none of this name. */
+    /** The call of this name; null if there is none. */
     Call call(String name) {
         return calls.get(name);
     }
@@ -54,7 +54,7 @@ final class Caller {
         calls.put(name, call);
         CallListener.add(call, one -> {
             if (one != calls.get(name)) {
-                return; // its handle is used again
+                return; // its handle belongs to a newer call
             }
             if (telling) {
                 hear(name, one);
@@ -64,7 +64,7 @@ final class Caller {
         });
     }
 
-    /** Its caller knows of the end then: nobody is told. */
+    /** Cancels a call; the end is not reported, because the caller knows it. */
     void cancel(String name) {
         if (!calls.get(name).done()) {
             told.add(name);
@@ -72,7 +72,7 @@ final class Caller {
         calls.get(name).cancel();
     }
 
-    /** What happened since the last time, in order. */
+    /** Polls, and returns the events since the last call, in order. */
     JsonArray poll(long timeout) {
         for (String name : heard) {
             if (calls.containsKey(name)) {
@@ -110,7 +110,7 @@ final class Caller {
                     put(tells, answer, call.repeat());
                 }
             } else {
-                return; // result or next has given it already
+                return; // result or next has returned it already
             }
         } catch (FlyringException e) {
             told.add(name);

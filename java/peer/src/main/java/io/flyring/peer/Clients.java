@@ -16,7 +16,7 @@ import java.util.Map;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 
-/** What a driver may ask of clients of a service, and of their calls. */
+/** The operations on clients of a service and their calls. */
 final class Clients {
     private final Function<Request, Channel> channel;
     private final Map<String, Caller> clients = new LinkedHashMap<>();
@@ -86,7 +86,7 @@ final class Clients {
         Caller caller = caller(request);
         byte[] data = request.bytes("data");
         int type = request.integer("type", 1);
-        if (caller.atLeastOnce) { // the verb that waits returns a message, which cannot tell of a repeat
+        if (caller.atLeastOnce) { // the waiting verb returns a message, which has no repeat flag
             answer(caller.client.start(data, type, limit(request)), Publisher.FOREVER, answer);
         } else {
             answer.add("answer", json(caller.client.call(data, type, limit(request)), false));

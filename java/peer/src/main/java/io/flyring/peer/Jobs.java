@@ -14,14 +14,14 @@ import java.util.Map;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 
-/** What a driver may ask of workers of a queue. */
+/** The operations on workers of a queue. */
 final class Jobs {
     private final Function<Request, Channel> channel;
     private final Map<String, Worker> workers = new HashMap<>();
     /** The job of each worker's last take, which may be done by now. */
     private final Map<String, Job> taken = new HashMap<>();
 
-    /** What a handler throws that was told to. */
+    /** The exception that a handler throws on request. */
     private static final class Thrown extends RuntimeException {
         private static final long serialVersionUID = 1L;
     }
@@ -55,7 +55,7 @@ final class Jobs {
         return workers.get(Operations.known(workers, request, "worker"));
     }
 
-    /** The job in hand; one that is done already says so itself. */
+    /** The job in hand; a job that is done already throws that itself. */
     private Job job(Request request) {
         worker(request);
         Job job = taken.get(request.text("worker"));

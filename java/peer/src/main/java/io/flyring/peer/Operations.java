@@ -33,7 +33,7 @@ import java.util.function.BiConsumer;
 import java.util.function.IntToLongFunction;
 import org.agrona.DirectBuffer;
 
-/** What a driver may ask for, by its name. */
+/** The peer's operations by name. */
 final class Operations {
     private final Map<String, BiConsumer<Request, JsonObject>> operations = new LinkedHashMap<>();
     private final Map<String, Channel> channels = new LinkedHashMap<>();
@@ -45,7 +45,7 @@ final class Operations {
     private final Servers servers = new Servers(this::channel);
     private final Clients clients = new Clients(this::channel);
 
-    /** The answer is complete, and it is a no. */
+    /** Thrown when the answer is complete and negative. */
     static final class Refused extends RuntimeException {
         private static final long serialVersionUID = 1L;
     }
@@ -124,7 +124,7 @@ final class Operations {
         channels.values().forEach(Channel::close);
     }
 
-    /** The handle in a request, which must be one of an object. */
+    /** The handle in a request; throws unless it belongs to an object. */
     static String known(Map<String, ?> objects, Request request, String kind) {
         String handle = request.text(kind);
         if (!objects.containsKey(handle)) {
@@ -154,7 +154,7 @@ final class Operations {
     }
 
     private void hello(Request request, JsonObject answer) {
-        Thread.interrupted(); // of an earlier request
+        Thread.interrupted(); // clears the interrupt of an earlier request
         if (request.flag("collect")) {
             if (channels.isEmpty()) {
                 publishers.clear();
@@ -414,7 +414,7 @@ final class Operations {
         answer.add("holder", json(publisher(request).heldBy()));
     }
 
-    /** Null: nobody. */
+    /** A holder as JSON; null if there is none. */
     static JsonElement json(Holder holder) {
         if (holder == null) {
             return JsonNull.INSTANCE;
@@ -562,7 +562,7 @@ final class Operations {
     }
 
     private void forget(Request request, JsonObject answer) {
-        subscriber(request).forget(); // may be refused, and the handle stays
+        subscriber(request).forget(); // may throw: then the handle stays
         subscribers.remove(request.text("subscriber"));
     }
 }

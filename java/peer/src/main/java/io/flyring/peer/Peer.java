@@ -64,7 +64,7 @@ public final class Peer {
         }
     }
 
-    /** Fills in the answer; false after a quit. */
+    /** Handles one request and fills in the answer; false after a quit. */
     private boolean answer(String line, JsonObject answer) {
         String op = "";
         try {
@@ -91,7 +91,7 @@ public final class Peer {
             answer.addProperty("error", e.code());
             answer.addProperty("message", e.getMessage());
         } catch (ArithmeticException e) {
-            // A number that does not fit into Java's type cannot even be handed to the binding.
+            // A number that does not fit into Java's type cannot be passed to the binding at all.
             answer.addProperty("ok", false);
             answer.addProperty("error", "invalid-argument");
             answer.addProperty("message", e.toString());
@@ -108,7 +108,7 @@ public final class Peer {
         return !op.equals("quit");
     }
 
-    /** What the error carries besides its text: its own accessors. */
+    /** Adds what the error carries besides its text: the values of its accessors. */
     static void carried(FlyringException error, JsonObject answer) {
         for (Method method : error.getClass().getDeclaredMethods()) {
             if (!Modifier.isPublic(method.getModifiers()) || method.getParameterCount() > 0) {

@@ -10,14 +10,14 @@ import io.flyring.Subscriber;
 import java.time.Duration;
 import java.util.function.LongFunction;
 
-/** One ping_pong: a message to and fro, for which both ends sleep. */
+/** Runs one ping_pong operation: messages go to and fro, and both ends sleep while they wait. */
 final class PingPong {
     private static final int LENGTH = 2 * Long.BYTES;
     private static final int TYPE = 1;
     private static final long LATE_NANOS = 50_000_000;
 
     private final Publisher publisher;
-    /** Takes one message, waiting for so many ns. */
+    /** Takes one message, with a time-out in ns. */
     private final LongFunction<Message> taker;
     private final long count;
     private final boolean first;

@@ -10,7 +10,7 @@ import java.util.function.LongConsumer;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.BackoffIdleStrategy;
 
-/** One publish_stream. */
+/** Runs one publish_stream operation. */
 final class PublishStream {
     private static final int BATCH = 8;
 
@@ -19,9 +19,9 @@ final class PublishStream {
     private final String how;
     private final long first;
     private final long end;
-    /** The message to die in. */
+    /** The number of the message in which the peer dies. */
     private final long last;
-    /** Whether it waits with the verbs that sleep. */
+    /** Whether it waits with verbs that sleep. */
     private final boolean blocks;
     private final BackoffIdleStrategy idle = Stream.patience();
     private final PayloadBuffer[] batch = new PayloadBuffer[BATCH];
@@ -82,7 +82,7 @@ final class PublishStream {
         return left() <= 0;
     }
 
-    /** What is left of the time, ns. */
+    /** The time left, in ns. */
     private long left() {
         return patience - (System.nanoTime() - start);
     }
@@ -93,7 +93,7 @@ final class PublishStream {
         return late();
     }
 
-    /** Calls a verb that waits; false: the time is over. */
+    /** Calls a verb that waits; false if the time is over. */
     private boolean inTime(LongConsumer verb) {
         try {
             verb.accept(Math.max(0, left()));
@@ -141,7 +141,7 @@ final class PublishStream {
         return 1;
     }
 
-    /** A claim for the message at which the stream is; null: the time is over. */
+    /** Claims space for the stream's present message; null if the time is over. */
     private Claim claim() {
         if (blocks) {
             Claim[] open = new Claim[1];
@@ -155,7 +155,7 @@ final class PublishStream {
         return claim;
     }
 
-    /** Up to 8 messages of one type, none of them the one to die in. */
+    /** Publishes up to 8 messages of one type as a batch, none of them the one to die in. */
     private long batch(long i) {
         stream.at(i);
         int type = stream.type();

@@ -7,15 +7,15 @@ import java.time.Duration;
 import java.util.HexFormat;
 import java.util.function.Consumer;
 
-/** Typed access to the fields of a request; what is missing or of another type is a bad request. */
+/** Typed access to the fields of a request; a field that is missing or of another type is a bad request. */
 record Request(JsonObject json) {
     static final double NANOS = 1e9;
 
-    /** A request that the peer does not understand. */
+    /** Thrown for a request that the peer does not understand. */
     static final class Bad extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
-        /** "bad-request", or the code of the error that another language's binding raises where Java's has no way. */
+        /** "bad-request", or the code that another binding raises where Java's types exclude the error. */
         private final String code;
 
         Bad(String message) {
@@ -36,7 +36,7 @@ record Request(JsonObject json) {
         return json.has(name) && !json.get(name).isJsonNull();
     }
 
-    /** Whether it is there and null. */
+    /** Whether a field is present and null. */
     boolean isNull(String name) {
         return json.has(name) && json.get(name).isJsonNull();
     }
@@ -72,7 +72,7 @@ record Request(JsonObject json) {
         return Math.toIntExact(number(name));
     }
 
-    /** The message to die in, which none is if the request does not say. */
+    /** The message in which the peer dies; a number that never comes if the request has none. */
     long dieAt() {
         if (has("die_at")) {
             Sigkill.prepare();
@@ -84,7 +84,7 @@ record Request(JsonObject json) {
         return has("seconds") ? get("seconds").getAsDouble() : 60;
     }
 
-    /** Whether it is a verb with a time-out that is asked for. */
+    /** Whether the request asks for a verb with a time-out. */
     boolean waits() {
         return json.has("timeout");
     }
@@ -94,7 +94,7 @@ record Request(JsonObject json) {
         return has("timeout") ? (long) (get("timeout").getAsDouble() * NANOS) : Long.MAX_VALUE;
     }
 
-    /** Whether a stream waits with verbs that sleep. */
+    /** Whether the stream waits with verbs that sleep. */
     boolean blocks() {
         String how = text("wait", "backoff");
         if (!how.equals("backoff") && !how.equals("block")) {
@@ -103,7 +103,7 @@ record Request(JsonObject json) {
         return how.equals("block");
     }
 
-    /** Does something with the time for which a wait looks before it sleeps, if the request says one. */
+    /** Passes the request's spin time on, if it has one. */
     void spin(Consumer<Duration> set) {
         if (has("spin")) {
             set.accept(Duration.ofNanos(number("spin")));

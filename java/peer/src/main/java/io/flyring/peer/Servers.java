@@ -18,16 +18,16 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 
-/** What a driver may ask of servers of a service. */
+/** The operations on servers of a service. */
 final class Servers {
     private static final int LIMIT = 256;
 
     private final Function<Request, Channel> channel;
     private final Map<String, Server> servers = new HashMap<>();
-    /** Requests that were kept. */
+    /** The requests that were kept, by their handles. */
     private final Map<String, io.flyring.Request> kept = new HashMap<>();
 
-    /** What a handler throws that was told to. */
+    /** The exception that a handler throws on request. */
     private static final class Thrown extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
@@ -139,7 +139,7 @@ final class Servers {
                 one.reply(one.buffer(), 0, one.length(), one.type());
             }, (int) Math.min(most - count[0], LIMIT), Duration.ofNanos(left));
         }
-        while (server.repliesWaiting() > 0 && System.nanoTime() < end) { // a full ring holds them back: polls send them
+        while (server.repliesWaiting() > 0 && System.nanoTime() < end) { // polls send replies that wait for room
             server.poll(one -> { }, 0);
             LockSupport.parkNanos(50_000);
         }
@@ -161,7 +161,7 @@ final class Servers {
         return json;
     }
 
-    /** Does what the handler says, but keep. */
+    /** Does what the request's handler says, except keep. */
     private static void act(io.flyring.Request request, Request handler) {
         if (handler.has("stream")) {
             request.stream(new Items(handler), handler.integer("type"));
@@ -181,7 +181,7 @@ final class Servers {
         }
     }
 
-    /** The items of a stream, and what it throws behind them. */
+    /** The items of a stream, and an exception after them if requested. */
     private static final class Items implements Iterator<byte[]> {
         private final Queue<byte[]> items = new ArrayDeque<>();
         private final String text;

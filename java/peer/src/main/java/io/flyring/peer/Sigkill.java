@@ -3,7 +3,7 @@ package io.flyring.peer;
 
 import com.sun.jna.Native;
 
-/** How a peer dies where a driver wants it to: by kill(2), so that not one more store is executed. */
+/** Kills the peer where the driver wants it: by kill(2), so that no further store is executed. */
 final class Sigkill {
     private static final int SIGKILL = 9;
 
@@ -16,7 +16,7 @@ final class Sigkill {
 
     private static native int kill(int pid, int signal);
 
-    /** Loads what is needed, so that it does not take a while when it is time. */
+    /** Loads the needed classes, so that the kill itself is immediate. */
     static void prepare() {
     }
 

@@ -15,7 +15,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.function.Function;
 
-/** What {@code Channel.stats()} says, as JSON: the fields of spec/api.md, Stats, by their names. */
+/** Writes {@code Channel.stats()} as JSON, with the field names of spec/api.md, Stats. */
 final class StatsJson {
     private StatsJson() {
     }
@@ -107,7 +107,7 @@ final class StatsJson {
         return json;
     }
 
-    /** The key without the zeros that fill it up. */
+    /** A counter as JSON; its key without the zeros at the end. */
     private static JsonObject counter(CounterStats counter) {
         byte[] key = counter.key();
         int length = key.length;

@@ -5,7 +5,7 @@ import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 import org.agrona.concurrent.BackoffIdleStrategy;
 
-/** The deterministic stream of interop-tests/PEER.md: message i is made from the seed and i alone. */
+/** The deterministic stream of interop-tests/PEER.md: message i depends only on the seed and i. */
 final class Stream {
     private static final long GAMMA = 0x9E3779B97F4A7C15L;
     private static final long STEP = 0xD1B54A32D192ED03L;
@@ -22,8 +22,8 @@ final class Stream {
     private int type;
 
     /**
-     * A stream of messages of {@code min} to {@code max} bytes; {@code fixedType} 0: types differ; {@code numbered}:
-     * message i begins with i, in 8 bytes.
+     * Creates a stream of messages of {@code min} to {@code max} bytes. With {@code fixedType} 0, types differ. With
+     * {@code numbered}, message i begins with i, in 8 bytes.
      */
     Stream(long seed, long min, long max, int fixedType, boolean numbered) {
         this.seed = seed;
@@ -41,7 +41,7 @@ final class Stream {
             request.integer("type", 0), request.flag("numbered"));
     }
 
-    /** How peers wait: spin, then yield, then sleep up to 50 us. */
+    /** The idle strategy of peers: spin, then yield, then sleep up to 50 us. */
     static BackoffIdleStrategy patience() {
         return new BackoffIdleStrategy(1000, 100, 1000, 50_000);
     }
@@ -54,7 +54,7 @@ final class Stream {
         return z ^ z >>> 31;
     }
 
-    /** Goes to message i; its length and type are known then, its payload comes by {@link #write} or {@link #check}. */
+    /** Moves to message i: sets length and type. {@link #write} and {@link #check} handle its payload. */
     void at(long i) {
         sequence = i;
         state = seed * GAMMA + i * STEP;
@@ -71,7 +71,7 @@ final class Stream {
         return type;
     }
 
-    /** The eight bytes of the payload from a multiple of eight on. */
+    /** The eight bytes of the payload at an index that is a multiple of eight. */
     private long word(int at) {
         long word = next();
         return numbered && at == 0 ? sequence : word;
@@ -87,7 +87,7 @@ final class Stream {
         }
     }
 
-    /** What is wrong with a payload, or null. */
+    /** What is wrong with a payload; null if nothing is. */
     String check(DirectBuffer buffer, int actualLength, int actualType) {
         if (actualLength != length) {
             return "length " + actualLength + " instead of " + length;

@@ -11,7 +11,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.function.ToIntFunction;
 
-/** A worker of the SIGKILL torture: interop-tests/torture/WORKER.md says what it does and what it writes down. */
+/** A worker of the SIGKILL torture test; interop-tests/torture/WORKER.md describes its actions and its log. */
 public final class Torture {
     private Torture() {
     }

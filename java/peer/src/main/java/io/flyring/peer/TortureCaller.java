@@ -32,8 +32,8 @@ final class TortureCaller extends TortureWorker {
 
     private final List<Asked> open = new ArrayList<>();
     private final long publisher;
-    private Throwable failure; // in what a future completes
-    private long begun; // when its verb began, ns
+    private Throwable failure; // thrown in a callback of a future
+    private long begun; // when the running verb began, ns
     private long epoch;
     private long calls;
 
@@ -43,7 +43,7 @@ final class TortureCaller extends TortureWorker {
         warmUp();
     }
 
-    /** Each end of a call, in a service of its own: the first time loads classes, which would be taken for a wait. */
+    /** Produces each end of a call once, in a separate service: loading classes would be measured as a wait. */
     private void warmUp() {
         String path = orders.get("side") + ".warm";
         byte[] bytes = new byte[1];
@@ -77,7 +77,7 @@ final class TortureCaller extends TortureWorker {
         private final Duration timeout;
         private final boolean stream;
         private Call call;
-        private long items; // that came; below 0: a wrong one did
+        private long items; // the number of items that came; below 0 after a wrong one
 
         Asked(long number, byte[] bytes, Duration timeout, boolean stream) {
             this.number = number;
@@ -147,7 +147,7 @@ final class TortureCaller extends TortureWorker {
         phase(Phase.IDLE);
     }
 
-    /** Streams give what has come; calls that have ended go, and what failed when they did is thrown. */
+    /** Takes the items of streams, removes calls that have ended, and throws what failed in a callback. */
     private void forgetEnded() {
         for (Asked one : open) {
             if (one.stream) {
@@ -201,7 +201,7 @@ final class TortureCaller extends TortureWorker {
             one.call.future().whenComplete((answer, error) -> {
                 try {
                     end(one, answer, error);
-                } catch (Throwable e) { // the future would swallow it
+                } catch (Throwable e) { // the future would drop it
                     failure = e;
                 }
             });
@@ -210,7 +210,7 @@ final class TortureCaller extends TortureWorker {
     }
 
     private boolean endStream(Asked one) {
-        takeItems(one); // what came while others were asked
+        takeItems(one); // what came during other calls
         try {
             one.call.result();
             note(one, End.ANSWER, false, one.items != TortureMessage.items(one.number), 0, false);
@@ -230,7 +230,7 @@ final class TortureCaller extends TortureWorker {
         }
     }
 
-    /** Of a stream: what has come. */
+    /** Takes the items of a stream that have come. */
     private void takeItems(Asked one) {
         try {
             for (Message got = one.call.next(Duration.ZERO); got != null; got = one.call.next(Duration.ZERO)) {
@@ -242,7 +242,7 @@ final class TortureCaller extends TortureWorker {
         } catch (FlyringException e) {
             if (!one.call.done()) {
                 throw e;
-            } // else how it ended, which its future tells
+            } // else the stream has ended, and its future has the result
         }
     }
 
@@ -253,7 +253,7 @@ final class TortureCaller extends TortureWorker {
         note(one, End.ANSWER, false, !right, answer.server(), repeat);
     }
 
-    /** Throws a lost slot again. */
+    /** Logs an error; throws a lost slot again. */
     private void noteError(Asked one, Throwable error) {
         if (error instanceof ServerGoneException gone) {
             note(one, End.SERVER_GONE, gone.mayHaveRun());

@@ -14,16 +14,16 @@ import java.util.Map;
 
 /** Takes the jobs of a queue in the SIGKILL torture (interop-tests/torture/WORKER.md). */
 final class TortureJobs extends TortureWorker {
-    private static final long LONGEST = 400_000_000; // ns: a time-out longer than what a death may cost
+    private static final long LONGEST = 400_000_000; // ns: a time-out longer than the delay that a death may cause
     private static final long[] TIMEOUTS = {0, 2_000_000, 20_000_000, LONGEST};
-    private static final long SHORTEST_IDLE = 20_000_000; // ns: what is worth an entry
+    private static final long SHORTEST_IDLE = 20_000_000; // ns: the shortest idle time that gets an entry in the log
     private static final int ATTEMPTS = 4; // of the entry of a job
 
-    private int handed; // jobs of this poll
-    private long begun; // when it began, ns
-    private boolean unfinished; // nothing became of the last job yet
-    private boolean returned; // the last job's handler: if nothing was thrown since, it is done
-    private boolean silent; // it is not logged
+    private int handed; // jobs handed out in this poll
+    private long begun; // when the poll began, ns
+    private boolean unfinished; // the last job is neither done nor released yet
+    private boolean returned; // the last handler has returned: unless something was thrown since, its job is done
+    private boolean silent; // the job is not logged
     private boolean breaks; // this poll ends early
     private long[] last; // the last job, as it is logged
 
@@ -31,7 +31,7 @@ final class TortureJobs extends TortureWorker {
         super(orders);
     }
 
-    /** What a handler throws. */
+    /** The exception that a handler throws. */
     private static final class Broken extends RuntimeException {
         private static final long serialVersionUID = 1;
     }
@@ -56,10 +56,10 @@ final class TortureJobs extends TortureWorker {
 
     private void work(Worker worker) {
         boolean drained = false;
-        boolean leaves = false; // with the job in hand
+        boolean leaves = false; // whether it leaves with the job in hand
         for (int polls = below(10) == 0 ? below(10) : below(300);
             !full() && !drained && !leaves && (polls > 0 || stopped()); polls--) {
-            boolean told = stopped(); // before the poll: what the poll does not find is not there
+            boolean told = stopped(); // read before the poll: a job that the poll does not find was never there
             long timeout = told ? LONGEST : TIMEOUTS[below(TIMEOUTS.length)];
             phase(Phase.FETCHING);
             handed = 0;
@@ -95,7 +95,7 @@ final class TortureJobs extends TortureWorker {
         }
     }
 
-    /** True: it is to leave, with the job in hand. */
+    /** Takes a job; true if the session ends with the job in hand. */
     private boolean take(Worker worker, long timeout) {
         Job job = worker.take(timeout);
         if (job == null) {
@@ -163,7 +163,7 @@ final class TortureJobs extends TortureWorker {
         } else if (sender.epoch() != words.getLong(16) || publisherNumber(sender.name()) != words.getLong(8)) {
             state = 2;
         }
-        linger(30); // it has read the job, and has not said so
+        linger(30); // the job is read, but not done
         silent = fault("drop");
         last = new long[] {job.ring(), job.position(), whole ? words.getLong(16) : 0, whole ? words.getLong(24) : 0,
             job.attempts(), state, System.nanoTime()};
@@ -186,7 +186,7 @@ final class TortureJobs extends TortureWorker {
         wentOn();
     }
 
-    /** The last job, if it was to be done, is done. */
+    /** Logs that the last job is done, if its handler returned. */
     private void wentOn() {
         if (!unfinished) {
             return;

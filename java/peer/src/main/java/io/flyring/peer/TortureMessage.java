@@ -5,18 +5,18 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * A request, an answer or an item of a service in the SIGKILL torture (interop-tests/torture/WORKER.md): what it says
- * of itself.
+ * The content of a request, an answer or an item of a service in the SIGKILL torture test
+ * (interop-tests/torture/WORKER.md).
  *
- * @param whole whether its length and checksum are right; what follows says nothing if not.
- * @param publisher made from the name of the client that asked.
- * @param epoch of that client.
- * @param call its number.
- * @param server epoch of the server; of an answer or item.
- * @param item which of its stream it is, from 0; of an answer or item.
+ * @param whole whether length and checksum are correct; if not, the other fields mean nothing.
+ * @param publisher a number made from the client's name.
+ * @param epoch the client's epoch.
+ * @param call the call's number.
+ * @param server the server's epoch; only of an answer or item.
+ * @param item the index in the stream, from 0; only of an answer or item.
  */
 record TortureMessage(boolean whole, long publisher, long epoch, long call, long server, long item) {
-    /** Bytes of an answer or item before its payload. */
+    /** The number of bytes of an answer or item in front of its payload. */
     static final int ANSWER = TortureWorker.HEADER + 2 * Long.BYTES;
     private static final int LENGTH_AT = 4;
     private static final int PUBLISHER_AT = 8;
@@ -24,7 +24,7 @@ record TortureMessage(boolean whole, long publisher, long epoch, long call, long
     private static final int CALL_AT = 24;
     private static final int STREAM_LENGTHS = 7;
 
-    /** How many items the stream of a call has. */
+    /** The number of items of a call's stream. */
     static long items(long call) {
         return call % STREAM_LENGTHS;
     }
@@ -52,7 +52,7 @@ record TortureMessage(boolean whole, long publisher, long epoch, long call, long
         return bytes(TortureWorker.HEADER + more, publisher, epoch, call, 0, 0);
     }
 
-    /** Of the call that this request is of. */
+    /** The bytes of an answer or item to this request. */
     byte[] answer(long number, long serverEpoch, long itemNumber, int more) {
         return bytes(ANSWER + more, publisher, epoch, number, serverEpoch, itemNumber);
     }

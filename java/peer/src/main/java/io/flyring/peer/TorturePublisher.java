@@ -14,24 +14,24 @@ import java.util.function.BooleanSupplier;
 import java.util.stream.IntStream;
 import org.agrona.DirectBuffer;
 
-/** The publisher of the SIGKILL torture (interop-tests/torture/WORKER.md). */
+/** The publisher of the SIGKILL torture test (interop-tests/torture/WORKER.md). */
 final class TorturePublisher extends TortureWorker {
-    private static final long LOOK_AGAIN = 1_000_000; // ns after which the binding must look for the dead: 6.2, 4
+    private static final long LOOK_AGAIN = 1_000_000; // ns until the binding must test for the dead: 6.2, 4
 
     private final byte[] filler;
     private final long publisher;
     private final int maxLag;
     private long epoch;
     private long sequence;
-    private int most; // bytes of a message
+    private int most; // bytes of the longest message
 
-    // How long a dead subscriber holds it back
-    private int dead; // its slot; -1: nobody dead does
+    // Measures how long a dead subscriber holds the publisher back
+    private int dead; // the dead subscriber's slot; -1 if there is none
     private long deadSince;
     private long delay;
     private long offers;
-    private long looks; // offers in which the binding must look for the dead
-    private long due; // when the next one of them is
+    private long looks; // offers in which the binding must test for dead subscribers
+    private long due; // when the next such offer is due
     private long tried; // when the last offer began
 
     TorturePublisher(Map<String, String> orders) throws IOException {
@@ -70,7 +70,7 @@ final class TorturePublisher extends TortureWorker {
         enter(orders.get("recovering").equals("1") ? Phase.RECOVERING : Phase.TAKING, 2);
         Publisher publisher = channel.publisher(orders.get("name"), maxLag);
         linger(2);
-        publisher.heldBy(); // as with moment(): this belongs to the measuring
+        publisher.heldBy(); // part of the measurement, as moment()
         orders.put("recovering", "0");
         epoch = publisher.epoch();
         sequence = 0;
@@ -107,7 +107,7 @@ final class TorturePublisher extends TortureWorker {
         phase(Phase.WORKING);
     }
 
-    /** Tries until it succeeds, or until it is time to stop. It spins while it is the dead who hold it back. */
+    /** Tries until the attempt succeeds, or until it is time to stop. Spins while a dead subscriber holds it back. */
     private void insist(Publisher publisher, BooleanSupplier attempt) {
         long since = 0;
         Holder first = null;

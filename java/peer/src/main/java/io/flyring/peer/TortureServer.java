@@ -15,15 +15,15 @@ import java.util.NoSuchElementException;
 
 /** Answers the calls of a service in the SIGKILL torture (interop-tests/torture/WORKER.md). */
 final class TortureServer extends TortureWorker {
-    private static final long LONGEST = 400_000_000; // ns: a time-out longer than what a death may cost
+    private static final long LONGEST = 400_000_000; // ns: a time-out longer than the delay that a death may cause
     private static final long[] TIMEOUTS = {0, 2_000_000, 20_000_000, LONGEST};
-    private static final long SHORTEST_IDLE = 20_000_000; // ns: what is worth an entry
+    private static final long SHORTEST_IDLE = 20_000_000; // ns: the shortest idle time that gets an entry in the log
     private static final int MOST_KEPT = 20;
     private static final int SOME = 64;
     private static final String TEXT = "not this one";
 
     private final Deque<Kept> kept = new ArrayDeque<>();
-    private long begun; // when its poll began, ns
+    private long begun; // when the poll began, ns
     private long epoch;
 
     TortureServer(Map<String, String> orders) throws IOException {
@@ -63,7 +63,7 @@ final class TortureServer extends TortureWorker {
         boolean drained = false;
         while (!full() && !drained && (polls > 0 || stopped())) {
             polls--;
-            boolean last = stopped(); // before the poll: what the poll does not find is not there
+            boolean last = stopped(); // read before the poll: a request that the poll does not find was never there
             long timeout = !kept.isEmpty() ? 0 : last ? LONGEST : TIMEOUTS[below(TIMEOUTS.length)];
             phase(Phase.FETCHING);
             begun = System.nanoTime();
@@ -147,7 +147,7 @@ final class TortureServer extends TortureWorker {
         linger(50);
     }
 
-    /** The oldest or the newest, by this thread or another one. */
+    /** Answers the oldest or the newest kept request, by this thread or another one. */
     private void answerLater() {
         Kept one = below(2) == 0 ? kept.removeFirst() : kept.removeLast();
         if (below(8) == 0) {

@@ -18,8 +18,8 @@ import java.util.stream.IntStream;
 
 /** A reliable, kept or lossy subscriber of the SIGKILL torture (interop-tests/torture/WORKER.md). */
 final class TortureSubscriber extends TortureWorker {
-    private int handled; // messages of this poll
-    private long polled; // when it began, ns
+    private int handled; // messages handled in this poll
+    private long polled; // when the poll began, ns
 
     TortureSubscriber(Map<String, String> orders) throws IOException {
         super(orders);
@@ -63,7 +63,7 @@ final class TortureSubscriber extends TortureWorker {
         boolean drained = false;
         for (int polls = below(10) == 0 ? below(10) : below(500); !full() && !drained && (polls > 0 || stopped());
             polls--) {
-            boolean last = stopped(); // before the poll: what the poll does not find was never published
+            boolean last = stopped(); // read before the poll: a message that the poll does not find was never published
             phase(Phase.POLLING);
             handled = 0;
             polled = System.nanoTime();

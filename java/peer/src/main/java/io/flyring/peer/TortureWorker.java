@@ -23,8 +23,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.zip.CRC32C;
 
 /**
- * What all workers of the SIGKILL torture (interop-tests/torture/WORKER.md) have in common: side file, chance, naps,
- * faults, and the counters in which they count.
+ * The common part of all workers of the SIGKILL torture test (interop-tests/torture/WORKER.md): side file, random
+ * numbers, naps, faults, and counters.
  */
 abstract class TortureWorker {
     /** Bytes before the payload: checksum of what follows, length, publisher, epoch, sequence. */
@@ -42,7 +42,7 @@ abstract class TortureWorker {
     final Map<String, String> orders;
     final SplittableRandom random;
     final Channel channel;
-    /** What {@link #spin} found missing, ns. */
+    /** The time that {@link #spin} found missing, in ns. */
     long lostToTheMachine;
     private final MappedByteBuffer side;
     private long logged;
@@ -58,25 +58,25 @@ abstract class TortureWorker {
             side = file.map(FileChannel.MapMode.READ_WRITE, 0, file.size());
         }
         random = new SplittableRandom(Long.parseLong(orders.get("seed")));
-        moment(); // the first time loads classes for milliseconds, which would be taken for a wait
+        moment(); // the first call loads classes for milliseconds, which would be measured as a wait
         String path = orders.get("channel");
         channel = Channel.open(path, new OpenOptions().readOnly(orders.get("role").equals("lossy")));
     }
 
-    /** What is being done when it is killed; the order is that of side.py. */
+    /** The phase in which the worker is killed; the order is that of side.py. */
     enum Phase {
         NONE, WORKING, TAKING, RECOVERING, OFFERING, CLAIMING, WRITING, COMMITTING, ABORTING, IN_BATCH, HELD_BACK,
         CLOSING, JOINING, RESUMING, POLLING, HANDLING, IDLE, LEAVING, FORGETTING, STARTING, READING, EVICTING, COUNTING,
         SEATING, FETCHING, FINISHING, GIVING_BACK, REPLYING, CALLING, AWAITING
     }
 
-    /** Of entries of the log; the order is that of side.py. */
+    /** The kinds of log entries; the order is that of side.py. */
     enum Entry {
         NONE, TAKEN, ACKNOWLEDGED, CLOSED, DEAD_WAIT, HELD, JOINED, MESSAGE, LEFT, EVICTED, SLOT_LOST, LOST, COUNTER,
         FIRST, SEATED, JOB, DONE, GIVING, GIVEN, IDLE, REQUEST, CALLED, ENDED
     }
 
-    /** One slot taken and given back. */
+    /** Takes a slot, works, and gives the slot back. */
     abstract void session();
 
     void run() {
@@ -134,11 +134,11 @@ abstract class TortureWorker {
         return value ? 1 : 0;
     }
 
-    /** A time, and what this thread waited for a processor until then, both ns. */
+    /** A time, and how long this thread had waited for a processor until then, both in ns. */
     record Moment(long time, long delay) {
     }
 
-    /** Both of one moment: read again if this thread waited for a processor in between. */
+    /** Reads both at one moment: reads again if this thread waited for a processor in between. */
     static Moment moment() {
         while (true) {
             long delay = runDelay();
@@ -157,13 +157,13 @@ abstract class TortureWorker {
         }
     }
 
-    // Chance
+    // Random numbers
 
     final int below(int bound) {
         return random.nextInt(bound);
     }
 
-    /** Enters a phase, and now and then stays in it for a while, so that the driver can strike there. */
+    /** Enters a phase, and sometimes stays in it for a while, so that the driver can kill the worker there. */
     final void enter(Phase phase, int odds) {
         phase(phase);
         linger(odds);
@@ -183,7 +183,7 @@ abstract class TortureWorker {
         return orders.get("fault").equals(name) && ++faults % every == 0;
     }
 
-    /** For 20 us; a gap in this is the machine's doing (or the JVM's), for nothing else runs in this thread then. */
+    /** Spins for 20 us. A gap in this comes from the machine or the JVM, because nothing else runs in this thread. */
     final void spin() {
         long begin = System.nanoTime();
         long last = begin;
@@ -208,12 +208,12 @@ abstract class TortureWorker {
         return (int) sum.getValue();
     }
 
-    /** What a message says of its publisher: made from the name, so that a reader can compare it with the sender's. */
+    /** The publisher's number in messages: made from the name, so that a reader can compare it with the sender. */
     static long publisherNumber(String name) {
         return Integer.toUnsignedLong(checksum(name.getBytes(StandardCharsets.UTF_8), 0));
     }
 
-    // Counters: one of its own, and one that all workers of the channel raise
+    // Counters: one for this worker, and one that all workers of the channel raise
 
     private void beginCounting() {
         Counters counters = channel.counters();
@@ -247,7 +247,7 @@ abstract class TortureWorker {
         if (own.getVolatile() != total) {
             throw new IllegalStateException("its own counter is " + own.getVolatile() + ", not " + total);
         }
-        log(Entry.COUNTER, -1); // whatever becomes of it now
+        log(Entry.COUNTER, -1); // from here on the counter may be gone
         enter(Phase.COUNTING, 2);
         own.free();
         linger(2);

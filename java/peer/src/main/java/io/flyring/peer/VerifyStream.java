@@ -14,30 +14,30 @@ import java.util.function.IntToLongFunction;
 import java.util.function.LongFunction;
 import org.agrona.concurrent.BackoffIdleStrategy;
 
-/** One verify_stream. */
+/** Runs one verify_stream operation. */
 final class VerifyStream implements MessageHandler {
     private static final int POLL_LIMIT = 256;
     private static final long NONE = -1;
-    /** Of a subscriber that loses messages, some are never looked at: then it looks whether that was all. */
+    /** The longest single wait of a lossy subscriber, which then checks whether all messages are accounted for. */
     private static final long ONE_WAIT_NANOS = 200_000_000;
 
-    /** Takes one message, waiting for so many ns. */
+    /** Takes one message, with a time-out in ns. */
     private final LongFunction<Message> taker;
     private final Poller poller;
     private final IntToLongFunction lost;
     private final Request request;
     private final Map<Integer, Expected> expected = new LinkedHashMap<>();
-    /** How many messages were looked at before the one to die in. */
+    /** The number of messages to look at before the one to die in. */
     private final long last;
     private long looked;
     private JsonObject mismatch;
 
-    /** What is to come in one ring. */
+    /** The messages that are to come in one ring. */
     private static final class Expected {
         private final Stream stream;
         private final boolean numbered;
         private final long end;
-        /** Whether the next message has the number {@link #next}; else it may be any. */
+        /** Whether the next message must have the number {@link #next}; if not, it may have any. */
         private boolean known;
         private long next;
         private long first = NONE;
@@ -59,7 +59,7 @@ final class VerifyStream implements MessageHandler {
 
     }
 
-    /** A subscriber's poll, whichever kind it is. */
+    /** The poll of any kind of subscriber. */
     private interface Poller {
         int poll(MessageHandler handler, int limit, long timeout);
     }
@@ -100,7 +100,7 @@ final class VerifyStream implements MessageHandler {
             long left = patience - (System.nanoTime() - start);
             long timeout = blocks ? Math.max(0, Math.min(ONE_WAIT_NANOS, left)) : 0;
             if (looked == last) {
-                poller.poll(this, 1, timeout); // what take returns is consumed already
+                poller.poll(this, 1, timeout); // not take, which consumes its message before it returns
             } else if (take && (!poll || round % 2 == 0)) {
                 Message message = taker.apply(timeout);
                 if (message != null) {
@@ -126,7 +126,7 @@ final class VerifyStream implements MessageHandler {
         answer.add("rings", rings());
     }
 
-    /** Whether anything is still to come; what was lost will not. */
+    /** Whether messages are still to come; lost ones are not. */
     private boolean more() {
         boolean more = false;
         for (Map.Entry<Integer, Expected> entry : expected.entrySet()) {
@@ -137,7 +137,7 @@ final class VerifyStream implements MessageHandler {
         return more;
     }
 
-    /** Goes past what the subscriber has lost since the last look. */
+    /** Skips the messages that the subscriber has lost since the last look. */
     private void skip(int ring, Expected stream) {
         long gap = lost.applyAsLong(ring) - stream.lostBefore;
         if (gap == 0) {
@@ -213,7 +213,7 @@ final class VerifyStream implements MessageHandler {
         stream.seen++;
     }
 
-    /** Whether a message has the number that it must have: it says which. */
+    /** Whether a numbered message has the number that it must have. */
     private boolean isNext(Expected stream, Message message) {
         long number = message.length() < Long.BYTES ? NONE : message.buffer().getLong(0);
         if (!stream.known && number >= 0) {

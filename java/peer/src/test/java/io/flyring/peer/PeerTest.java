@@ -64,7 +64,7 @@ class PeerTest {
         answers = new BufferedReader(new InputStreamReader(peer.getInputStream(), StandardCharsets.UTF_8));
     }
 
-    /** A request with ' for ", and its answer. */
+    /** Sends a request, with ' instead of ", and returns the answer. */
     private String ask(String request) throws Exception {
         requests.println(request.replace('\'', '"'));
         return answers.readLine();
@@ -214,11 +214,11 @@ class PeerTest {
         assertEquals("{\"0\":{\"first\":500,\"next\":510,\"seen\":10,\"lost\":0}}",
             ok(verify.replace("FIRST", "null").replace("COUNT", "510")).get("rings").toString());
         ok("{'op':'lossy_subscriber','channel':'c','subscriber':'u','when_lapped':'newest'}");
-        // Messages that were not lost but never published.
+        // Messages that were never published, and so not lost.
         ok("{'op':'publish_stream','publisher':'p','first':513,'count':10," + STREAM + "}");
         String answer = ask(verify.replace("FIRST", "510").replace("COUNT", "13"));
         assertTrue(answer.contains("\"error\":\"mismatch\"") && answer.contains("\"sequence\":510"), answer);
-        // A loss that is not the stream's: it counts more than there was.
+        // A loss of messages outside the stream: more are lost than the stream has.
         ok("{'op':'publish_stream','publisher':'p','first':0,'count':500," + STREAM + "}");
         String unnumbered = "{'op':'verify_stream','subscriber':'u','seconds':1,'streams':[{'ring':0,'seed':1,'min':0,"
             + "'max':9,'count':5}]}";

@@ -20,7 +20,7 @@ import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
-/** Writing and reading the eight fields of an {@link Order}, nanoseconds per message. */
+/** Measures writing and reading the eight fields of an {@link Order}, in ns per message. */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -39,7 +39,7 @@ public class CodecBenchmark {
     private byte[] serialized;
 
     /**
-     * A first message.
+     * Prepares a first message.
      *
      * @throws IOException never.
      */
@@ -54,7 +54,7 @@ public class CodecBenchmark {
         System.arraycopy(bytes.toByteArray(), 0, written, 0, bytes.size());
     }
 
-    /** Into another object. */
+    /** Encodes into another object. */
     @Benchmark
     public Order encodeObject() {
         order.next();
@@ -62,7 +62,7 @@ public class CodecBenchmark {
         return read;
     }
 
-    /** Into Flyring's buffer. */
+    /** Encodes into Flyring's buffer. */
     @Benchmark
     public PayloadBuffer encodeStruct() {
         order.next();
@@ -71,7 +71,7 @@ public class CodecBenchmark {
     }
 
     /**
-     * Into a DataOutputStream over an array.
+     * Encodes into a DataOutputStream over an array.
      *
      * @return the bytes.
      * @throws IOException never.
@@ -85,7 +85,7 @@ public class CodecBenchmark {
     }
 
     /**
-     * By the JDK's serialization.
+     * Encodes by the JDK's serialization.
      *
      * @return the bytes.
      * @throws IOException never.
@@ -97,14 +97,14 @@ public class CodecBenchmark {
         return order.serialize(bytes);
     }
 
-    /** From another object. */
+    /** Decodes from another object. */
     @Benchmark
     public long decodeObject() {
         read.copyFrom(order);
         return read.sum();
     }
 
-    /** From Flyring's buffer. */
+    /** Decodes from Flyring's buffer. */
     @Benchmark
     public long decodeStruct() {
         read.decode(buffer);
@@ -112,7 +112,7 @@ public class CodecBenchmark {
     }
 
     /**
-     * From a DataInputStream over an array.
+     * Decodes from a DataInputStream over an array.
      *
      * @return a sum.
      * @throws IOException never.
@@ -125,7 +125,7 @@ public class CodecBenchmark {
     }
 
     /**
-     * By the JDK's serialization.
+     * Decodes by the JDK's serialization.
      *
      * @return a sum.
      * @throws IOException never.

@@ -18,7 +18,7 @@ import org.openjdk.jmh.annotations.Scope;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
-/** One read or write of a long, nanoseconds. Only Agrona's buffer needs JVM flags, and has them. */
+/** Measures one read or write of a long, in ns. Only Agrona's buffer needs JVM flags, and has them. */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -45,7 +45,7 @@ public class MemoryBenchmark {
         return buffer;
     }
 
-    /** Agrona's buffer, in a state of its own: it does not load without flags. */
+    /** Agrona's buffer, in a separate state because it does not load without flags. */
     @State(Scope.Thread)
     public static class Agrona {
         private final UnsafeBuffer buffer = new UnsafeBuffer(ByteBuffer.allocateDirect(LENGTH));
@@ -115,7 +115,7 @@ public class MemoryBenchmark {
      * Agrona's buffer.
      *
      * @param agrona the buffer.
-     * @return what is there.
+     * @return the value.
      */
     @Benchmark
     @Fork(value = 1, jvmArgsAppend = OPENS)
@@ -138,7 +138,7 @@ public class MemoryBenchmark {
      * Agrona's buffer without bounds checks.
      *
      * @param agrona the buffer.
-     * @return what is there.
+     * @return the value.
      */
     @Benchmark
     @Fork(value = 1, jvmArgsAppend = {OPENS, "-Dagrona.disable.bounds.checks=true"})

@@ -20,10 +20,10 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * The experiments that Flyring began with, by today's tools, nanoseconds per access or message: fields on and off the
- * heap; allocate against allocateDirect; native against swapped byte order; a struct against serialization. (The first
- * of them, the counter of two processes, is the contender varhandle-cas-counter.) Accesses walk over {@value #COUNT}
- * objects or places, as the experiments did: 64 KiB off the heap.
+ * The experiments that Flyring began with, measured with JMH in ns per access or message. They compare fields on and
+ * off the heap; allocate against allocateDirect; native against swapped byte order; a struct against serialization.
+ * (Experiment a, the counter of two processes, is the contender varhandle-cas-counter.) Accesses walk over
+ * {@value #COUNT} objects or places, as the experiments did: 64 KiB off the heap.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
@@ -56,7 +56,7 @@ public class OldExperiments {
         return ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN ? ByteOrder.BIG_ENDIAN : ByteOrder.LITTLE_ENDIAN;
     }
 
-    /** Makes what is accessed. */
+    /** Creates the objects and buffers that are accessed. */
     @Setup
     public void make() {
         for (int i = 0; i < COUNT; i++) {

@@ -35,7 +35,7 @@ final class Order implements Serializable {
     short venue;
     byte side;
 
-    /** Another message than the last. */
+    /** Changes the fields to those of another message. */
     void next() {
         id++;
         time += 17;
@@ -58,7 +58,7 @@ final class Order implements Serializable {
         side = from.side;
     }
 
-    /** Something that needs every field. */
+    /** A sum that needs every field. */
     long sum() {
         return id + time + (long) price + quantity + account + instrument + venue + side;
     }
@@ -107,7 +107,7 @@ final class Order implements Serializable {
         side = from.readByte();
     }
 
-    /** By the JDK's serialization. */
+    /** Writes the message by the JDK's serialization. */
     byte[] serialize(ByteArrayOutputStream bytes) throws IOException {
         bytes.reset();
         try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {

@@ -35,7 +35,7 @@ final class Price implements Serializable {
     boolean halted;
     Side lastSide = Side.BUY;
 
-    /** Another message than the last. */
+    /** Changes the fields to those of another message. */
     void next() {
         sequence++;
         timestamp += 1000;
@@ -66,7 +66,7 @@ final class Price implements Serializable {
         lastSide = from.lastSide;
     }
 
-    /** Something that needs every field. */
+    /** A sum that needs every field. */
     long sum() {
         return id + symbol[0] + exchange[0] + currency[0] + kind.value() + timestamp + bid + ask + bidSize + askSize
             + sequence + (opening ? 1 : 0) + (closing ? 2 : 0) + (halted ? 4 : 0) + lastSide.value();
@@ -99,7 +99,7 @@ final class Price implements Serializable {
         lastSide = from.lastSide();
     }
 
-    /** By the JDK's serialization. */
+    /** Writes the message by the JDK's serialization. */
     byte[] serialize(ByteArrayOutputStream bytes) throws IOException {
         bytes.reset();
         try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {

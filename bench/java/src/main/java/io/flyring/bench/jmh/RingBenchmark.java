@@ -27,8 +27,8 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * Publishing and polling on one thread, nanoseconds per message. Publishers have no subscriber, so that nothing holds
- * them back; polls find the ring filled before the clock starts.
+ * Measures publishing and polling on one thread, in ns per message. Publishers have no subscriber, so there is no
+ * back-pressure; the ring is filled before the clock of a poll starts.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
@@ -40,7 +40,7 @@ public class RingBenchmark {
     static final int BATCH = 256;
     private static final int CAPACITY = 1 << 20;
 
-    /** Bytes of a message. */
+    /** The bytes of a message. */
     @Param({"32", "1024"})
     public int size;
 
@@ -67,14 +67,14 @@ public class RingBenchmark {
         channel.close();
     }
 
-    /** Copies a message in. */
+    /** Publishes a copy of a message. */
     @Benchmark
     public long offer() {
         message.putLong(0, sequence++);
         return publisher.offer(message, 0, size);
     }
 
-    /** Makes a message in place, 8 bytes of it. */
+    /** Claims a message, writes 8 bytes of it in place, and commits it. */
     @Benchmark
     public long claimCommit() {
         Claim claim = publisher.tryClaim(size);
@@ -82,7 +82,7 @@ public class RingBenchmark {
         return claim.commit();
     }
 
-    /** Copies {@value #BATCH} messages in. */
+    /** Publishes copies of {@value #BATCH} messages. */
     @Benchmark
     @OperationsPerInvocation(BATCH)
     public int offerBatch() {
@@ -145,7 +145,7 @@ public class RingBenchmark {
     }
 
     /**
-     * Polls one message at a time and looks at 8 bytes.
+     * Polls one message at a time and reads 8 bytes.
      *
      * @param filled the ring.
      * @return a sum.
@@ -157,7 +157,7 @@ public class RingBenchmark {
     }
 
     /**
-     * Polls {@value #BATCH} messages at a time and looks at 8 bytes of each.
+     * Polls {@value #BATCH} messages at a time and reads 8 bytes of each.
      *
      * @param filled the ring.
      * @return a sum.
@@ -169,7 +169,7 @@ public class RingBenchmark {
     }
 
     /**
-     * Polls when nothing is there.
+     * Polls an empty ring.
      *
      * @param empty an empty ring.
      * @return 0.

@@ -5,12 +5,12 @@ import io.flyring.Channel;
 import io.flyring.ChannelOptions;
 import java.util.UUID;
 
-/** Channels that nobody else sees. */
+/** Creates channels that no other process can open. */
 final class Rings {
     private Rings() {
     }
 
-    /** A channel whose name is gone already. */
+    /** A channel with its name already removed. */
     static Channel channel(ChannelOptions options) {
         String name = "jmh-" + UUID.randomUUID();
         Channel channel = Channel.create(name, options);

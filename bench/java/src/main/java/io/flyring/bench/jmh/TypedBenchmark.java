@@ -19,7 +19,7 @@ import org.openjdk.jmh.annotations.Warmup;
 import prices.PriceUpdateDecoder;
 import prices.PriceUpdateEncoder;
 
-/** Writing and reading every field of a {@link Price}, nanoseconds per message. */
+/** Measures writing and reading every field of a {@link Price}, in ns per message. */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -35,7 +35,7 @@ public class TypedBenchmark {
     private byte[] serialized;
 
     /**
-     * A first message.
+     * Prepares a first message.
      *
      * @throws IOException never.
      */
@@ -50,7 +50,7 @@ public class TypedBenchmark {
         serialized = price.serialize(bytes);
     }
 
-    /** Into another object. */
+    /** Encodes into another object. */
     @Benchmark
     public Price encodeObject() {
         price.next();
@@ -58,7 +58,7 @@ public class TypedBenchmark {
         return read;
     }
 
-    /** By the generated codec, into Flyring's buffer. */
+    /** Encodes by the generated codec into Flyring's buffer. */
     @Benchmark
     public PriceUpdateEncoder encodeTyped() {
         price.next();
@@ -67,7 +67,7 @@ public class TypedBenchmark {
     }
 
     /**
-     * By the JDK's serialization.
+     * Encodes by the JDK's serialization.
      *
      * @return the bytes.
      * @throws IOException never.
@@ -79,14 +79,14 @@ public class TypedBenchmark {
         return price.serialize(bytes);
     }
 
-    /** From another object. */
+    /** Decodes from another object. */
     @Benchmark
     public long decodeObject() {
         read.copyFrom(price);
         return read.sum();
     }
 
-    /** By the generated codec, from Flyring's buffer. */
+    /** Decodes by the generated codec from Flyring's buffer. */
     @Benchmark
     public long decodeTyped() {
         read.decode(decoder);
@@ -94,7 +94,7 @@ public class TypedBenchmark {
     }
 
     /**
-     * By the JDK's serialization.
+     * Decodes by the JDK's serialization.
      *
      * @return a sum.
      * @throws IOException never.
