@@ -299,7 +299,7 @@ abstract class Waiting {
         }
     }
 
-    /** Between some looks and the next ones, while it spins. */
+    /** Called now and then while the wait spins. */
     void betweenLooks() {
     }
 
