@@ -177,26 +177,29 @@ static int claim_set_item(PyObject *self, PyObject *key, PyObject *value)
 static PyMethodDef methods[] = {
     {"commit", (PyCFunction)claim_commit, METH_NOARGS,
      "commit($self, /)\n--\n\n"
-     "Publishes the claim: the ring's new end position in bytes.\n\n"
-     "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
+     "Publishes the claim. Returns the ring's new end position, in bytes.\n\n"
+     "Raises ViewAliveError if a memoryview or array of the claim is alive (the claim stays open); ClosedError\n"
+     "if the claim has ended or the publisher is closed; SlotLostError."},
     {"abort", (PyCFunction)claim_abort, METH_NOARGS,
      "abort($self, /)\n--\n\n"
-     "Gives the claim up (it becomes padding): the ring's new end position in bytes.\n\n"
-     "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
+     "Gives the claim up; its space becomes padding. Returns the ring's new end position, in bytes. Raises the\n"
+     "errors of ``commit``."},
     {"__enter__", claim_enter, METH_NOARGS, NULL},
-    {"__exit__", FAST(claim_exit), "Commits the claim if it is still open; after an exception aborts it."},
+    {"__exit__", FAST(claim_exit), "Commits the claim if it is still open. After an exception, aborts it."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"data", (getter)claim_data, NULL, "the space as a writable memoryview; release it before commit", NULL},
+    {"data", (getter)claim_data, NULL, "the space as a writable memoryview, to be released before commit", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Space in the ring to be filled in place: claim[i:j] = bytes, struct.pack_into(..., claim, 0, ...),\n"
-                "numpy.frombuffer(claim), or claim.data; then commit() or abort(). As a context manager it commits\n"
-                "at its normal end, and aborts after an exception (spec/api.md)."},
+    {Py_tp_doc, "Space in the ring for one message, to be filled in place and then committed or aborted\n"
+                "(spec/api.md).\n\n"
+                "Fill the space through ``claim[i:j] = bytes``, ``struct.pack_into(..., claim, 0, ...)``,\n"
+                "``numpy.frombuffer(claim)`` or ``claim.data``. A claim is a context manager: the end of the\n"
+                "``with`` block commits it, and an exception aborts it."},
     {Py_tp_dealloc, claim_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},

@@ -102,18 +102,22 @@ static PyMethodDef methods[] = {
     READER_RING_METHODS,
     {"peek", (PyCFunction)lossy_peek, METH_NOARGS,
      "peek($self, /)\n--\n\n"
-     "One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of\n"
-     "it counts only if ``valid()`` says so afterwards. The next poll, take, peek or valid ends it."},
+     "Returns one message in place, without a copy, or None. Does not consume it.\n\n"
+     "A publisher may overwrite the message while you read it. Call ``valid`` afterwards, and discard what you\n"
+     "read if it returns False. The next ``poll``, ``take``, ``peek`` or ``valid`` ends the message."},
     {"valid", (PyCFunction)lossy_valid, METH_NOARGS,
      "valid($self, /)\n--\n\n"
-     "Whether the message peeked at was whole until now. It is consumed; if not, the loss is counted and the\n"
-     "subscriber goes on with what is published next. InvalidArgumentError if nothing is peeked at."},
+     "Consumes the message from ``peek``, and returns whether it was intact until now. If it was overwritten,\n"
+     "the loss is counted, and the subscriber continues with the next published message. Raises\n"
+     "InvalidArgumentError if there is no message from ``peek``."},
     {"lost_messages", (PyCFunction)lossy_lost_messages, METH_O,
      "lost_messages($self, ring, /)\n--\n\n"
-     "How many messages were overwritten before they were read, since the start."},
+     "Returns how many messages of this ring were overwritten before they were read, since the subscriber was\n"
+     "made."},
     {"lost_bytes", (PyCFunction)lossy_lost_bytes, METH_O,
      "lost_bytes($self, ring, /)\n--\n\n"
-     "Bytes of the ring, padding included, that were overwritten before they were read, since the start."},
+     "Returns how many bytes of this ring, padding included, were overwritten before they were read, since the\n"
+     "subscriber was made."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -130,22 +130,26 @@ static PyObject *message_repr(Message *self)
 }
 
 static PyMemberDef members[] = {
-    {"type", T_INT, offsetof(Message, type), READONLY, "the publisher's type, 1 or more"},
-    {"ring", T_INT, offsetof(Message, ring), READONLY, "the ring, and so the publisher, that it came from"},
-    {"position", T_LONGLONG, offsetof(Message, position), READONLY, "bytes: where its record starts in the ring"},
+    {"type", T_INT, offsetof(Message, type), READONLY, "the type that the publisher gave, 1 or more"},
+    {"ring", T_INT, offsetof(Message, ring), READONLY, "the number of the ring, and of its publisher's slot"},
+    {"position", T_LONGLONG, offsetof(Message, position), READONLY, "where its record starts in the ring, in bytes"},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"sender", (getter)message_sender, NULL, "its publisher: a Sender with ring, name, epoch (0: not known)", NULL},
-    {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if expired", NULL},
+    {"sender", (getter)message_sender, NULL, "its publisher, as a flyring.Sender", NULL},
+    {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if it has ended", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One message: payload (buffer protocol, bytes(message), .data, ==), type, ring, position, "
-                "sender\n(spec/api.md).\n\n"
-                "From poll it lies in the ring and is valid until its handler returns; from take it owns its bytes."},
+    {Py_tp_doc, "One message: its payload, type, ring, position and sender (spec/api.md).\n\n"
+                "The payload is read through the buffer protocol, ``bytes(message)`` or ``message.data``. ``==``\n"
+                "compares the payload with another message or any bytes-like object.\n\n"
+                "A message from ``poll`` lies in the ring (that of a lossy subscriber in a private copy). It is\n"
+                "valid until its handler returns; after that its payload raises ClosedError. A message from\n"
+                "``take`` owns its bytes. A message from ``peek`` lies in the ring and may be overwritten at any\n"
+                "time."},
     {Py_tp_dealloc, message_dealloc},
     {Py_tp_members, members},
     {Py_tp_getset, getters},

@@ -79,13 +79,18 @@ static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"register_waker", register_this, METH_NOARGS,
-     "register_waker($module, /)\n--\n\nBefore a slot is first taken (spec 6.16)."},
+     "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec 6.16)."},
     {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
     {"message_behind", message_behind, METH_VARARGS,
      "message_behind($module, message, bytes, /)\n--\n\nA copy of a message without its first bytes."},
     {"dispatch", KEYWORDS(sbe_dispatch),
      "dispatch($module, /, handlers, otherwise=None)\n--\n\n"
-     "A handler for poll that calls ``handlers[Message](decoder, message)`` by template id."},
+     "Returns a handler for ``poll`` that calls ``handlers[Message](decoder, message)`` by the template id, which\n"
+     "is the record's type. Both arguments are valid until the handler returns.\n\n"
+     "A message of a type without a handler goes to ``otherwise``, or is skipped. The value that a handler or\n"
+     "``otherwise`` returns, None or an ``Action``, goes to ``poll``. One dispatch may serve many subscribers,\n"
+     "lossy ones too, and messages from ``take``.\n\n"
+     "A message that does not match its type raises BadMessageError; it is consumed."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -389,8 +389,8 @@ void reader_look_again(Reader *self)
 
 /* fileno */
 
-/* After a poll that found nothing: the descriptor becomes readable when something may be there. False with an exception,
-   also if the channel was replaced: not the time after it said so. */
+/* Arm the descriptor after a poll that found nothing: it becomes readable when there may be a message. False with an
+   exception, also if the channel was replaced, but not the next time after that. */
 static COLD bool rearm(Reader *self)
 {
     const uint8_t *successor = self->data->base + self->shape.control + CONTROL_SUCCESSOR;
@@ -683,24 +683,30 @@ static PyObject *get_closed(Reader *self, void *ignored)
 
 const char reader_poll_text[] =
     "poll($self, /, handler, limit=256, timeout=0)\n--\n\n"
-    "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
-    "``timeout`` seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a\n"
-    "private copy, is valid until its handler returns; one whose handler raised counts as consumed, and the\n"
-    "exception reaches the caller. The handler returns None or a flyring.Action; InvalidArgumentError for\n"
-    "anything else.";
+    "Calls ``handler(message)`` for each waiting message, at most ``limit`` of them. Returns how many were\n"
+    "handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no\n"
+    "limit).\n\n"
+    "A message is valid until its handler returns. It lies in the ring; for a lossy subscriber it is a private\n"
+    "copy. A message whose handler raises counts as consumed, and the exception reaches the caller.\n\n"
+    "The handler returns None or a ``flyring.Action``: COMMIT (messages handled so far count as read from now\n"
+    "on), BREAK (the poll ends), or ABORT (the poll ends; this message is neither consumed nor counted, and\n"
+    "the next poll begins with it). Anything else raises InvalidArgumentError, and the message counts as\n"
+    "consumed.";
 const char reader_take_text[] =
     "take($self, /, timeout=0)\n--\n\n"
-    "One message that owns its bytes, or None if there was none within ``timeout`` seconds.";
+    "Returns one message that owns its bytes, or None if none came within ``timeout`` seconds (0: does not\n"
+    "wait; None: no limit).";
 
 const char reader_position_text[] =
     "position($self, ring, /)\n--\n\n"
-    "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen.";
+    "Returns the position of this reader in the given ring, in bytes. Raises InvalidArgumentError if the\n"
+    "reader did not choose that ring.";
 const char reader_ended_text[] =
     "ended($self, ring, /)\n--\n\n"
-    "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
-    "untrue again. InvalidArgumentError if the ring was not chosen.";
+    "Returns whether the ring's publisher has closed and all its messages are consumed. A later publisher in\n"
+    "the same ring makes it False again. Raises InvalidArgumentError if the reader did not choose that ring.";
 
-/* reader_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
+/* reader_refuse for methods in Python: raises the errors that come before those of arguments. */
 static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 {
     (void)ignored;
@@ -709,21 +715,23 @@ static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS, "raises what goes before an argument that is refused"},
+    {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS,
+     "raises the errors that come before those of arguments"},
     {"_is_armed", (PyCFunction)reader_is_armed, METH_NOARGS, "for receive"},
     {"_have_ended", (PyCFunction)reader_have_ended, METH_NOARGS, "for async for"},
     {"fileno", (PyCFunction)reader_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\n"
-     "A descriptor that is readable while something may be there: for select, epoll and other loops. A poll\n"
-     "or take that finds nothing makes it unreadable; do not read from it. It lives as long as this object."},
+     "Returns a file descriptor for select, epoll and event loops. It is readable while there may be messages.\n"
+     "A ``poll`` or ``take`` that finds nothing makes it unreadable; do not read from it. It lives as long as\n"
+     "this object."},
     {"set_spin", (PyCFunction)reader_set_spin, METH_O,
      "set_spin($self, spin, /)\n--\n\n"
-     "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
+     "Sets how long a wait with ``wait=\"block\"`` spins before it sleeps, in seconds. The default is 0.00002."},
     {"close", (PyCFunction)reader_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
-     "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
-     "back. Twice is fine. ViewAliveError while a handler runs, or a message is still exported. A thread\n"
-     "that waits in this subscriber gets ClosedError."},
+     "Gives the slot back, if the reader has one. A kept slot keeps its position; any other stops holding\n"
+     "publishers back. Closing twice does nothing. Raises ViewAliveError inside a handler, and while a\n"
+     "memoryview or array of a message is alive. A thread that waits in this reader gets ClosedError."},
     {NULL, NULL, 0, NULL},
 };
 

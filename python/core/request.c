@@ -257,44 +257,50 @@ static PyObject *request_repr(Request *self)
 static PyMethodDef methods[] = {
     {"reply", KEYWORDS(request_reply),
      "reply($self, /, data, type=None)\n--\n\n"
-     "Answers it, from any thread. ``data``: bytes, or a message of a generated class. InvalidArgumentError if it\n"
-     "was answered before; MessageTooLargeError (nothing was sent); SlotLostError; ClosedError."},
+     "Answers the request. Thread-safe.\n\n"
+     "``data``: bytes, or a message of a generated class. ``type`` None: 1, or 65536 on a channel with a\n"
+     "schema; for a message of a class its template id.\n\n"
+     "Raises InvalidArgumentError if the request was answered before; MessageTooLargeError, in which case\n"
+     "nothing was sent; SlotLostError; ClosedError."},
     {"fail", (PyCFunction)request_fail, METH_O,
      "fail($self, text, /)\n--\n\n"
-     "Its call ends with ServiceError and this text, of which 1024 bytes at most are sent. Raises as reply does."},
+     "Ends the call with ServiceError and this text; at most 1024 bytes of the text are sent. Raises the errors\n"
+     "of ``reply``."},
     {"keep", (PyCFunction)request_keep, METH_NOARGS,
      "keep($self, /)\n--\n\n"
-     "The request, to be answered later, from any thread. One that nobody has any more fails with ``no answer``."},
+     "Keeps the request beyond its handler, and returns it, so that any thread may answer later. A kept request\n"
+     "that is dropped without an answer fails with ``no answer``."},
     {"stream", KEYWORDS(request_stream),
      "stream($self, /, items, type=None)\n--\n\n"
-     "Answers with what an iterable gives: polls take an item each time the caller has credit and the ring has\n"
-     "room, one item ahead, then end the stream. If it raises, the stream ends with ServiceError. Raises as reply\n"
-     "does, and InvalidArgumentError if the caller takes no stream."},
+     "Answers with the items of an iterable, and then ends the stream. The server's polls take the next item\n"
+     "when the caller has credit and the ring has room; they read one item ahead.\n\n"
+     "If the iterable raises, the stream ends with ServiceError. Raises the errors of ``reply``, and\n"
+     "InvalidArgumentError if the caller did not ask for a stream."},
     {"remaining", (PyCFunction)request_remaining, METH_NOARGS,
      "remaining($self, /)\n--\n\n"
-     "Seconds for which its caller still waits, 0 at least; None: as long as it takes."},
+     "Returns for how many more seconds the caller waits, at least 0; None if it has no time-out."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {
-    {"client", T_INT, offsetof(Request, client), READONLY, "the number of its caller"},
-    {"sequence", T_UINT, offsetof(Request, sequence), READONLY, "its number among its caller's calls"},
+    {"client", T_INT, offsetof(Request, client), READONLY, "the number of the client that calls"},
+    {"sequence", T_UINT, offsetof(Request, sequence), READONLY, "the number of this call among the client's calls"},
     {NULL, 0, 0, 0, NULL},
 };
 
 #define FLAG(field) (void *)offsetof(Request, field)
 static PyGetSetDef getters[] = {
-    {"cancelled", (getter)get_flag, NULL, "its caller does not wait any more, or has gone", FLAG(cancelled)},
-    {"repeat", (getter)get_flag, NULL, "at least once: a handler was given it before", FLAG(repeat)},
-    {"is_stream", (getter)get_flag, NULL, "its caller takes a stream", FLAG(is_stream)},
-    {"answered", (getter)get_flag, NULL, "it was answered", FLAG(answered)},
+    {"cancelled", (getter)get_flag, NULL, "whether the client no longer waits, or has gone", FLAG(cancelled)},
+    {"repeat", (getter)get_flag, NULL, "whether it may have run before (at-least-once delivery)", FLAG(repeat)},
+    {"is_stream", (getter)get_flag, NULL, "whether the client asked for a stream", FLAG(is_stream)},
+    {"answered", (getter)get_flag, NULL, "whether it was answered", FLAG(answered)},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc,
-     "One request in a server's hand (spec/api.md). A message that owns its bytes. Its handler answers it by\n"
-     "reply, or by what it returns; one that is kept is answered later, from any thread."},
+    {Py_tp_doc, "One request that a server handles. A message that owns its bytes (spec/api.md).\n\n"
+                "The handler answers by ``reply``, or by the value that it returns. A request that the handler\n"
+                "keeps with ``keep`` may be answered later, from any thread."},
     {Py_tp_dealloc, request_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},

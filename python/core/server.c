@@ -218,13 +218,16 @@ static PyObject *get_longest(Server *self, void *ignored)
 static PyMethodDef methods[] = {
     {"poll", KEYWORDS(server_poll),
      "poll($self, /, handler=None, limit=256, timeout=0)\n--\n\n"
-     "Calls ``handler`` with each Request that is there, at most ``limit``: how many. Waits up to ``timeout`` seconds\n"
-     "for the first (0: do not wait; None: no limit). Without a handler: those of ``on``. It answers by ``reply``, or "
-     "by what it returns: bytes, or a\n"
-     "message of a generated class. If it raises, its call ends with ServiceError, and the poll goes on; only what no\n"
-     "handler should catch (KeyboardInterrupt, SystemExit) comes out, after the reply."},
+     "Calls ``handler(request)`` for each waiting request, at most ``limit`` of them. Returns how many were\n"
+     "handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no\n"
+     "limit). Without a ``handler``, uses those of ``on``.\n\n"
+     "The handler answers by ``request.reply``, or by the value that it returns: bytes, or a message of a\n"
+     "generated class. If the handler raises, the call ends with ServiceError, and the poll goes on. Only\n"
+     "exceptions that no handler should catch (KeyboardInterrupt, SystemExit) reach the caller, after the\n"
+     "reply. An exception after the handler's own reply goes to ``sys.unraisablehook``."},
     {"stop", (PyCFunction)server_stop, METH_NOARGS,
-     "stop($self, /)\n--\n\nEnds the serve that is under way, or the next one. From any thread."},
+     "stop($self, /)\n--\n\n"
+     "Ends the current ``serve``, or the next one. Thread-safe."},
     {"_set_handler", (PyCFunction)server_set_handler, METH_O, "for on"},
     {"_stopped", (PyCFunction)server_stopped, METH_NOARGS, "for serve"},
     {"_set_clock", (PyCFunction)server_set_clock, METH_O, "for tests"},
@@ -234,13 +237,13 @@ static PyMethodDef methods[] = {
 #define COUNT(field) (void *)offsetof(Server, field)
 static PyGetSetDef getters[] = {
     {"_held", (getter)get_held, NULL, "for held", NULL},
-    {"client_gone", (getter)get_count, NULL, "replies to clients that have gone, since the start", COUNT(client_gone)},
-    {"expired", (getter)get_count, NULL, "requests that came too late, since the start", COUNT(expired)},
-    {"not_run", (getter)get_count, NULL, "requests to an earlier server, since the start", COUNT(not_run)},
-    {"damaged", (getter)get_count, NULL, "clients evicted for what they wrote, since the start", COUNT(damaged)},
-    {"slot", (getter)get_slot, NULL, "its subscriber slot: 0", NULL},
-    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
-    {"max_message_length", (getter)get_longest, NULL, "bytes: the largest answer", NULL},
+    {"client_gone", (getter)get_count, NULL, "how many replies were for clients that have gone", COUNT(client_gone)},
+    {"expired", (getter)get_count, NULL, "how many requests came after their deadline", COUNT(expired)},
+    {"not_run", (getter)get_count, NULL, "how many requests were for an earlier server", COUNT(not_run)},
+    {"damaged", (getter)get_count, NULL, "how many clients were evicted for a damaged ring", COUNT(damaged)},
+    {"slot", (getter)get_slot, NULL, "the number of its subscriber slot: 0", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many servers the service has had, this one included", NULL},
+    {"max_message_length", (getter)get_longest, NULL, "the largest answer, in bytes", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -141,16 +141,16 @@ static PyObject *get_epoch(Subscriber *self, void *ignored)
 static PyMethodDef methods[] = {
     READER_FAST_METHODS(subscriber_take),
     READER_RING_METHODS,
-    {"_check", (PyCFunction)subscriber_check, METH_NOARGS, "raises if it cannot be used now"},
+    {"_check", (PyCFunction)subscriber_check, METH_NOARGS, "raises the error if it cannot be used now"},
     {"_unkeep", (PyCFunction)subscriber_unkeep, METH_NOARGS, "for forget"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     READER_RING_GETTERS,
-    {"slot", (getter)get_slot, NULL, "its slot", NULL},
-    {"kept", (getter)get_kept, NULL, "whether the slot keeps its place after close", NULL},
-    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
+    {"slot", (getter)get_slot, NULL, "the number of its subscriber slot", NULL},
+    {"kept", (getter)get_kept, NULL, "whether the slot keeps its position after close", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many owners the slot has had, this one included", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

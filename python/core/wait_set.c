@@ -400,33 +400,39 @@ static void wait_set_dealloc(WaitSet *self)
 static PyMethodDef methods[] = {
     {"add", (PyCFunction)wait_set_add, METH_O,
      "add($self, member, /)\n--\n\n"
-     "A subscriber, lossy or not: ready when a message may be there. A publisher: ready when there is room for\n"
-     "what found none last. InvalidArgumentError if it is in the set."},
+     "Adds a member. A subscriber, lossy subscriber, worker, server or client is ready when there may be a\n"
+     "message for it. A publisher is ready when there is room for the message that last found none. Raises\n"
+     "InvalidArgumentError if the member is in the set already."},
     {"remove", (PyCFunction)wait_set_remove, METH_O,
-     "remove($self, member, /)\n--\n\nInvalidArgumentError if it is not in the set."},
+     "remove($self, member, /)\n--\n\n"
+     "Removes a member. Raises InvalidArgumentError if the member is not in the set."},
     {"wait", KEYWORDS(wait_set_wait),
      "wait($self, /, timeout=None)\n--\n\n"
-     "Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that\n"
-     "are ready, in the order in which they were added. What was closed, has lost its slot, or is of a channel\n"
-     "that was replaced, is ready: its next method says what happened. TwoThreadsError if one of them is in\n"
-     "use."},
+     "Waits until a member is ready, ``wake`` is called, or ``timeout`` seconds (None: no limit) have passed.\n"
+     "Returns the members that are ready, in the order in which they were added.\n\n"
+     "A member that is closed, has lost its slot, or whose channel was replaced, counts as ready: its next\n"
+     "method raises the error. Raises TwoThreadsError if a member is in use by another thread."},
     {"wake", (PyCFunction)wait_set_wake, METH_NOARGS,
-     "wake($self, /)\n--\n\nEnds the wait that is under way, or the next one. From any thread."},
+     "wake($self, /)\n--\n\n"
+     "Ends the current ``wait``, or the next one. Thread-safe."},
     {"set_spin", (PyCFunction)wait_set_set_spin, METH_O,
-     "set_spin($self, spin, /)\n--\n\nHow long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."},
+     "set_spin($self, spin, /)\n--\n\n"
+     "Sets how long a wait spins before it sleeps, in seconds. The default is 0.00002."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     {"naps", (getter)get_naps, NULL,
-     "whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no\n"
+     "whether it looks every millisecond instead of sleeping until it is woken. This is so if the kernel has no\n"
      "futex_waitv, or there are more than 127 pairs of words to sleep on (one for each channel and direction)",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Subscribers and publishers, of one or several channels, that one thread waits for (spec/api.md)."},
+    {Py_tp_doc, "Waits for several subscribers, workers, publishers, servers and clients in one thread\n"
+                "(spec/api.md).\n\n"
+                "The members may belong to different channels. A wait set is not thread-safe, except for ``wake``."},
     {Py_tp_new, wait_set_new},
     {Py_tp_dealloc, wait_set_dealloc},
     {Py_tp_methods, methods},

@@ -262,31 +262,35 @@ static PyObject *get_epoch(Worker *self, void *ignored)
 static PyMethodDef methods[] = {
     {"poll", KEYWORDS(worker_poll),
      "poll($self, /, handler, limit=1, timeout=0)\n--\n\n"
-     "Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once: how many. Waits\n"
-     "up to ``timeout`` seconds for the first (0: do not wait; None: no limit). A job whose handler returns is\n"
-     "done. One whose handler raises is released, and the exception reaches the caller. The handler returns None\n"
-     "or a flyring.Action: BREAK (done; the poll ends), ABORT (released; the poll ends, without counting it)."},
+     "Calls ``handler(job)`` for each job that this worker can take, at most ``limit`` of them. Returns how\n"
+     "many were handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait;\n"
+     "None: no limit).\n\n"
+     "Up to ``limit`` jobs, of at most an eighth of a ring in size, are taken at once, so each job waits for\n"
+     "those before it. A job whose handler returns is done. A job whose handler raises is released, and the\n"
+     "exception reaches the caller. Jobs that were taken but not handed out come with the next call.\n\n"
+     "The handler returns None or a ``flyring.Action``: CONTINUE and COMMIT (the job is done), BREAK (the job\n"
+     "is done, and the poll ends), or ABORT (the job is released and not counted, and the poll ends). The\n"
+     "handler may also call ``done`` or ``release`` itself."},
     {"take", KEYWORDS(worker_take),
      "take($self, /, timeout=0)\n--\n\n"
-     "One job, or None if there was none within ``timeout`` seconds. ViewAliveError while the one before is\n"
-     "neither done nor released."},
+     "Returns one job, or None if none came within ``timeout`` seconds (0: does not wait; None: no limit).\n"
+     "Raises ViewAliveError while the previous job is neither done nor released."},
     {"drain", (PyCFunction)worker_drain, METH_NOARGS,
      "drain($self, /)\n--\n\n"
-     "It hands out what it has taken already, and then nothing more: take and poll return at once, and\n"
-     "iteration ends. From any thread."},
-    {"_check", (PyCFunction)worker_check, METH_NOARGS, "raises if it cannot be used now"},
-    {"_next", (PyCFunction)worker_next, METH_NOARGS, "for iteration: None if nothing more is to come"},
+     "Stops taking jobs. The worker hands out the jobs that it has already taken; then ``take`` returns None\n"
+     "and ``poll`` returns 0 at once, and iteration ends. Thread-safe."},
+    {"_check", (PyCFunction)worker_check, METH_NOARGS, "raises the error if the worker cannot be used now"},
+    {"_next", (PyCFunction)worker_next, METH_NOARGS, "for iteration: the next job, or None at the end"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     {"ended", (getter)get_ended, NULL,
-     "whether all producers have closed, every job was handed out, and none is in hand; False before the first\n"
-     "producer came",
+     "whether all producers have closed and every job is done. False before the first producer",
      NULL},
-    {"slot", (getter)get_slot, NULL, "its slot", NULL},
+    {"slot", (getter)get_slot, NULL, "the number of its subscriber slot", NULL},
     {"_drains", (getter)get_drains, NULL, "for receive", NULL},
-    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many owners the slot has had, this one included", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

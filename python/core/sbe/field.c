@@ -276,11 +276,11 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"name", T_OBJECT, offsetof(Field, name), READONLY, "as the schema spells it"},
-    {"kind", T_OBJECT, offsetof(Field, kind), READONLY, "which constructor of flyring.sbe.fields made it"},
+    {"name", T_OBJECT, offsetof(Field, name), READONLY, "the name in the schema"},
+    {"kind", T_OBJECT, offsetof(Field, kind), READONLY, "the constructor of flyring.sbe.fields that made it"},
     {"type", T_OBJECT, offsetof(Field, class), READONLY, "the class of an enum, set, composite or entry, or None"},
-    {"offset", T_LONGLONG, offsetof(Field, offset), READONLY, "in bytes, from the start of the block"},
-    {"length", T_LONGLONG, offsetof(Field, length), READONLY, "elements of an array, bytes of text or a composite"},
+    {"offset", T_LONGLONG, offsetof(Field, offset), READONLY, "the offset in bytes from the start of the block"},
+    {"length", T_LONGLONG, offsetof(Field, length), READONLY, "elements of an array, or bytes of text or a composite"},
     {"since", T_LONGLONG, offsetof(Field, since), READONLY, "the version of the schema that added it"},
     {"encoding", T_OBJECT, offsetof(Field, codec), READONLY, "Python's codec for text, or None"},
     {NULL, 0, 0, 0, NULL},
@@ -294,12 +294,12 @@ static PyObject *field_typestr(Field *self, void *ignored)
 }
 
 static PyGetSetDef getters[] = {
-    {"typestr", (getter)field_typestr, NULL, "its numbers, as numpy's array interface names them: \"<i8\"", NULL},
+    {"typestr", (getter)field_typestr, NULL, "the type of its numbers in numpy's notation, such as \"<i8\"", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One attribute of a message, group entry or composite. Made by flyring.sbe.fields."},
+    {Py_tp_doc, "One attribute of a message, group entry or composite. Made by ``flyring.sbe.fields``."},
     {Py_tp_new, field_new},
     {Py_tp_dealloc, field_dealloc},
     {Py_tp_traverse, field_traverse},

@@ -164,8 +164,8 @@ static PyObject *get_acting_block_length(Flyweight *self, void *ignored)
 }
 
 static PyGetSetDef getters[] = {
-    {"acting_block_length", (getter)get_acting_block_length, NULL, "of the writer, in bytes", NULL},
-    {"acting_version", (getter)get_acting_version, NULL, "the schema version of the writer", NULL},
+    {"acting_block_length", (getter)get_acting_block_length, NULL, "the writer's block length, in bytes", NULL},
+    {"acting_version", (getter)get_acting_version, NULL, "the writer's schema version", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

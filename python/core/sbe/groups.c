@@ -235,13 +235,15 @@ static PyObject *self_iter(PyObject *self)
 static PyMethodDef methods[] = {
     {"encode", (PyCFunction)group_encode, METH_O,
      "encode($self, count, /)\n--\n\n"
-     "Begins the group: an iterator over its ``count`` entries, each to be written before the next."},
+     "Begins the group, and returns an iterator over its ``count`` entries. Write each entry before you ask for\n"
+     "the next. Raises OrderError if another field must be written first; OutOfRangeError;\n"
+     "MessageTooShortError."},
     {"__class_getitem__", (PyCFunction)Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot group_slots[] = {
-    {Py_tp_doc, "The entries of a group: len, iteration and indexes when reading, encode(count) when writing."},
+    {Py_tp_doc, "The entries of a group. To read: ``len``, iteration and indexes. To write: ``encode(count)``."},
     {Py_tp_dealloc, group_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_iter, group_iter},

@@ -328,32 +328,36 @@ PyObject *message_to_offer(PyObject *object, PyObject *type_given, int32_t *type
 static PyMethodDef methods[] = {
     {"encode", KEYWORDS(message_encode) | METH_CLASS,
      "encode($type, /, buffer, offset=0)\n--\n\n"
-     "Writes the header, and gives the message to be written behind it. The block is not cleared: write every field."},
+     "Writes the message header at ``offset`` of ``buffer``, and returns a message to be written behind it. The\n"
+     "block is not cleared, so write every field. Raises MessageTooShortError."},
     {"decode", KEYWORDS(message_decode) | METH_CLASS,
      "decode($type, /, buffer, offset=0)\n--\n\n"
-     "Checks the header, and gives the message to be read. WrongMessageError, MessageTooShortError."},
+     "Checks the message header at ``offset`` of ``buffer``, and returns the message to be read. Raises\n"
+     "WrongMessageError or MessageTooShortError."},
     {"wrap", KEYWORDS(message_wrap) | METH_CLASS,
      "wrap($type, /, buffer, offset=0, block_length=None, version=None)\n--\n\n"
-     "A message without header, to be read: its block begins at ``offset``. Not given, or None: the class's own\n"
-     "BLOCK_LENGTH and SCHEMA_VERSION."},
+     "Returns a message without a header, to be read, whose block begins at ``offset`` of ``buffer``.\n"
+     "``block_length`` and ``version`` None: those of the class, BLOCK_LENGTH and SCHEMA_VERSION. Raises\n"
+     "MessageTooShortError."},
     {"commit", (PyCFunction)message_commit, METH_NOARGS,
      "commit($self, /)\n--\n\n"
-     "Publishes the claim: the ring's new end position in bytes.\n\n"
-     "OrderError if groups or data were not written (the claim stays open); ClosedError; SlotLostError."},
+     "Publishes the claim. Returns the ring's new end position, in bytes.\n\n"
+     "Raises OrderError if groups or data were not written (the claim stays open); ClosedError; SlotLostError;\n"
+     "SbeError if the message is not a claim."},
     {"abort", (PyCFunction)message_abort, METH_NOARGS,
      "abort($self, /)\n--\n\n"
-     "Gives the claim up (it becomes padding): the ring's new end position in bytes."},
+     "Gives the claim up; its space becomes padding. Returns the ring's new end position, in bytes."},
     {"__bytes__", (PyCFunction)message_bytes, METH_NOARGS, NULL},
     {"__enter__", message_enter, METH_NOARGS, NULL},
     {"__exit__", FAST(message_exit),
-     "Commits the claim if it is still open, after an exception aborts it; lets go of the buffer of any other\n"
+     "Commits the claim if it is still open, or aborts it after an exception. Releases the buffer of any other\n"
      "message."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     {"encoded_length", (getter)get_encoded_length, NULL,
-     "bytes of the whole message so far, header included (without one after wrap)", NULL},
+     "bytes of the whole message so far, header included (after wrap there is none)", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
