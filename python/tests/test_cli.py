@@ -229,7 +229,7 @@ def test_who_is_blocked_by_whom(flyring: Command) -> None:
         assert ring["blocked_length"] >= 64 and ring["blocked_since"] > 0 and 0 <= ring["blocked_for"] < 60e9
         text = flyring.text("info", "full")
         assert f"BLOCKED publisher 0 (feed, pid {os.getpid()}) for " in text
-        assert "subscriber 0 (gone, nobody owns it, kept: flyring evict frees it)" in text
+        assert "subscriber 0 (gone, no process owns it, kept: flyring evict frees it)" in text
         assert f"subscriber 1 (slow, pid {os.getpid()})" in text
         (row,) = flyring.json("ls")["channels"]
         assert row["blocked"] == [0]
@@ -305,7 +305,7 @@ def test_what_is_no_channel(kind: str, folder: Path, flyring: Command) -> None:
     assert (finding["kind"], finding["severity"], finding["section"]) == (code, "broken", "3.3")
     assert "BROKEN" in flyring.text("check", path, status=1)
     assert flyring.json("info", path, status=1)["problem"]["code"] == code
-    assert "NOT A WHOLE CHANNEL" in flyring.text("info", path, status=1)
+    assert "NOT A VALID CHANNEL" in flyring.text("info", path, status=1)
     for command, *rest in (("recover",), ("evict", "0")):
         assert flyring.text(command, path, *rest, status=2).startswith("flyring: ")
 
@@ -431,6 +431,6 @@ def test_evict_takes_a_slot_away(flyring: Command, child: Callable[..., Child]) 
         victim.say()
         assert victim.line() == "lost"
         assert victim.end() == 0
-        assert "held nobody back" in flyring.text("evict", "evict", 1)
+        assert "held no publisher back" in flyring.text("evict", "evict", 1)
         for wrong in (2, 1000):
             assert "there are 2" in flyring.text("evict", "evict", wrong, status=2)

@@ -157,7 +157,7 @@ def test_create_info_ls_check_and_evict(flyring: Command) -> None:
         thread = threading.Thread(target=server.close)
         thread.start()
         thread.join()
-        assert "none lives" in flyring("info", "c")
+        assert "none is running" in flyring("info", "c")
         assert "requests wait for a server in ring 0" in flyring("info", "c")
     flyring("recover", "c")
     flyring("check", "c")

@@ -69,7 +69,7 @@ def test_what_agrona_and_we_write_breaks_no_rule(read_by_agrona: Channel, flyrin
 def test_what_agrona_writes_is_walked_from_the_gate(written_by_agrona: Channel, flyring: Command) -> None:  # noqa: F811
     document = flyring.json("check", "agrona")
     assert (document["broken"], document["left"]) == (0, 0)
-    assert document["notes"] == ["subscriber 0 (reader) is kept and nobody owns it: messages wait in ring 0"]
+    assert document["notes"] == ["subscriber 0 (reader) is kept and no process owns it: messages wait in ring 0"]
     unread = word(written_by_agrona, "claimed") - word(written_by_agrona, "gate")
     assert unread > 3500
     assert unread // 112 <= document["records"] <= unread // 112 + 1  # one may be padding

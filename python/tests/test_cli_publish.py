@@ -98,11 +98,11 @@ def test_typed_and_raw_lines_are_published(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (b"nonsense\n", "it is no JSON"),
+    (b"nonsense\n", "it is not JSON"),
     (b'{"message": "Trade", "body": {"price": NaN}}\n', 'NaN is not JSON: write "NaN"'),
-    (b"\xff\n", "it is no JSON"),
-    (b"[" * 100000 + b"\n", "it is no JSON"),
-    (b"[]\n", "it is no JSON object"),
+    (b"\xff\n", "it is not JSON"),
+    (b"[" * 100000 + b"\n", "it is not JSON"),
+    (b"[]\n", "it is not a JSON object"),
     (b"{}\n", 'it has neither "message" and "body", nor "type" and "data" or "text"'),
     (
         line({"message": "Quote", "body": {}}),

@@ -56,7 +56,7 @@ def test_info_of_a_queue_that_works(capsys: pytest.CaptureFixture[str]) -> None:
         assert "worker 1 (busy, pid" in shown
         assert "has a job of ring 1 at 64 in hand for" in shown
         assert "handovers" in text(capsys, "info", "jobs", "--fields")
-        assert text(capsys, "check", "jobs").endswith("0 things left by the dead, 7 records walked\n")
+        assert text(capsys, "check", "jobs").endswith("0 leftovers of dead owners, 7 records walked\n")
         while publisher.offer(bytes(100)) is not None:
             pass
         assert "held by jobs that no worker has taken" in text(capsys, "info", "jobs")

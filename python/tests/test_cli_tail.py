@@ -207,7 +207,7 @@ def test_filters(channel: Channel, shown: Shown, arguments: list[str], expected:
         (["--message", "Quote"], "the schema has no Quote, but PriceUpdate, Trade, Book"),
         (["--where", "bid"], "'bid' must be FIELD=VALUE"),
         (["--where", "nothing=1"], "PriceUpdate: there is no nothing"),
-        (["--where", "bid=much"], "'much' is no number, as int64 is"),
+        (["--where", "bid=much"], "'much' is not a number, as int64 needs"),
         (["--where", "instrument=1"], "instrument is a composite: name instrument.id or"),
         (["--where", "instrument.kind=BOND"], "an enum is = or != one of STOCK, FUTURE, OPTION"),
         (["--where", "instrument.kind>STOCK"], "an enum is = or !="),

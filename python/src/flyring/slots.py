@@ -81,9 +81,7 @@ class WorkerSlot:
     lock: File
     slot: int
     epoch: int
-    batch: tuple[
-        int, int, int, int
-    ]  # the last owner's batch: ring, begin, end, attempts; ring -1: there is none
+    batch: tuple[int, int, int, int]  # the last owner's batch: ring, begin, end, attempts; ring -1: there is none
     name: str
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring check`` says of bytes that version 1.0 leaves zero: a stray write shows there (spec 4, 10)."""
+"""The part of ``flyring check`` for bytes that version 1.0 leaves zero; a stray write shows there (spec 4, 10)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def check_zeros(image: Image, header: Header, memory: Memory, findings: Findings
         data = memory.read(begin, end - begin)
         if any(data):
             offset = begin + len(data) - len(data.lstrip(b"\0"))
-            what = f"a byte that nobody writes in version 1.0 is {data[offset - begin]:#04x}"
-            do = "harmless in itself; find out who writes to this file"
+            what = f"a byte that version 1.0 never writes is {data[offset - begin]:#04x}"
+            do = "harmless in itself; find out which program writes to this file"
             findings.broken("not-zero", section, offset, what, do)
 
 
 def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
-    """Section of the spec, first byte, byte behind the last."""
+    """Yields each range of reserved bytes: the section of the spec, the first byte, and the byte behind the last."""
     of_kind = QUEUES if header.is_queue else SERVICES if header.is_service else set()
-    nobody: set[str] = (QUEUES | SERVICES) - of_kind  # writes these
+    nobody: set[str] = (QUEUES | SERVICES) - of_kind  # fields of other kinds, which no process writes here
     known = layout.HEADER_MAX_OUTSTANDING if header.is_service else layout.HEADER_SCHEMA_VERSION
     yield "4.2", known + 4, layout.HEADER_CRC
     control = header.control_offset
@@ -61,7 +61,7 @@ def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
 
 
 def written(table: str, nobody: AbstractSet[str]) -> Iterator[Range]:
-    """(offset, size) of the fields of a table of layout.toml that a process of version 1.0 writes."""
+    """Yields (offset, size) of the fields of a table in layout.toml, without the fields named in ``nobody``."""
     for name, offset, kind, count, stride in layout.FIELDS[table]:
         if name not in nobody:
             for i in range(count):
@@ -69,7 +69,7 @@ def written(table: str, nobody: AbstractSet[str]) -> Iterator[Range]:
 
 
 def gaps(fields: Iterable[Range], length: int) -> Iterator[Range]:
-    """What lies between fields (offset, size), up to ``length``."""
+    """Yields the gaps between fields, which are (offset, size), up to ``length``."""
     at = 0
     for offset, size in sorted(fields):
         if offset > at:
