@@ -35,24 +35,24 @@ def check_zeros(image: Image, header: Header, memory: Memory, findings: Findings
 def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     """Yields each range of reserved bytes: the section of the spec, the first byte, and the byte behind the last."""
     of_kind = QUEUES if header.is_queue else SERVICES if header.is_service else set()
-    nobody: set[str] = (QUEUES | SERVICES) - of_kind  # fields of other kinds, which no process writes here
+    unwritten: set[str] = (QUEUES | SERVICES) - of_kind  # fields of other kinds, which no process writes here
     known = layout.HEADER_MAX_OUTSTANDING if header.is_service else layout.HEADER_SCHEMA_VERSION
     yield "4.2", known + 4, layout.HEADER_CRC
     control = header.control_offset
-    for begin, end in gaps(written("control", nobody), layout.CONTROL_SLOTS):
+    for begin, end in gaps(written("control", unwritten), layout.CONTROL_SLOTS):
         yield "4.3", control + begin, control + end
     slots = (("4.4", "publisher_slot", header.publishers), ("4.5", "subscriber_slot", header.subscribers))
     for section, table, count in slots:
         for k in range(count):
             slot = header.publisher_slot(k) if table == "publisher_slot" else header.subscriber_slot(k)
-            for begin, end in gaps(written(table, nobody), layout.CONTROL_SLOT_LENGTH):
+            for begin, end in gaps(written(table, unwritten), layout.CONTROL_SLOT_LENGTH):
                 yield section, slot + begin, slot + end
     yield "4.1", header.subscriber_slot(header.subscribers), header.counter_metadata_offset
     yield "4.1", header.counter_values_offset + header.counter_values_length, header.rings_offset
-    fields = set(written("trailer", nobody | (AGRONA if not header.foreign else set())))
+    fields = set(written("trailer", unwritten | (AGRONA if not header.foreign else set())))
     for slot in header.gating(0):
         gate = header.gate(0, slot) - header.trailer(0)
-        fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate", nobody)}
+        fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate", unwritten)}
     between = list(gaps(fields, header.trailer_length))
     for ring in range(header.publishers):
         for begin, end in between:
@@ -60,10 +60,10 @@ def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     yield "4.1", header.schema_offset + header.schema_length, header.sections_end
 
 
-def written(table: str, nobody: AbstractSet[str]) -> Iterator[Range]:
-    """Yields (offset, size) of the fields of a table in layout.toml, without the fields named in ``nobody``."""
+def written(table: str, unwritten: AbstractSet[str]) -> Iterator[Range]:
+    """Yields (offset, size) of the fields of a table in layout.toml, without the fields named in ``unwritten``."""
     for name, offset, kind, count, stride in layout.FIELDS[table]:
-        if name not in nobody:
+        if name not in unwritten:
             for i in range(count):
                 yield offset + i * stride, type_size(kind)
 
