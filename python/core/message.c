@@ -34,11 +34,11 @@ void message_expire(Message *self)
 {
     self->data = NULL;
     if (self->from != NULL && (self->held != NULL || Py_REFCNT((PyObject *)self) > 1)) {
-        PyObject *kind, *value, *traceback; /* it is kept, and may be asked later */
+        PyObject *kind, *value, *traceback; /* the message is kept, so it must have its sender now */
         PyErr_Fetch(&kind, &value, &traceback);
         Py_XDECREF(self->sender);
         self->sender = Py_XNewRef(sender_object(self->from));
-        PyErr_Restore(kind, value, traceback); /* without memory for a sender there is none */
+        PyErr_Restore(kind, value, traceback); /* without memory for it, the message has no sender */
     }
     self->from = NULL;
     if (self->exports == 0)
@@ -82,7 +82,7 @@ static Py_ssize_t message_length(Message *self)
     return self->length;
 }
 
-/* A message is true even if it is empty: "while (message := take())" must not end there. */
+/* A message is true even if it is empty, because "while (message := take())" must not end there. */
 static int message_is_true(Message *self)
 {
     (void)self;
@@ -97,7 +97,7 @@ static PyObject *message_compare(Message *self, PyObject *other, int operation)
         return Py_NewRef(Py_NotImplemented);
     if (PyObject_GetBuffer(other, &view, PyBUF_SIMPLE) < 0)
         return NULL;
-    if (self->data == NULL) { /* asked now: getting the buffer may have run Python code */
+    if (self->data == NULL) { /* tested now, because getting the buffer may have run Python code */
         PyBuffer_Release(&view);
         return raise_error("ClosedError", "(sis)", "message", 0,
                            "it was valid until its handler returned; compare it there, or use take");
