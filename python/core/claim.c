@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: space in the ring, filled in place through the buffer protocol, then committed or aborted. */
+/* Claim: space in the ring, which is filled in place through the buffer protocol, then committed or aborted. */
 #include "arguments.h"
 #include "publisher.h"
 
@@ -21,11 +21,11 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
 {
     Claim *claim = self->claim;
     ring_writer *ring = &self->writer.ring;
-    if (self->busy && !self->closed && !self->forked) { /* another thread flushes: the claim stays open */
+    if (self->busy && !self->closed && !self->forked) { /* another thread flushes, so the claim stays open */
         publisher_in_use(self);
         return NULL;
     }
-    if (publisher_in_use(self)) { /* 5.4: also before each commit */
+    if (publisher_in_use(self)) { /* checked before each commit, too (5.4) */
         claim->data = NULL;
         self->claim = NULL;
         return NULL;
@@ -36,7 +36,7 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
     ring_commit(ring, length);
     ring_advance(ring, ring_record_size(ring, length), commit ? 1 : 0);
     if (commit)
-        publisher_wake(self); /* 10 */
+        publisher_wake(self); /* publish 10 */
     claim->data = NULL;
     self->claim = NULL;
     return PyLong_FromLongLong(ring->end);
@@ -45,10 +45,10 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
 void publisher_drop_claim(Publisher *self)
 {
     bool busy = self->busy;
-    self->busy = false; /* a flush only reads gates */
+    self->busy = false; /* a flush only reads gates, so an abort is safe */
     PyObject *position = publisher_close_claim(self, false);
     if (position == NULL)
-        PyErr_Clear(); /* closed or lost meanwhile: there is nothing to abort */
+        PyErr_Clear(); /* closed or lost meanwhile, so there is nothing to abort */
     Py_XDECREF(position);
     self->busy = busy;
 }
@@ -114,7 +114,7 @@ PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
 
 void claim_drop(Claim *self)
 {
-    if (self->data != NULL) { /* without exports: they would hold a reference */
+    if (self->data != NULL) { /* there are no exports, because each holds a reference */
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         publisher_drop_claim(self->publisher);
@@ -148,7 +148,7 @@ static PyObject *claim_data(Claim *self, void *ignored)
     return PyMemoryView_FromObject((PyObject *)self);
 }
 
-/* claim[i], claim[i:j] and their assignment are those of a memoryview that lives for just that long. */
+/* claim[i], claim[i:j] and their assignment go through a temporary memoryview. */
 
 static PyObject *claim_get_item(PyObject *self, PyObject *key)
 {

@@ -37,7 +37,7 @@ typedef struct Call {
     int32_t slot; /* the slot that was lost, or the number of the corrupt ring */
     int64_t corrupt_at;
     PyObject *answer; /* an Answer, or NULL */
-    PyObject *text; /* bytes: an error's text, the name of the server that has gone, or why a ring is corrupt; or NULL */
+    PyObject *text; /* bytes: an error's text, the name of the server that has gone, or why a ring is corrupt */
     PyObject *items; /* a list of Answers, from next_item on; or NULL */
     Py_ssize_t next_item;
     PyObject *callback; /* or NULL */

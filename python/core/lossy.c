@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LossySubscriber: how it begins, and what it tells. It owns nothing in the file. */
+/* LossySubscriber: creation and attributes. It owns nothing in the file. */
 #include "lossy.h"
 
 /* Life */
@@ -31,7 +31,7 @@ static bool add_rings(Lossy *self, PyObject *rings)
             .slot = base + publisher_slot_offset(&self->base.shape, (int32_t)number),
             .from = {.ring = (int32_t)number},
         };
-        if (!lossy_start(self, &lossy_rings(self)[i])) { /* the first poll says so; the other rings can be read */
+        if (!lossy_start(self, &lossy_rings(self)[i])) { /* the first poll raises it; other rings can be read */
             PyErr_Clear();
             lossy_rings(self)[i].corrupt = lossy_rings(self)[i].started = false;
         }
@@ -60,7 +60,7 @@ static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     Lossy *self = (Lossy *)reader_new(type, &lossy_kind, (Memory *)data,
-                                      ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to say that it waits */
+                                      ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to announce sleeps */
                                       (File *)file, &at, (int)PyTuple_Size(rings), strategy, lossy_forked);
     if (self == NULL)
         return NULL;
@@ -83,7 +83,7 @@ static void lossy_dealloc(Lossy *self)
     reader_dealloc(&self->base);
 }
 
-/* What Python is told */
+/* Methods and attributes */
 
 static PyObject *lossy_lost_messages(Lossy *self, PyObject *number)
 {

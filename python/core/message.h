@@ -8,7 +8,7 @@
 
 typedef struct Message {
     PyObject_VAR_HEAD /* size: bytes stored in `bytes`; 0 if in place */
-    PyObject *owner; /* in place: the subscriber, which keeps the memory; NULL: the message owns its bytes, or expired */
+    PyObject *owner; /* in place: the subscriber, which keeps the memory; NULL: it owns its bytes, or expired */
     const uint8_t *data; /* NULL: expired */
     Py_ssize_t length;
     Py_ssize_t exports;

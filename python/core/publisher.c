@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publisher: how it begins and closes (spec 5.2, 5.4), and its methods. */
+/* Publisher: creation, close (spec 5.2, 5.4), and methods. */
 #include "publisher.h"
 #include "arguments.h"
 #include "sbe/sbe.h"
 
 PyTypeObject *publisher_type;
 
-/* Life */
+/* Creation and close */
 
 static void publisher_forked(fork_node *node)
 {
@@ -76,7 +76,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .look = publisher_look,
     };
     if (at.queue)
-        self->writer.ring.longest -= RELEASED_LENGTH; /* which a release adds */
+        self->writer.ring.longest -= RELEASED_LENGTH; /* a release adds so many bytes */
     epoch_watch(&self->epoch, file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH, epoch);
     fork_add(&self->node, publisher_forked);
     return (PyObject *)self;
@@ -93,7 +93,7 @@ void publisher_shut(Publisher *self)
         STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
         wake_all(data_words(&self->shape, self->memory->base));
         if (self->shape.queue)
-            wake_all(jobs_words(&self->shape, self->memory->base)); /* it may have ended */
+            wake_all(jobs_words(&self->shape, self->memory->base)); /* the queue may have ended */
     }
     if (self->claim != NULL) {
         self->claim->data = NULL;
@@ -104,9 +104,9 @@ void publisher_shut(Publisher *self)
         notifier_stop(self->notifier);
     epoch_drop(&self->epoch);
     if (self->busy && !self->forked)
-        wake_all(room_words(&self->shape, self->memory->base)); /* among them the thread that waits */
+        wake_all(room_words(&self->shape, self->memory->base)); /* including a thread that waits in this publisher */
     file_shut(self->lock);
-    /* That thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
+    /* A waiting thread still reads the gates, and releases the memory itself; a forked child may still have exports. */
     if (!self->busy && !self->forked)
         publisher_release_memory(self);
 }
@@ -160,7 +160,7 @@ static PyObject *publisher_close(Publisher *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
-/* A hint without effect: right also when the file is no longer mapped. */
+/* A prefetch cannot fault, so this is safe after unmapping. */
 static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
@@ -179,7 +179,7 @@ static PyObject *publisher_set_spin(Publisher *self, PyObject *seconds)
     return Py_NewRef(Py_None);
 }
 
-/* publisher_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
+/* publisher_refuse for methods in Python: raises the errors that come before those of arguments. */
 static PyObject *publisher_check_idle(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
@@ -187,7 +187,7 @@ static PyObject *publisher_check_idle(Publisher *self, PyObject *ignored)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* What Python is told */
+/* Methods and attributes */
 
 static PyObject *get_position(Publisher *self, void *ignored)
 {
