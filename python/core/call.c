@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Call, and the table of those that are outstanding (spec/service.md 6). */
+/* Call, and the table of outstanding calls (spec/service.md 6). */
 #include "client.h"
 
 #include <structmember.h>
@@ -191,7 +191,7 @@ static PyObject *call_cancel(Call *self, PyObject *ignored)
     return fine ? Py_NewRef(Py_None) : NULL;
 }
 
-/* For async: how many items are there. */
+/* For async: the number of items that have arrived. */
 static PyObject *call_has_item(Call *self, void *ignored)
 {
     (void)ignored;
@@ -216,7 +216,7 @@ static PyObject *call_repeat(Call *self, void *ignored)
     return PyBool_FromLong(self->repeat);
 }
 
-/* For async: its client, while it is outstanding. */
+/* For async: the client, while the call is outstanding. */
 static PyObject *call_client(Call *self, void *ignored)
 {
     (void)ignored;

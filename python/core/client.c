@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Client: how it begins and waits (spec/service.md 3 and 6), and what it tells. */
+/* Client: creation, waiting (spec/service.md 3 and 6), methods and attributes. */
 #include "client.h"
 
-/* Life */
+/* Creation and close */
 
 static void client_forked(fork_node *node)
 {
@@ -157,17 +157,17 @@ static bool kind_owned(Reader *self)
 
 static bool kind_expire_messages(Reader *self)
 {
-    (void)self; /* an answer has its own bytes */
+    (void)self; /* an answer owns its bytes */
     return true;
 }
 
-/* Whether there is something to do at a cap: the server may have gone. */
+/* Whether there is something to do at a cap, because the server may have gone. */
 static bool kind_due(void *context)
 {
     return !client_server_is_there(context);
 }
 
-/* 6.16, cap of a wait for room: the server. */
+/* Whether the server wakes clients that wait for room, which determines the cap (channel.md 6.16). */
 static bool server_wakes(void *context)
 {
     const Client *self = context;
@@ -180,7 +180,7 @@ static void kind_aim(const Reader *base, wait_target *target)
     target->due = kind_due;
     if (self->next_deadline != INT64_MAX && self->clock.injected == 0)
         target->until = self->next_deadline + self->clock.offset;
-    target->room = self->unsent; /* 6: its cap is that of room */
+    target->room = self->unsent; /* the wait has the cap of room (service.md 6) */
     if (self->waits_for != FOR_ROOM)
         return;
     target->words = room_words(&base->shape, base->memory->base);
@@ -196,7 +196,7 @@ static void kind_look(Reader *base)
         self->look_due = self->ask_gone = true;
 }
 
-/* 3, close. */
+/* Give the place back (service.md 3, close). */
 static void kind_give_back(Reader *base)
 {
     Client *self = (Client *)base;
@@ -234,20 +234,20 @@ const reader_kind client_kind = {
     .look = kind_look,
 };
 
-/* What Python is told */
+/* Methods and attributes */
 
-/* Behind a close: calls back for the calls that it ended. */
+/* Run the callbacks of calls that a close has ended, after the close. */
 static PyObject *client_tell_rest(Client *self, PyObject *ignored)
 {
     (void)ignored;
     if (self->base.forked)
         client_drop_events(self);
     while (client_pending(self) != 0 && !client_tell(self))
-        PyErr_WriteUnraisable((PyObject *)self); /* the close is done, and the others are told */
+        PyErr_WriteUnraisable((PyObject *)self); /* the close is done, and the other callbacks still run */
     return Py_NewRef(Py_None);
 }
 
-/* For tests: what the clock of deadlines says from now on. */
+/* For tests: sets the clock of deadlines. */
 static PyObject *client_set_clock(Client *self, PyObject *monotonic)
 {
     long long now = PyLong_AsLongLong(monotonic);
@@ -257,7 +257,7 @@ static PyObject *client_set_clock(Client *self, PyObject *monotonic)
     return Py_NewRef(Py_None);
 }
 
-/* For `server`: the epoch of the one that lives, or 0. */
+/* For the property `server`: the epoch of the running server, or 0. */
 static PyObject *get_server_epoch(Client *self, void *ignored)
 {
     (void)ignored;

@@ -43,7 +43,8 @@ void job_begin(Worker *worker, Job *self)
     worker->job = self;
 }
 
-/* It was done or released, or its worker has gone. No export is alive, but in a forked child or a lost slot. */
+/* Expire a job that is done or released, or whose worker has gone. No export is alive, except in a forked child or
+   after the slot was lost. */
 static inline void job_expire(Job *self)
 {
     self->open = false;
@@ -66,7 +67,7 @@ PyObject *job_view_alive(void)
                        "copy the job (bytes) instead");
 }
 
-/* Its worker, if it can be ended now: NULL with an exception. */
+/* Return the worker of a job that can be ended now; NULL with an exception. */
 static Worker *job_worker(Job *self)
 {
     Worker *worker = (Worker *)self->message.owner;
@@ -83,16 +84,16 @@ static Worker *job_worker(Job *self)
 
 bool job_end_as_done(Worker *worker, Job *self)
 {
-    if (UNLIKELY(!worker_finish_job(worker))) /* it expired there */
+    if (UNLIKELY(!worker_finish_job(worker))) /* the job expired there */
         return false;
     worker->job = NULL;
-    job_expire(self); /* last: it may be what keeps the worker */
+    job_expire(self); /* last, because the job may hold the last reference to the worker */
     return true;
 }
 
 int job_end_as_released(Worker *worker, Job *self)
 {
-    Py_INCREF((PyObject *)self); /* it may be what keeps the worker */
+    Py_INCREF((PyObject *)self); /* the job may hold the last reference to the worker */
     Py_INCREF((PyObject *)worker);
     int released = worker_release_job(worker, true);
     if (released >= 0) {
@@ -142,7 +143,7 @@ static void job_dealloc(Job *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     Worker *worker = (Worker *)self->message.owner;
     if (worker != NULL && worker->job == self)
-        worker->job = NULL; /* the job stays unfinished: the worker's close gives it back */
+        worker->job = NULL; /* the job stays unfinished until the worker's close releases it */
     Py_CLEAR(self->message.owner);
     Py_XDECREF(self->message.sender);
     PyObject_Free(self);

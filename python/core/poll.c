@@ -12,7 +12,7 @@ static void give_up(Subscriber *self)
     self->lost = true;
     epoch_drop(&self->base.epoch);
     if (self->base.shape.foreign == 0 && /* 6.15: a gate that Agrona computes with stays */
-        lock_try(self->lock, slot_lock)) { /* the slot has no other owner: take back stores that came after the eviction */
+        lock_try(self->lock, slot_lock)) { /* no other owner: take back stores after the eviction */
         uint8_t *slot = self->base.memory->base + subscriber_slot_offset(&self->base.shape, self->slot);
         STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
         stop_gating(&self->base.shape, self->base.memory->base, self->slot);

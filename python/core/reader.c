@@ -56,7 +56,7 @@ static COLD void wake_waiting(Reader *self)
     if (self->memory != NULL)
         wake_all(words);
     else
-        wake_sleepers(words.sequence, ALL_RINGS); /* a read-only mapping: nothing can be stored, but the sleepers look again */
+        wake_sleepers(words.sequence, ALL_RINGS); /* read-only: stores nothing, but the sleepers look again */
 }
 
 void reader_shut(Reader *self)

@@ -40,8 +40,8 @@ typedef struct {
 
 /* The functions in which the kinds of readers differ. `self` is the Reader. */
 typedef struct {
-    const char *what; /* it is called, in errors */
-    const worker_kind *worker; /* NULL: it is none */
+    const char *what; /* the name of the kind in errors */
+    const worker_kind *worker; /* NULL: not a worker */
     /* Raises and returns false if the reader cannot be used now. */
     bool (*usable)(struct Reader *self);
     poll_function *poll, *poll_arrays;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request: one request in a server's hand (spec/service.md 5), and what answers it, from any thread. */
+/* Request: one request in a server's hand (spec/service.md 5), and the methods that answer it from any thread. */
 #include "sbe/sbe.h"
 #include "server.h"
 
@@ -7,7 +7,7 @@
 
 PyTypeObject *request_type;
 
-/* What answers */
+/* Contents of an answer */
 
 PyObject *bytes_of_answer(PyObject *object, PyObject *type_given, int32_t *type)
 {
@@ -21,7 +21,7 @@ PyObject *bytes_of_answer(PyObject *object, PyObject *type_given, int32_t *type)
     return bytes;
 }
 
-/* The same, of a string: UTF-8, with what cannot be said in it replaced. */
+/* Encode a string as UTF-8; characters that cannot be encoded are replaced. */
 static PyObject *bytes_of_text(PyObject *text)
 {
     return PyUnicode_AsEncodedString(text, "utf-8", "replace");
@@ -34,7 +34,7 @@ PyObject *text_of_exception(void)
     PyErr_NormalizeException(&kind, &value, &traceback);
     if (value != NULL && (text = PyObject_Str(value)) != NULL && PyUnicode_GetLength(text) == 0)
         Py_CLEAR(text);
-    if (text == NULL && kind != NULL) { /* it has none, or that raised */
+    if (text == NULL && kind != NULL) { /* the exception has no text, or making the text raised */
         PyErr_Clear();
         text = PyType_GetName((PyTypeObject *)kind);
     }
@@ -47,7 +47,7 @@ PyObject *text_of_exception(void)
     return bytes;
 }
 
-/* Life */
+/* Creation and end */
 
 static Request *request_make(Py_ssize_t length)
 {
@@ -73,8 +73,8 @@ Request *request_new(Server *server, service_side *side, const uint8_t *bytes, i
     return self;
 }
 
-/* Nobody has it any more, and it is in hand: it was kept, and never answered. Another object takes its place, which may
-   wait for room. */
+/* Fail a request that was kept and then dropped without an answer. Another object takes its place, because the reply
+   may wait for room. */
 static COLD void answer_for_the_dropped(Request *self)
 {
     PyObject *kind, *value, *traceback;
@@ -96,7 +96,7 @@ static COLD void answer_for_the_dropped(Request *self)
         if (server_fail(other, "no answer", 9))
             server_settle(server, side);
         else if (other->server != NULL)
-            server_forget(other); /* the slot was lost, or there is no memory: its call ends as server gone */
+            server_forget(other); /* the slot was lost, or memory is missing: the call ends as server gone */
         Py_DECREF((PyObject *)server);
         Py_DECREF((PyObject *)other);
     } else {
@@ -118,7 +118,7 @@ static void request_dealloc(Request *self)
 
 /* Verbs */
 
-/* Raises and returns false if it cannot be answered now. */
+/* Raises and returns false if the request cannot be answered now. */
 static bool may_answer(Request *self)
 {
     if (self->answered || self->streaming) {
@@ -134,10 +134,10 @@ static bool may_answer(Request *self)
     return false;
 }
 
-/* A reply is in the ring, or waits: what follows from that. */
+/* Finish after a reply that is in the ring or waits for room. */
 static PyObject *answered(Server *server, service_side *side, bool kept, bool fine)
 {
-    if (fine && kept) /* else the poll does */
+    if (fine && kept) /* else the poll does this */
         server_settle(server, side);
     Py_DECREF((PyObject *)server);
     return fine ? Py_NewRef(Py_None) : NULL;
@@ -158,7 +158,7 @@ static PyObject *request_reply(Request *self, PyObject *const *args, Py_ssize_t 
     if (values[1] != NULL && (type = parse_type(values[1])) == 0)
         return NULL;
     PyObject *bytes = bytes_of_answer(values[0], values[1], &type);
-    if (bytes == NULL || !may_answer(self)) { /* getting the bytes may have run Python code */
+    if (bytes == NULL || !may_answer(self)) { /* checked now, because getting the bytes may have run Python code */
         Py_XDECREF(bytes);
         return NULL;
     }
@@ -204,7 +204,7 @@ static PyObject *request_keep(Request *self, PyObject *ignored)
     return Py_NewRef((PyObject *)self);
 }
 
-/* 7: what is sent is what polls, and this, can send. */
+/* Begin a stream (service.md 7). This call and later polls send its items. */
 static PyObject *request_stream(Request *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const parameters[] = {"items", "type"};
@@ -228,7 +228,7 @@ static PyObject *request_stream(Request *self, PyObject *const *args, Py_ssize_t
     self->items = items;
     self->given_type = type;
     self->streaming = true;
-    Py_INCREF((PyObject *)self); /* until its end */
+    Py_INCREF((PyObject *)self); /* the stream's reference, until its end */
     side->streams++;
     server->streams++;
     return answered(server, side, self->kept, server_go_on(self));

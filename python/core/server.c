@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server: how it begins, and what it tells (spec/service.md 4). */
+/* Server: creation, methods and attributes (spec/service.md 4). */
 #include "server.h"
 
 static void server_forked(fork_node *node)
@@ -9,7 +9,7 @@ static void server_forked(fork_node *node)
     epoch_drop(&self->base.epoch);
 }
 
-/* One side, of `facts`: (cursor, stored, count, repeat_end, damaged, end of ring N + k, its count). */
+/* Add a side. `facts`: (cursor, stored, count, repeat_end, damaged, end of ring N + k, its count). */
 static bool add_side(Server *self, int32_t k, PyObject *facts)
 {
     const geometry *shape = &self->base.shape;
@@ -119,9 +119,9 @@ static void server_dealloc(Server *self)
     reader_dealloc(&self->base);
 }
 
-/* What Python is told */
+/* Methods and attributes */
 
-/* reader_poll, but that the handler may be missing: then it is that of ``on``. */
+/* Like reader_poll, but without a handler uses those of `on`. */
 static PyObject *server_poll(Server *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const parameters[] = {"handler", "limit", "timeout"};
@@ -137,7 +137,7 @@ static PyObject *server_poll(Server *self, PyObject *const *args, Py_ssize_t n, 
         PyErr_SetString(PyExc_TypeError, "give a handler, or call on before");
         return reader_refuse(&self->base);
     }
-    Py_INCREF(values[0]); /* it may call on */
+    Py_INCREF(values[0]); /* the handler may call `on`, which replaces it */
     PyObject *limit = values[1] != NULL ? Py_NewRef(values[1]) : PyLong_FromLong(DEFAULT_POLL_LIMIT);
     PyObject *timeout = values[2] != NULL ? Py_NewRef(values[2]) : PyLong_FromLong(0);
     PyObject *all[3] = {values[0], limit, timeout}, *done = NULL;
@@ -162,19 +162,19 @@ static PyObject *server_stop(Server *self, PyObject *ignored)
     (void)ignored;
     if (self->base.closed || self->base.forked)
         return raise_error("ClosedError", "(si)", self->base.kind->what, (int)self->base.forked);
-    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* before the wake, which releases it */
+    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* stored before the wake, which is the release */
     wake_all(data_words(&self->base.shape, self->base.memory->base));
     return Py_NewRef(Py_None);
 }
 
-/* For serve: whether it was told to stop, since the last time. */
+/* For serve: whether stop was called since the last check. */
 static PyObject *server_stopped(Server *self, PyObject *ignored)
 {
     (void)ignored;
     return PyBool_FromLong(__atomic_exchange_n(&self->base.drains, false, __ATOMIC_RELAXED));
 }
 
-/* For tests: what the clock of deadlines says from now on. */
+/* For tests: sets the clock of deadlines. */
 static PyObject *server_set_clock(Server *self, PyObject *monotonic)
 {
     long long now = PyLong_AsLongLong(monotonic);

@@ -24,7 +24,7 @@ Answer *answer_new(const uint8_t *bytes, int64_t length, int32_t type, int32_t r
     return self;
 }
 
-/* message_behind(message, bytes): a copy without its first bytes. */
+/* message_behind(message, bytes): returns a copy without the first bytes. */
 PyObject *message_behind(PyObject *module, PyObject *args)
 {
     (void)module;
