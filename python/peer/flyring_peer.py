@@ -105,7 +105,8 @@ def described_holder(holder: Holder | None) -> Answer | None:
 
 
 def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request) -> bool:
-    """Returns whether a request asks for verbs that sleep: "wait": "block". "spin": how long they spin before, in ns."""
+    """Returns whether a request asks for verbs that sleep ("wait": "block"). "spin": how long they spin before, in
+    ns."""
     wait = request.get("wait", "backoff")
     if wait not in ("backoff", "block"):
         raise BadRequestError(f"wait: {wait}")

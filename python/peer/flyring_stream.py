@@ -27,7 +27,7 @@ def mix(state: int) -> int:
 
 @functools.cache
 def lanes(count: int) -> tuple[int, int, int]:
-    """Constants for `count` numbers at once, each in 128 bits of one large integer: ones, 64-bit masks, and the steps."""
+    """Constants for `count` numbers at once, each in 128 bits of one large integer: ones, 64-bit masks, and steps."""
     ones = sum(1 << 128 * k for k in range(count))
     steps = sum((k * SEED_STEP & MASK) << 128 * k for k in range(count))
     return ones, ones * MASK, steps

@@ -77,8 +77,8 @@ class Publisher(Worker):
         side.phase(Phase.WORKING)
 
     def insist(self, publisher: flyring.Publisher, attempt: Callable[[], bool]) -> None:
-        """Calls attempt() until it succeeds or the worker must stop. Spins while a dead reader holds it back. Counts its
-        attempts, and separately those in which the binding must test for dead readers."""
+        """Calls attempt() until it succeeds or the worker must stop. Spins while a dead reader holds it back. Counts
+        its attempts, and separately those in which the binding must test for dead readers."""
         since = begin = delay = offers = tests = due = 0
         dead, first = -1, None
         tried = time.monotonic_ns()

@@ -174,5 +174,5 @@ class Worker:
 
 
 def publisher_number(name: str) -> int:
-    """Returns the publisher's number in messages, made from its name so that a reader can compare it with the sender's."""
+    """Returns the publisher's number in messages, made from its name so that readers can compare both."""
     return crc32c(name.encode())

@@ -127,7 +127,7 @@ def bad_field_id(entry: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("entry", TABLES["bad_field"], ids=bad_field_id)
 def test_a_bad_field_with_a_right_checksum_is_named(entry: dict[str, Any], folder: Path) -> None:
-    schema = "a schema" if entry["field"] in ("schema_id", "schema_version") else ""  # without a schema, id and version must be 0
+    schema = "a schema" if entry["field"] in ("schema_id", "schema_version") else ""  # else id and version must be 0
     Channel.create("file", "inbox", schema=schema).close()
     file = folder / "file.ring"
     whole = file.read_bytes()

@@ -102,7 +102,7 @@ def test_golden_files_break_no_rule_and_recover_leaves_nothing(path: Path, folde
     flyring.json("recover", "golden")
     after = flyring.json("check", "golden")
     workers = load_golden(path)["expected"]["subscribers"][1:] if is_queue(path) else []
-    in_hand = sum(gate >= 0 for worker in workers for gate in worker["gates"])  # left to the next worker, not to recover
+    in_hand = sum(gate >= 0 for worker in workers for gate in worker["gates"])  # left to the next worker
     assert (after["broken"], after["left"]) == (0, in_hand)
 
 
@@ -236,7 +236,7 @@ def test_who_is_blocked_by_whom(flyring: Command) -> None:
         channel.evict(0)
         assert flyring.json("info", "full")["publishers"][0]["blocked_by"] == [1]
         reader.poll(lambda message: None)
-        assert flyring.json("info", "full")["publishers"][0]["blocked_since"] == 0  # although the publisher has not noticed yet
+        assert flyring.json("info", "full")["publishers"][0]["blocked_since"] == 0  # before the publisher notices
         assert publisher.offer(bytes(100))
         assert "BLOCKED" not in flyring.text("info", "full")
 

@@ -34,8 +34,8 @@ def found() -> list[Finding]:
 
 @pytest.fixture
 def file() -> Iterator[tuple[Header, Any]]:
-    """A closed broadcast channel, and its memory to damage. It has two rings with a lap of messages each, one kept and one
-    plain subscriber. Ring 0 ends at END."""
+    """A closed broadcast channel, and its memory to damage. It has two rings with a lap of messages each, one kept and
+    one plain subscriber. Ring 0 ends at END."""
     with Channel.create(
         "damaged", "broadcast", capacity=CAPACITY, publishers=2, subscribers=3, counters=4, schema="é" * 10
     ) as channel:

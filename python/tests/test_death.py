@@ -51,7 +51,7 @@ def test_a_dead_claim_at_the_rings_end(child: Start, alignment: int, left: int, 
             got += everything(subscriber)
         assert victim.process.returncode == -signal.SIGKILL
         sent, position = map(int, victim.line().split())
-        assert position == 3 * 4096 - (0 if length + 8 > left else left)  # at the ring's end after padding, or before it
+        assert position == 3 * 4096 - (0 if length + 8 > left else left)  # at the ring's end, or before it
         assert got + everything(subscriber) == [b"%04d" % i for i in range(sent)]
         with channel.publisher("owner") as heir:
             assert heir.epoch == 2
