@@ -442,7 +442,7 @@ def append_to(taken: list[Subscriber], take: Callable[[], Subscriber]) -> Callab
 
 
 def check_owner(channel: Channel, subscriber: Subscriber, publisher: Publisher) -> bool:
-    """Returns whether the subscriber has its slot; checks that it then gates and gets messages."""
+    """Returns whether the subscriber lost its slot. If not, checks that it gates and gets messages."""
     publisher.send(b"after", timeout=5)
     try:
         last = None
