@@ -72,7 +72,7 @@ SERVICE_WORDS = ((layout.GATE_TAKEN_END, 8), (layout.GATE_OUTSTANDING, 4), (layo
 SERVICES = [k for k, header in enumerate(HEADERS) if header.is_service]
 QUEUES = [
     k for k, header in enumerate(HEADERS) if header.is_queue
-]  # chosen a quarter more often, because queues have the most code
+]  # a quarter more: queues have the most code
 PLACES = [places(header) for header in HEADERS]
 
 

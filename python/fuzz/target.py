@@ -25,7 +25,7 @@ TOUCHED = Counter[str]()  # how often each operation was reached, because a run 
 
 
 def touch(message: Any) -> None:
-    """Reads every byte of it."""
+    """Reads every byte of the object."""
     TOUCHED["message"] += 1
     bytes(message)
 
@@ -197,7 +197,7 @@ def work(worker: Worker) -> None:
 
 
 def touch_job(job: Any) -> None:
-    """Reads every byte of it."""
+    """Reads every byte of the object."""
     TOUCHED["job"] += 1
     TOUCHED["repeat"] += job.repeat
     bytes(job)
