@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lost wake-ups: every language against every other one, one message outstanding, so that nobody rescues a sleeper.
+"""Looks for lost wake-ups: every language against every other one, with one message outstanding, so that no later
+message wakes a sleeper.
 
     sleeping.py [--waits 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
 
-The peers do `ping_pong` (PEER.md), and then, of a service, `call_many` and `serve_many`, one call after the other, until
-both together have set out to sleep for so many messages. Either both do so for
-each message, which is long in coming as the other one has to wake up; or one of them always looks, and its answer comes
-while the other one falls asleep; or both look for about as long as a message takes. The two threads run on different
-cores, for stores overtake loads only between cores.
+The peers do `ping_pong` (PEER.md), and then, of a service, `call_many` and `serve_many`, one call after the other,
+until both together have set out to sleep for so many messages. Either both do so for each message, which is long in
+coming as the other one has to wake up; or one of them always looks, and its answer comes while the other one falls
+asleep; or both look for about as long as a message takes. The two threads run on different cores, for stores overtake
+loads only between cores.
 
 What is a lost wake-up, and what is a busy machine? One of the two always has something to do, so both asleep at once,
 for 40 ms and without a context switch, is a lost wake-up: a thread that was woken, or that was preempted, is not asleep
