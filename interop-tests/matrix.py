@@ -51,7 +51,7 @@ class Cell:
         self.id = f"{name}/{'-'.join(at) or 'all'}"
         self.p = scenario | scenario["short" if options.short else "full"]
         self.seed = int.from_bytes(hashlib.sha256(f"{options.seed} {self.id}".encode()).digest()[:7])
-        self.watchdog, self.patience = options.watchdog, options.watchdog * 0.8  # the peers' time-out comes before the watchdog's
+        self.watchdog, self.patience = options.watchdog, options.watchdog * 0.8  # peers give up first
         words = [
             os.environ.get("INTEROP_COMMAND", "interop-tests/matrix.py"),
             "--cell",
@@ -68,7 +68,7 @@ class Cell:
     def missing(self, ops):
         """Returns why the cell cannot be run, or nothing. A language that lacks an op gets no role at all."""
         needs = set(self.scenario["needs"])
-        lacks = {n: sorted(needs - ops.get(n, needs)) for n in self.languages}  # a peer that did not start fails, and is not skipped
+        lacks = {n: sorted(needs - ops.get(n, needs)) for n in self.languages}  # a peer that did not start fails
         self.languages = [n for n in self.languages if not lacks[n]]
         reasons = [f"{n} has no {', '.join(lacks[n])}" for n in dict.fromkeys(self.at.values()) if lacks[n]]
         return "; ".join(reasons) or ("" if self.languages else "no language has what it needs")

@@ -165,5 +165,5 @@ def _number(theirs: Any, ours: Any, kind: Described, presence: str, path: str) -
         raw = ord(theirs)
         expect(path, ours, None if presence == "OPTIONAL" and raw == null(kind) else theirs)
     else:
-        raw = theirs & 0xFFFFFFFFFFFFFFFF if primitive == "uint64" else theirs  # the printer has no unsigned 64-bit numbers
+        raw = theirs & 0xFFFFFFFFFFFFFFFF if primitive == "uint64" else theirs  # the printer shows it signed
         expect(path, ours, None if presence == "OPTIONAL" and raw == null(kind) else raw)
