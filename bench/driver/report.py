@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report.html, report.md and the pictures of one run, from its raw data alone."""
+"""Writes report.html, report.md and the pictures of one run, only from its raw data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driver.summary import Summary
 
 
 def write_report(results: Results) -> str:
-    """The path of the page."""
+    """Writes the report. Returns the path of the page."""
     summary = Summary.of(results)
     pictures.write_files(results, summary)
     (results.folder / "report.md").write_text(markdown.report(results, summary), encoding="utf-8")

@@ -81,7 +81,7 @@ class Round:
 
     def __init__(self, commands, folder, channels, actors, random, kills, least, fault=("", ""), every=True):
         self.commands, self.folder, self.channels, self.actors, self.random = commands, folder, channels, actors, random
-        self.least, self.entries = least, collections.Counter()  # least: by role; entries: log entries by role and language
+        self.least, self.entries = least, collections.Counter()  # least: by role; entries: of logs
         self.fault = fault  # the fault's name, and the role or language that has it
         self.every = every  # whether each phase needs a kill in every language, or in any
         self.pool = {language: collections.deque() for language in commands}
@@ -153,7 +153,7 @@ class Round:
                 raise Stuck("\n".join(self.errors))
         self.entries[actor.role, worker.language] += worker.side.count()
         actor.worker, actor.killed = None, bool(worker.killed)
-        if worker.killed and actor.role == "reliable":  # else the next worker would take its slot before a publisher notices
+        if worker.killed and actor.role == "reliable":  # before its slot has the next owner
             actor.due = time.monotonic() + self.random.random() * VACANT
         self.done.append(worker.life())
         worker.side.close()  # at once, because a container's /dev/shm has no room for a round's logs

@@ -35,7 +35,7 @@ class HandOut:
     attempts: int
     wrong: int
     time: int  # ns, at the begin of the handler
-    done: int = 0  # ns, after
+    done: int = 0  # ns, after done
     giving: int = 0  # ns, before release
     given: int = 0  # ns, after release; 0: not known
     others_may: bool = False  # the result of release

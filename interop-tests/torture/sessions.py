@@ -20,7 +20,7 @@ class Published:
     counts: numpy.ndarray
     ends: numpy.ndarray
     attempted: int
-    closed: int  # ns; 0: not
+    closed: int  # ns; 0: not closed
     max_lag: int
     times: numpy.ndarray = None  # times of the acknowledgements, in ns
 
@@ -42,7 +42,7 @@ class Read:
     begin: int  # ns, after the take
     cursors: dict
     messages: numpy.ndarray
-    left: int = 0  # ns; 0: not
+    left: int = 0  # ns; 0: not left
     forgot: bool = False
     drained: bool = False
     last: bool = False  # whether it is the last of its process

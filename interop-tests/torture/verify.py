@@ -251,7 +251,7 @@ def verify(lives, verdict=None, gaps=(), alignment=64):
                 verdict.fail("living declared dead", read.life, f"lost slot {read.slot}, which nobody evicted")
         elif evicted and not read.lossy and not read.left:  # killed before a poll raised slot lost
             read.messages = read.messages[: max(0, len(read.messages) - 256)]
-    for read in sorted(reads, key=lambda r: r.lossy):  # reliable ones first, because they show how many messages an epoch had
+    for read in sorted(reads, key=lambda r: r.lossy):  # reliable ones first: they tell the epochs' lengths
         verdict.counts["joins"] += 1
         verdict.work[read.life.language, read.life.role] += len(read.messages)
         for ring in sorted({int(r) for r in read.messages[:, 1]}):
