@@ -25,7 +25,7 @@ from driver.contenders import Contender, Table, make
 from driver.placement import classify
 from driver.stats import FEWEST_ROUNDS, Figure, Latency, Slice, figure, majority
 
-OLD_CLASSES = {"smt": (0.0, 75.0), "near": (75.0, 220.0), "far": (220.0, float("inf"))}  # limits of raw round trips, for old logs
+OLD_CLASSES = {"smt": (0.0, 75.0), "near": (75.0, 220.0), "far": (220.0, float("inf"))}  # by raw round trip
 
 
 class Recorder:
